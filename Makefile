@@ -57,7 +57,7 @@ fuzz: $(READY)       ## the contract language under atheris, or with TARGET=fram
 	PYTHONPATH=.tools/atheris $(BIN)/python tests/fuzz/fuzz_$(TARGET).py .tools/corpus-$(TARGET) \
 		-dict=tests/fuzz/$(TARGET).dict -max_total_time=$(SECONDS) -max_len=4096 -timeout=20 -print_final_stats=1
 
-bench: tools         ## the tables of docs/benchmarks.md
+bench: tools         ## the tables of tests/bench/RESULTS.md
 	$(BIN)/python tests/bench/run.py
 
 eval: $(READY)       ## what a successor learns from a hand-over: thirty scenarios, scored; fails if it is too little

@@ -1,7 +1,8 @@
 """What mkdocs asks when it builds the site (`make docs`), and llms.txt: `python docs/build_site.py`; with --check, compare only.
 
 The site has the pages of the navigation in mkdocs.yml at the places that they have in the repository, so that their links lead to the
-same files; a file that is no page is copied if a page links it. Beside each page is its Markdown, for programs.
+same files; a file that is no page is copied if a page links it. The page of the commands is generated from them, and no file of the
+repository. A link to a Markdown file that is not on the site becomes plain text. Beside each page is its Markdown, for programs.
 
 Owns: which files the site has, and llms.txt. Must never: change what a page says.
 """
@@ -9,8 +10,9 @@ Owns: which files the site has, and llms.txt. Must never: change what a page say
 from __future__ import annotations
 
 import re
+import runpy
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 LLMS = ROOT / "llms.txt"
+COMMANDS = "docs/reference/cli.md"
 _FENCED = re.compile(r"^( *)(```.*?^ *```)", re.DOTALL | re.MULTILINE)
 _COMMENT = re.compile(r"^ *<!--.*?-->\n?", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"^( *)<!-- file: (\S+) -->\n( *```\w+)$", re.MULTILINE)
@@ -82,9 +85,31 @@ def shown(markdown: str) -> str:
     return "".join(_COMMENT.sub("", part) if number % 3 == 0 else part for number, part in enumerate(parts))
 
 
+def text_of(path: str) -> str:
+    """The Markdown of a page: a file of the repository, or the generated page of the commands."""
+    if path != COMMANDS:
+        return (ROOT / path).read_text("utf-8")
+    page: str = runpy.run_path(str(ROOT / "docs" / "write_commands.py"))["reference"]()
+    return page
+
+
+def without_links_off_site(markdown: str, path: str, pages: Container[str]) -> str:
+    """A page in which links to Markdown files that are no pages of the site are plain text."""
+
+    def shown_link(link: re.Match[str]) -> str:
+        target = ((ROOT / path).parent / link[2].partition("#")[0]).resolve()
+        off_site = target.suffix == ".md" and target.is_relative_to(ROOT) and "://" not in link[2]
+        return link[1] if off_site and target.relative_to(ROOT).as_posix() not in pages else link[0]
+
+    parts = _FENCED.split(markdown)
+    return "".join(
+        _LINK.sub(shown_link, part) if number % 3 == 0 else part for number, part in enumerate(parts)
+    )
+
+
 def linked(path: str) -> set[Path]:
     """The files of the repository that a page links."""
-    prose = _FENCED.sub("", (ROOT / path).read_text("utf-8"))
+    prose = _FENCED.sub("", text_of(path))
     targets = {link.partition("#")[0] for _, link in _LINK.findall(prose) if "://" not in link}
     return {((ROOT / path).parent / target).resolve() for target in targets if target}
 
@@ -121,7 +146,7 @@ def llms() -> str:
         if page.headings[0] != kind:
             kind = page.headings[0]
             parts.append(f"\n## {'Project' if kind == 'Home' else kind}\n\n")
-        text = (ROOT / page.path).read_text("utf-8")
+        text = text_of(page.path)
         says = first_sentence(text)
         parts.append(f"- [{heading_of(text)}]({page.path}){says and ': '}{says}\n")
     return "".join(parts)
@@ -129,7 +154,7 @@ def llms() -> str:
 
 def llms_full() -> str:
     """All pages in the order of the navigation."""
-    pages = [(place.path, (ROOT / place.path).read_text("utf-8")) for place in navigation()]
+    pages = [(place.path, text_of(place.path)) for place in navigation()]
     return "\n".join(f"<!-- {path} -->\n\n{shown(text)}" for path, text in pages)
 
 
@@ -160,14 +185,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     copied = {path for page in pages for path in linked(page) if path.is_file() and path.suffix != ".md"}
     names = [*pages, *config.extra_css, *sorted(path.relative_to(ROOT).as_posix() for path in copied)]
     for name in names:
-        files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
+        if name == COMMANDS:
+            files.append(File.generated(config, name, content=text_of(name)))
+        else:
+            files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """A page without comments. The name of a file becomes the title of its block; decisions are found after guides."""
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: Any) -> str:
+    """A page without comments. The name of a file becomes the title of its block; the search leaves out decisions."""
     if page.file.src_uri.startswith("docs/adr/"):
-        page.meta["search"] = {"boost": 0.3}
+        page.meta["search"] = {"exclude": True}
+    pages = {place.path for place in places(config.nav)}
+    markdown = without_links_off_site(markdown, page.file.src_uri, pages)
     return shown(_FILE.sub(r'\1\3 title="\2"', markdown))
 
 
@@ -175,7 +205,7 @@ def on_post_build(config: MkDocsConfig) -> None:
     """Write what programs read: the Markdown of each page, llms.txt and llms-full.txt."""
     site = Path(config.site_dir)
     for place in places(config.nav):
-        (site / place.path).write_text(shown((ROOT / place.path).read_text("utf-8")), encoding="utf-8")
+        (site / place.path).write_text(shown(text_of(place.path)), encoding="utf-8")
     (site / "llms.txt").write_text(llms(), encoding="utf-8")
     (site / "llms-full.txt").write_text(llms_full(), encoding="utf-8")
 

@@ -127,7 +127,7 @@ class Story:
 
     def client(self, name: str, group: str, task: str = "", server: str = "inv") -> ClientContext:
         from adjourn.clients.client import ClientContext
-        from adjourn.clients.client_options import ClientOptions
+        from adjourn.clients.client_process import ClientOptions
         from adjourn.policy.contract import read_contract
 
         options = ClientOptions(root=self.root, contract=read_contract(self.root), task=task, server=server)
@@ -150,7 +150,7 @@ class Story:
             tool=name, server=server, shown=tool, digest=hashlib.sha256(text.encode()).hexdigest(), effectful=not reads,
             arguments=text,
         )  # fmt: skip
-        session, (admitted,) = context.admit([request])
+        session, (admitted,) = context.sessions.admit([request])
         self.clock.move(seconds=2)
         if admitted.call and outcome:
             session.settle(
@@ -162,7 +162,7 @@ class Story:
         from adjourn.checkpoints.checkpoint import create
 
         self.clock.move(seconds=5)
-        session = context.session()
+        session = context.sessions.open()
         folder.write(
             context.store, create(session.task, name, description=description, session=session), self.root
         )
@@ -189,8 +189,8 @@ class Story:
 
         from adjourn.tasks.lease import expire_dead_sessions
 
-        task = first.session().task
-        first._sessions.clear()
+        task = first.sessions.open().task
+        first.sessions._sessions.clear()
         other = self.client("codex", "g2", task.id)
         expire_dead_sessions(task)
         self.call(other, "inv.list_items", shelf="screws")

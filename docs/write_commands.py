@@ -1,11 +1,13 @@
-"""Write man/*.1 and docs/reference/cli.md from the commands: `python docs/write_commands.py`. click-man lays out the manual pages.
+"""Write man/*.1 from the commands: `python docs/write_commands.py`. click-man lays out the pages.
 
-The wheel installs the pages to share/man/man1. Neither depends on how click lays out help, for versions of it differ.
+The wheel installs the pages to share/man/man1. `reference()` is the page of all commands on the site: `docs/build_site.py` puts it there,
+and `python docs/write_commands.py --reference` prints it. Neither depends on how click lays out help, for versions of it differ.
 """
 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -97,8 +99,6 @@ def _roff(text: str) -> str:
 
 _HEAD = """# Command line
 
-Made by `python docs/write_commands.py`; do not edit.
-
 Answers go to stdout, and their first line is the answer. Errors go to stderr and say the next step. With `--json` the answer is one
 JSON document with stable keys (`log --json`: one stored event a line). Ids of tasks, questions and calls may be cut to a
 beginning that only one has. Times are local or relative in text, RFC 3339 in JSON. There is no colour without a terminal or with
@@ -140,14 +140,16 @@ def _quoted(rows: Mapping[str, str]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Write both into this checkout, and delete the pages of commands that are gone."""
+    """Write the manual pages into this checkout, and delete those of removed commands."""
+    if "--reference" in sys.argv[1:]:
+        print(reference(), end="")
+        return
     made = pages()
     for old in (ROOT / "man").glob("*.1"):
         if old.name not in made:
             old.unlink()
     for name, text in made.items():
         (ROOT / "man" / name).write_text(text, encoding="utf-8")
-    (ROOT / "docs/reference/cli.md").write_text(reference(), encoding="utf-8")
 
 
 if __name__ == "__main__":

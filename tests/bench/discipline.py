@@ -15,7 +15,7 @@ from pathlib import Path
 
 from adjourn.checkpoints.save import CheckpointRequest, close_session, save_checkpoint
 from adjourn.clients.client import ClientContext
-from adjourn.clients.client_options import ClientOptions
+from adjourn.clients.client_process import ClientOptions
 from adjourn.log import kinds
 from adjourn.policy.contract import read_contract
 from adjourn.tasks.decision import ToolRequest
@@ -58,7 +58,7 @@ def microseconds(what: Callable[[], object], times: int) -> float:
 
 
 def costs(context: ClientContext) -> None:
-    session = context.session()
+    session = context.sessions.open()
     for name, call in CALLS.items():
 
         def once(call: ToolRequest = call) -> None:
@@ -73,11 +73,11 @@ def costs(context: ClientContext) -> None:
 
 
 def sizes(context: ClientContext, calls: int) -> None:
-    session = context.session()
+    session = context.sessions.open()
     for number in range(calls):
         arguments = f'{{"path":"src/module_{number % 50}.py","text":"line {number}"}}'
         call = ToolRequest(tool="file.write", digest=f"{number:064x}", arguments=arguments)
-        _, (admitted,) = context.admit([call])
+        _, (admitted,) = context.sessions.admit([call])
         facts = [
             kinds.ToolSettled(call=admitted.call, outcome="ok", answer=f"{number:064x}", milliseconds=12)
         ]

@@ -1,6 +1,6 @@
-"""Put the figures of a run into docs/benchmarks.md, and draw its plots.
+"""Put the figures of a run into tests/bench/RESULTS.md, and draw its plots.
 
-    python tests/bench/page.py RUN.json... [--page docs/benchmarks.md] [--assets docs/assets]
+    python tests/bench/page.py RUN.json... [--page tests/bench/RESULTS.md] [--assets docs/assets]
 
 RUN.json is what `run.py --json` wrote. A table goes between `<!-- figures: TITLE -->` and `<!-- end of figures -->`, with the
 time, the commit and the load of its run; that of the machine is of a run of the relays. Tables that no run has stay as they are.
@@ -33,7 +33,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN.json")
-    parser.add_argument("--page", type=Path, default=DOCS / "benchmarks.md")
+    parser.add_argument("--page", type=Path, default=Path(__file__).parent / "RESULTS.md")
     parser.add_argument("--assets", type=Path, default=DOCS / "assets", help="the folder of the plots")
     options = parser.parse_args()
     blocks: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The plots of docs/benchmarks.md: bars, as SVG that is readable on light and on dark ground.
+"""The plots of tests/bench/RESULTS.md: bars, as SVG that is readable on light and on dark ground.
 
 Owns: what is drawn of which table, and how. Must never: need a library, or draw what no table says.
 """

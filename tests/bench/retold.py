@@ -1,6 +1,6 @@
 """What a client with memory sends in a session of twenty calls, and how much of it a provider's prefix cache has seen before.
 
-    python tests/bench/retold.py        prints the table of docs/benchmarks.md; nothing is timed, so every run prints the same
+    python tests/bench/retold.py        prints the table of tests/bench/RESULTS.md; nothing is timed, so every run prints the same
 
 A request's bytes are its system prompt and its messages, in the order in which the providers' caches compare them. What it shares with the
 beginning of the request before it can be read from the cache; the rest is new to the provider.

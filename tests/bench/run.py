@@ -5,7 +5,7 @@
 
 Prints tables. Every subject has peers in the same run that do less, or nothing, and they take turns. Files are made in the
 temporary folder, or in DIR: on a file system in memory, durability is free. `page.py` puts the figures of FILE into
-docs/benchmarks.md.
+tests/bench/RESULTS.md.
 
 Owns: the order of sections, options. Must never: judge a time.
 """

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.adapters import asking
+from adjourn.adapters import models
 from adjourn.adapters.models import PROVIDERS, choose
 from adjourn.errors import UsageError
-from adjourn.models.model import Completion, Model, ModelError
+from adjourn.runs.model import Completion, Model, ModelError
 from support.model_server import Reply, serving
 
 VARIABLES = (
@@ -51,7 +51,7 @@ def test_an_answer_comes_with_its_model_and_what_it_cost(
     assert (asked.system, asked.prompt) == ("be brief", "greet")
     assert asked.key.endswith(f"key-of-{provider}")
     assert asked.body["model"] == "some-model"
-    assert asking.MAX_TOKENS in (asked.body.get("max_tokens"), asked.body.get("max_completion_tokens"))
+    assert models.MAX_TOKENS in (asked.body.get("max_tokens"), asked.body.get("max_completion_tokens"))
 
 
 @each_provider
@@ -103,7 +103,7 @@ def test_a_lasting_failure_is_told_with_its_status(
         Reply(body=b"\xff\xfe"),
         Reply(body=b"[" * 100_000),
         Reply("  \n"),
-        Reply("x" * (asking.MAX_TEXT + 1)),
+        Reply("x" * (models.MAX_TEXT + 1)),
     ],
     ids=["html", "empty", "no-answer", "no-text", "not-utf8", "deep", "blank", "huge"],
 )
@@ -167,7 +167,7 @@ def test_a_model_that_cannot_be_chosen_is_wrong_usage(name: str) -> None:
 
 HANDLER = """\
 import sys, time
-from adjourn.models.model import Completion
+from adjourn.runs.model import Completion
 def echo(system, prompt): return f"{system}|{prompt}"
 def whole(system, prompt): return Completion(text="hello", model="own", input_tokens=1, output_tokens=2)
 def number(system, prompt): return 5
@@ -233,8 +233,8 @@ def test_a_module_that_does_not_load_is_told(tmp_path: Path, monkeypatch: pytest
 
 @each_provider
 def test_the_page_names_what_counts(provider: str) -> None:
-    """docs/how-to/draft.md has a row for each provider, with its extra, variables and default model."""
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "draft.md").read_text()
+    """docs/how-to/contracts.md has a row for each provider, with its extra, variables and default model."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "contracts.md").read_text()
     (row,) = [line for line in page.splitlines() if line.startswith(f"| `{provider}` |")]
     default = import_module(f"adjourn.adapters.{provider}").DEFAULT_MODEL
     variables = (f"{provider.upper()}_{part}" for part in ("API_KEY", "MODEL", "BASE_URL"))

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from adjourn import CognitiveStore, MemoryStore, ResumableAnthropic, ResumableOpenAI, Store, open_store
-from adjourn.adapters.asking import with_state
+from adjourn.adapters.models import with_state
 from adjourn.errors import NotFoundError, UsageError
 from adjourn.knowledge.brief.compose import INTRODUCTION, STATE_RULES
-from adjourn.models.model import ModelError
+from adjourn.runs.model import ModelError
 from support.model_server import Asked, ModelServer, Reply, serving
 
 VARIABLES = [

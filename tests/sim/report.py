@@ -1,4 +1,4 @@
-"""The answers of the study as tables and plots, and their places in docs/explanation/scaling.md.
+"""The answers of the study as tables and plots, and their places in docs/explanation/scaling.md and tests/sim/RESULTS.md.
 
 Owns: how they are shown. Must never: compute one.
 """
@@ -16,8 +16,9 @@ from sim.plot import Axis, draw
 from sim.settings import figures
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = DOCS / "explanation" / "scaling.md"
+PAGES = (DOCS / "explanation" / "scaling.md", Path(__file__).with_name("RESULTS.md"))
 ASSETS = DOCS / "assets"
+PLACE = "<!-- figures: {} -->"
 _COLUMNS = {
     "per_s": "calls/s",
     "p50": "p50 ms",
@@ -44,8 +45,9 @@ _FAILURES = {
 
 
 def page(answers: Mapping[str, Any], text: str) -> str:
-    """The page with the answers in their places."""
-    return filled(text, {title: table.markdown() for title, table in tables(answers).items()})
+    """The page with the answers that it has places for."""
+    found = tables(answers)
+    return filled(text, {title: found[title].markdown() for title in found if PLACE.format(title) in text})
 
 
 def tables(answers: Mapping[str, Any]) -> dict[str, Table]:

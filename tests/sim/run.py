@@ -42,7 +42,8 @@ def main() -> None:
     for title, table in report.tables(answers).items():
         table.title = title
         print(table.text())
-    report.PAGE.write_text(report.page(answers, report.PAGE.read_text("utf-8")), "utf-8")
+    for path in report.PAGES:
+        path.write_text(report.page(answers, path.read_text("utf-8")), "utf-8")
     for name, picture in report.pictures(answers).items():
         (report.ASSETS / name).write_text(picture, "utf-8")
 

@@ -130,7 +130,8 @@ def test_the_page_shows_the_answers_of_this_model() -> None:
     """The page and its plots are what the last study found, with the model and the costs as they are now: else run tests/sim/run.py."""
     answers = json.loads(Path(__file__).with_name("answers.json").read_text("utf-8"))
     assert answers["stamp"] == study.stamp()
-    text = report.PAGE.read_text("utf-8")
-    assert report.page(answers, text) == text
+    texts = [path.read_text("utf-8") for path in report.PAGES]
+    assert [report.page(answers, text) for text in texts] == texts
+    assert all(any(report.PLACE.format(title) in text for text in texts) for title in report.tables(answers))
     for name, picture in report.pictures(answers).items():
         assert (report.ASSETS / name).read_text("utf-8") == picture

@@ -22,7 +22,7 @@ from adjourn.gateway import commands as serve
 from adjourn.gateway.api_keys import NEW_KEY_SECONDS
 from adjourn.gateway.routing import Reload
 from adjourn.gateway.server import DrainingServer, listen, server_of, url_of
-from adjourn.relay.stderr_log import StderrLog
+from adjourn.relay.ports import StderrLog
 from support.gateway import GatewayWorkspace
 from support.in_process_servers import PipeEnds, ServerThread
 

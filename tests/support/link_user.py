@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from adjourn.gateway.http_pool import Headers, StreamEvent, UnreachableError
-from adjourn.gateway.replies import Heard, ReplyStream
+from adjourn.gateway.replies import ReplyStream, ServerMessage
 
 LINE = b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}\n'
 
@@ -23,7 +23,7 @@ class User:
     def headers_for(self, _request_id: Any, /) -> Headers:
         return ()
 
-    def hear(self, heard: Heard, /) -> None:
+    def hear(self, heard: ServerMessage, /) -> None:
         self.heard.append(heard.line)
 
     def answered_with(self, _request_id: Any, _status: int, /) -> None:
@@ -50,7 +50,7 @@ class User:
     def forgotten(self, _link: object, _request_id: Any, /) -> bool:
         return False
 
-    def told(self, error: UnreachableError, /) -> str:
+    def describe(self, error: UnreachableError, /) -> str:
         return error.message
 
     def fail(self, _request_id: Any, why: str, /, *, was_sent: bool) -> None:

@@ -27,8 +27,7 @@ from mcp.types import jsonrpc_message_adapter
 
 from adjourn.gateway.bridge import Bridge
 from adjourn.gateway.login_flow import LoginOptions, log_in
-from adjourn.gateway.login_store import alone, keep
-from adjourn.gateway.routing import KeptLogin
+from adjourn.gateway.login_store import KeptLogin, alone, keep
 from support.gateway import free_port, wait_for_port
 from support.terminal import at_terminal
 

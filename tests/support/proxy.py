@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from adjourn.clients.client import LOOK_SECONDS
+from adjourn.clients.policy_watch import LOOK_SECONDS
 from adjourn.host import keys
 from adjourn.host.clock import now
 from adjourn.log.chain import verify_chain

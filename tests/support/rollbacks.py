@@ -39,7 +39,7 @@ def deployed(workspace: Workspace) -> Any:
     _save(workspace, session, "m", "deploy")
     call = ToolRequest(tool="deploy.run", digest="1" * 64, arguments='{"to":"prod"}')
     workspace.clock.move(seconds=60)
-    session, _ = context.admit([call])
+    session, _ = context.sessions.admit([call])
     workspace.clock.move(seconds=60)
     (workspace.root / "a").write_text("spoilt")
     _save(workspace, session, "n", "go on")

@@ -14,7 +14,7 @@ from adjourn.host import keys
 from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
 from adjourn.log.event import Actor, decode
-from adjourn.models.model import Completion
+from adjourn.runs.model import Completion
 from adjourn.runs.runner import Options, RunOutcome
 from adjourn.runs.start import resume_run, start_run
 from adjourn.runs.step_calls import Stop

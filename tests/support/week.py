@@ -14,7 +14,7 @@ from typing import Any
 from adjourn.checkpoints.page import NO_REPORT, AgentReport
 from adjourn.checkpoints.save import CheckpointRequest, finish, save_checkpoint
 from adjourn.clients.client import ClientContext
-from adjourn.clients.client_options import ClientOptions
+from adjourn.clients.client_process import ClientOptions
 from adjourn.host import process
 from adjourn.host.keys import secret
 from adjourn.host.workspace_store import open_at
@@ -85,7 +85,7 @@ class WeekClient:
             made.identify(self._client, "2025-11-25")
             made.join(f"{self._client}-{self._task}")
             if self._asked:
-                made.keep_prompt(self._asked)
+                made.task.keep_prompt(self._asked)
         self._proxies[server].process = self._process
         return self._proxies[server]
 
@@ -96,7 +96,7 @@ class WeekClient:
 
     @property
     def task(self) -> Task:
-        return next(iter(self._proxies.values())).session().task
+        return next(iter(self._proxies.values())).sessions.open().task
 
     def call(
         self, tool: str, arguments: dict[str, Any], *, error: str = "", settles: bool = True, after: float = 2
@@ -113,7 +113,7 @@ class WeekClient:
             arguments=preview(arguments),
             given=arguments,
         )
-        session, (admitted,) = self._proxy(server).admit([request])
+        session, (admitted,) = self._proxy(server).sessions.admit([request])
         if admitted.call and settles:
             self._clock.pass_(minutes=0.05)
             done = kinds.ToolSettled(
@@ -133,7 +133,7 @@ class WeekClient:
 
     def checkpoint(self, name: str, description: str, said: AgentReport = NO_REPORT) -> None:
         self._clock.pass_(minutes=1)
-        session = next(iter(self._proxies.values())).session()
+        session = next(iter(self._proxies.values())).sessions.open()
         save_checkpoint(
             session.task,
             self._root,

@@ -15,7 +15,7 @@ from adjourn.checkpoints.checkpoint import (
     create,
 )
 from adjourn.clients.client import ClientContext
-from adjourn.clients.client_options import ClientOptions
+from adjourn.clients.client_process import ClientOptions
 from adjourn.handover.resumption import resume
 from adjourn.host import keys
 from adjourn.host.workspace_store import open_at
@@ -82,17 +82,17 @@ class Workspace:
             call = ToolRequest(
                 tool=tool, digest="1" * 64, effectful=tool not in READERS, arguments=f'{{"of":"{tool}"}}'
             )
-            session, (admitted,) = context.admit([call])
+            session, (admitted,) = context.sessions.admit([call])
             if admitted.call:
                 session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")])
-        return context.session()
+        return context.sessions.open()
 
     def save(
         self, context: ClientContext, name: str = "fix-auth", description: str = "found it"
     ) -> TaskCheckpoint:
         """What `aex.checkpoint` does."""
         self.clock.move(seconds=1)
-        session = context.session()
+        session = context.sessions.open()
         made = create(session.task, name, description=description, session=session)
         folder.write(self.store, made, str(self.root))
         return made

@@ -7,7 +7,7 @@ from typing import Any, assert_type
 from adjourn.adapters.langgraph import GraphNode, GraphPlan, graph, plan
 from adjourn.adapters.models import choose
 from adjourn.adapters.otlp import Exporter
-from adjourn.models.model import Completion, Model
+from adjourn.runs.model import Completion, Model
 
 
 def models() -> None:

@@ -1,7 +1,4 @@
-"""Anthropic's messages, through the official SDK. ANTHROPIC_API_KEY, ANTHROPIC_MODEL, ANTHROPIC_BASE_URL.
-
-Owns: the request, reading its answer, and where both hold a cognitive state. Must never: import the SDK before a model is asked for.
-"""
+"""Anthropic's messages, through the official SDK. ANTHROPIC_API_KEY, ANTHROPIC_MODEL, ANTHROPIC_BASE_URL."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.adapters.asking import (
+from adjourn.adapters.models import (
     MAX_TOKENS,
     SECONDS,
     BoundedModel,
@@ -24,7 +21,7 @@ from adjourn.adapters.asking import (
 )
 from adjourn.knowledge.cognition.middleware import INTERVAL, Middleware, ModelReply
 from adjourn.knowledge.cognition.store import CognitiveStore
-from adjourn.models.model import Completion
+from adjourn.runs.model import Completion
 
 DEFAULT_MODEL = "claude-sonnet-5-5"
 _SERVICE = Service("anthropic", "Anthropic", DEFAULT_MODEL)
@@ -132,7 +129,9 @@ def _blocks(request: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _is_cached(request: Mapping[str, Any]) -> bool:
     """Whether the program says itself what to cache. The API takes four marks, in an order of their own: then none is added."""
-    contents = [one.get("content") for one in request.get("messages", ()) if isinstance(one, Mapping)]
+    contents = [
+        message.get("content") for message in request.get("messages", ()) if isinstance(message, Mapping)
+    ]
     parts = [part for content in contents if isinstance(content, list | tuple) for part in content]
     marked = [request, *_blocks(request), *(request.get("tools") or ()), *parts]
-    return any(isinstance(one, Mapping) and "cache_control" in one for one in marked)
+    return any(isinstance(block, Mapping) and "cache_control" in block for block in marked)

@@ -1,7 +1,7 @@
 """A contract for LangGraph: its plan, and a graph whose nodes are its steps and whose edges are its branches and loops.
 
-The graph is run by the runtime of `adjourn run`, one step a node: each call is decided on, counted and kept in the store as it is
-there. Owns: nodes, edges, and at which node a run stands. Must never: interpret a step, or decide on a call.
+The graph is run by the runtime of `adjourn run`, one step a node: each call is decided on, counted and kept in the
+store as it is there.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from adjourn.aex.shape import DoModel, ForModel, IfModel, MakeModel, ReturnModel
 from adjourn.aex.shape import model as shape
 from adjourn.aex.tree import unparse
 from adjourn.errors import InvalidError, UsageError
-from adjourn.models.model import Model
 from adjourn.policy.contract import BrokenContractError
+from adjourn.runs.model import Model
 from adjourn.runs.runner import Options, RunOutcome
 from adjourn.runs.start import resume_run, start_run
 from adjourn.runs.step_calls import AskPerson, BlockedError, Emit, Stop

@@ -1,7 +1,4 @@
-"""OpenAI's chat completions, through the official SDK. OPENAI_API_KEY, OPENAI_MODEL, OPENAI_BASE_URL.
-
-Owns: the request, reading its answer, and where both hold a cognitive state. Must never: import the SDK before a model is asked for.
-"""
+"""OpenAI's chat completions, through the official SDK. OPENAI_API_KEY, OPENAI_MODEL, OPENAI_BASE_URL."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from adjourn.adapters.asking import (
+from adjourn.adapters.models import (
     MAX_TOKENS,
     SECONDS,
     BoundedModel,
@@ -26,7 +23,7 @@ from adjourn.adapters.asking import (
 )
 from adjourn.knowledge.cognition.middleware import INTERVAL, Middleware, ModelReply, join_prompts
 from adjourn.knowledge.cognition.store import CognitiveStore
-from adjourn.models.model import Completion
+from adjourn.runs.model import Completion
 
 DEFAULT_MODEL = "gpt-5.5"
 _SERVICE = Service("openai", "OpenAI", DEFAULT_MODEL)

@@ -1,7 +1,6 @@
 """The contract language: texts that say what an agent may do, what is to be reached, and by which steps.
 
-Owns: parsing, checking, pattern matching, permissions and their merge. Must never: know a store, a session or a
-wire; read anything but the file it is given.
+Must never: know a store, a session or a wire; read anything but the file it is given.
 
 A text becomes a lossless tree (`tree`), then a document (`ast`, by `parser`), then findings (`check`) and
 permissions (`layers`). Names here are loaded when they are first used.

@@ -17,7 +17,6 @@ from adjourn.aex.ast import steps_of as steps_of
 from adjourn.aex.check import examine as examine
 from adjourn.aex.check_steps import Condition as Condition
 from adjourn.aex.check_steps import parse_condition as parse_condition
-from adjourn.aex.classification import classify as classify
 from adjourn.aex.diagnostics import DIAGNOSTICS as DIAGNOSTICS
 from adjourn.aex.diagnostics import Diagnostic as Diagnostic
 from adjourn.aex.diagnostics import finding as finding
@@ -84,6 +83,7 @@ from adjourn.aex.shape import ReturnModel as ReturnModel
 from adjourn.aex.shape import StepModel as StepModel
 from adjourn.aex.shape import model as model
 from adjourn.aex.task_review import Review as Review
+from adjourn.aex.task_review import classify as classify
 from adjourn.aex.task_review import refused_of as refused_of
 from adjourn.aex.task_review import review as review
 from adjourn.aex.task_review import reviewed as reviewed

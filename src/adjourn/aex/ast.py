@@ -305,18 +305,18 @@ def known_type(name: str) -> bool:
 
 def check_inputs(document: Document, inputs: Mapping[str, Any]) -> list[Finding]:
     """The findings that keep a run from starting: one for each missing or wrongly typed input."""
-    found = []
+    findings = []
     needs = {need.name.text: need for need in document.needs}
     for name, need in needs.items():
         kind = need.type.text
         if name not in inputs:
             if not kind.endswith("?"):
                 message = f"input `{name}` of type {kind} is missing"
-                found.append(finding("AEX030", message, need.name.span, source=document.source))
+                findings.append(finding("AEX030", message, need.name.span, source=document.source))
         elif not is_of(kind, inputs[name]):
             message = f"input `{name}` is {_kind_of(inputs[name])}, not {kind}"
-            found.append(finding("AEX031", message, need.type.span, source=document.source))
-    return found
+            findings.append(finding("AEX031", message, need.type.span, source=document.source))
+    return findings
 
 
 def is_of(kind: str, value: Any) -> bool:

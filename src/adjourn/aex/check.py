@@ -1,7 +1,7 @@
 """What a well-formed document means, checked before anything runs: every finding but the parser's own.
 
-Owns: validation of declarations, `examine`. Must never: refuse a text that v0 accepts and runs correctly
-(what v0 let pass and could run is a warning), examine files or inputs, take more than linear time.
+Must never: refuse a text that v0 accepts and runs correctly (what v0 let pass and could run is a warning), examine
+files or inputs, take more than linear time.
 
 A new diagnostic is an error only where every run is blocked by it: at the top level, before anything that might
 have ended the run. In a body, or behind a possible `return`, the same is a warning.
@@ -230,7 +230,7 @@ def check_blocks(document: Document, report: FindingSink) -> None:
     kinds = {
         kind: _Plain(_plain(document, kind), folded=kind != "allow") for kind in ("allow", "deny", "confirm")
     }
-    budgets = _least(document)
+    budgets = {(entry.key.text, entry.per_seconds): entry for entry in document.budget if not entry.each}
     for block in document.blocks:
         _names(block, report)
         for kind, word in _patterns(block.rules):
@@ -262,11 +262,6 @@ def _budget(entry: Budget, budgets: dict[_Key, Budget], report: FindingSink) -> 
         line = least.key.line
         message = f"the budget for all in line {line} is spent before {quoted(entry.word.text)}"
         report("AEX048", message, entry.word)
-
-
-def _least(document: Document) -> dict[_Key, Budget]:
-    """The budgets that all share or each task has, by key and unit: the last one of each, which counts."""
-    return {(entry.key.text, entry.per_seconds): entry for entry in document.budget if not entry.each}
 
 
 def _plain(document: Document, kind: str) -> Iterator[Word]:

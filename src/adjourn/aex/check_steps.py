@@ -303,9 +303,9 @@ def parse_condition(word: Word) -> Condition | None:
     ):
         at = word.text.find(verb)
         if at > 0:
-            found = read(word.strip(0, at), word.strip(at + len(verb)))
-            if found is not None:
-                return found
+            condition = read(word.strip(0, at), word.strip(at + len(verb)))
+            if condition is not None:
+                return condition
     return None
 
 

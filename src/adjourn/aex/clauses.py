@@ -1,8 +1,4 @@
-"""The clauses of a rule (`keyword patterns [clauses]`) and the small amounts in them.
-
-Owns: finding clauses by their keyword, reading a `where` into comparisons, durations, percents and rates. Must never:
-raise on any text, take more than linear time, judge what a well-formed clause means.
-"""
+"""The clauses of a rule (`keyword patterns [clauses]`) and the small amounts in them."""
 
 from __future__ import annotations
 
@@ -213,8 +209,8 @@ def _misfit(operator: str, value: Value) -> tuple[str, str] | None:
 def read_duration(clause: Clause, report: Report) -> Duration | None:
     """`10m`: whole seconds, minutes, hours or days."""
     text = clause.rest.text
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    match = _DURATION.fullmatch(text)
+    if match is None:
         report(
             "AEX143",
             f"{quoted(text)} is not a time" if text else f"`{clause.keyword}` without a time",
@@ -222,7 +218,7 @@ def read_duration(clause: Clause, report: Report) -> Duration | None:
             _duration_meant(text) or "write whole seconds, minutes, hours or days: 30s, 10m, 2h, 1d",
         )
         return None
-    seconds = int(found[1]) * LETTER_UNITS[found[2]]
+    seconds = int(match[1]) * LETTER_UNITS[match[2]]
     if seconds > MAX_SECONDS:
         report("AEX143", f"{quoted(text)} is longer than a year", clause.rest, "write at most 365d")
         return None
@@ -240,8 +236,8 @@ def _duration_meant(text: str) -> str:
 
 def read_percent(word: Word, report: Report) -> Percent | None:
     """`75%`: more than 0, at most 100."""
-    found = _PERCENT.fullmatch(word.text)
-    if found is None:
+    match = _PERCENT.fullmatch(word.text)
+    if match is None:
         report(
             "AEX143",
             f"{quoted(word.text)} is not a share of the budget",
@@ -251,7 +247,7 @@ def read_percent(word: Word, report: Report) -> Percent | None:
             else "write 1% to 100%: at 75%, 90%",
         )
         return None
-    return Percent(word, float(found[1]))
+    return Percent(word, float(match[1]))
 
 
 def read_count(word: Word) -> int:

@@ -1,7 +1,5 @@
 """The one table of diagnostics, the maker of findings and the text that shows one.
 
-Owns: every code with its title, explanation, severity and remedy; `render`, `summary`. Must never: decide when a code applies.
-
 `python -m adjourn.aex.diagnostics` prints docs/reference/diagnostics.md.
 """
 

@@ -1,7 +1,4 @@
-"""Why a call is allowed or refused: the verdict, and how each rule that names the tool contributed.
-
-Owns: the words. Must never: judge by itself (the verdict is that of `Policy.judge_call`), do I/O.
-"""
+"""Why a call is allowed or refused: the verdict, and how each rule that names the tool contributed."""
 
 from __future__ import annotations
 

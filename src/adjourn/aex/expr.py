@@ -76,14 +76,14 @@ def only(text: str, chars: str) -> bool:
 
 def comma_list(word: Word, start: int) -> list[Word]:
     """The pieces between commas from `start` on, without blanks; empty ones are dropped."""
-    found = []
+    items = []
     at = start
     for piece in word.text[start:].split(","):
         if stripped := piece.strip(BLANK):
             offset = at + len(piece) - len(piece.lstrip(BLANK))
-            found.append(word.part(offset, offset + len(stripped)))
+            items.append(word.part(offset, offset + len(stripped)))
         at += len(piece) + 1
-    return found
+    return items
 
 
 def number(text: str) -> float | None:
@@ -204,8 +204,8 @@ def scan(text: str) -> Delimiters:
 
 
 def _next_mark(text: str, at: int) -> int:
-    found = _MARK.search(text, at)
-    return found.start() if found else len(text)
+    match = _MARK.search(text, at)
+    return match.start() if match else len(text)
 
 
 def _literal_end(text: str, at: int) -> int:
@@ -265,18 +265,18 @@ def parse_value(word: Word) -> Value:
 def arguments(word: Word) -> list[ObjectEntry]:
     """The `name=value` parts of a call, split at the commas that nothing protects; empty parts are dropped."""
     reader = _ValueReader(word)
-    found = []
+    pairs = []
     for start, end in split(reader.marks, word.text, 0, len(word.text), ","):
         part = reader.place(start, end)
         if not part.text:
             continue
         equals = word.text.find("=", start, end)
         if equals < 0:
-            found.append(ObjectEntry(part, None))
+            pairs.append(ObjectEntry(part, None))
         else:
             raw = word.text[equals + 1 : end].strip(BLANK)
-            found.append(ObjectEntry(reader.place(start, equals), reader.value(equals + 1, end, 0), raw))
-    return found
+            pairs.append(ObjectEntry(reader.place(start, equals), reader.value(equals + 1, end, 0), raw))
+    return pairs
 
 
 def too_deep(word: Word) -> bool:
@@ -324,14 +324,14 @@ class _ValueReader:
         return ListOf([self.value(at, stop, depth) for at, stop in pieces], word)
 
     def entries(self, word: Word, start: int, end: int, depth: int) -> ObjectOf:
-        found = []
+        entries = []
         for at, stop in self._entry_pieces(start, end):
             colon = next(split(self.marks, self.word.text, at, stop, ":"))[1]
             key = self.place(at, colon)
-            found.append(
+            entries.append(
                 ObjectEntry(_unquoted(key), self.value(colon + 1, stop, depth) if colon < stop else None)
             )
-        return ObjectOf(found, word)
+        return ObjectOf(entries, word)
 
     def _entry_pieces(self, start: int, end: int) -> list[tuple[int, int]]:
         """Entries end at line breaks and commas; a part without a colon continues the entry before it on its

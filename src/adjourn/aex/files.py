@@ -3,8 +3,8 @@
 An agent or a repository can put anything in a workspace. So what lies in one is reached through no link, at any step of its
 path. A path that leads elsewhere can only come from a person, who may use links.
 
-Owns: the only I/O of the language. Must never: read a device or a pipe, wait for one, read more than the bound,
-guess an encoding, raise for what a file may be.
+Must never: read a device or a pipe, wait for one, read more than the bound, guess an encoding, raise for what a file
+may be.
 """
 
 from __future__ import annotations

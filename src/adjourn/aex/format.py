@@ -1,6 +1,5 @@
 """The layout of a document: `formatted` writes the text again, and changes only its layout.
 
-Owns: order of declarations, blank lines, indentation, comments, and the proof that the text still says the same.
 Must never: drop or invent a comment, write what does not say the same, do I/O, take more than linear time.
 
 A comment belongs to the statement that it precedes, and goes where that goes. One at the end of a body or of the
@@ -140,7 +139,7 @@ class _Writer:
 
     def pieces(self, nodes: Sequence[TreeNode]) -> tuple[list[_Statement], list[str]]:
         """The statements, each with the comments above it, and the comments below the last one."""
-        found: list[_Statement] = []
+        statements: list[_Statement] = []
         waiting: list[str] = []
         for node in nodes:
             if node.kind == "comment":
@@ -149,11 +148,11 @@ class _Writer:
                 waiting.append("")
             else:
                 parts = self.parts.get(node.first + 1, [])
-                found.append(_Statement(node, parts, waiting if any(waiting) else []))
+                statements.append(_Statement(node, parts, waiting if any(waiting) else []))
                 waiting = []
         while waiting and not waiting[-1]:
             waiting.pop()
-        return found, waiting
+        return statements, waiting
 
     def statement(self, piece: _Statement, indent: str) -> Iterator[str]:
         if piece.parts:
@@ -223,14 +222,14 @@ def _set_apart(first: _Statement) -> list[str]:
 
 def _joined(pieces: Iterable[_Statement]) -> list[_Statement]:
     """The pieces, with adjacent parts of one list joined."""
-    found: list[_Statement] = []
+    statements: list[_Statement] = []
     for piece in pieces:
-        last = found[-1] if found else None
+        last = statements[-1] if statements else None
         if last and last.place == piece.place and last.joins and piece.joins:
             last.parts = [*last.parts, *piece.parts]
         else:
-            found.append(piece)
-    return found
+            statements.append(piece)
+    return statements
 
 
 # --- writes each statement in its one canonical spelling
@@ -352,18 +351,18 @@ def _depths(text: str, lines: Sequence[str]) -> list[int]:
     pairs = {start: end for start, end in scan(text).ends.items() if text[start] in "([{"}
     closers = set(pairs.values())
     depth = at = 0
-    found = []
+    depths = []
     for line in lines:
         end = at + len(line)
         while at < end and (text[at] in BLANK or at in closers):
             depth -= at in closers
             at += 1
-        found.append(min(depth, MAX_DEPTH))
+        depths.append(min(depth, MAX_DEPTH))
         while at < end:
             depth += (at in pairs) - (at in closers)
             at += 1
         at = end + 1
-    return found
+    return depths
 
 
 # --- the meaning of a document without its layout, to compare whether two texts mean the same

@@ -1,7 +1,6 @@
 """The intermediate representation: a document as plain data for programs that carry it out or look it over.
 
-Owns: its types, with the keys and their order of v0, and the JSON Schema made from them. What version 1 adds is there
-only in documents of version 1. Must never: be made of a document with errors, resolve a name, do I/O.
+What version 1 adds is there only in documents of version 1.
 
 `python -m adjourn.aex.ir` prints spec/aex-ir.schema.json.
 """
@@ -216,7 +215,7 @@ def _block(block: ast.RuleBlock) -> PrincipalRules:
     return PrincipalRules(
         whom=_texts(block.whom),
         permissions=_permissions(rules),
-        confirm=[one for one in _steps(rules.steps, written=True) if isinstance(one, Confirm)] or UNSET,
+        confirm=[step for step in _steps(rules.steps, written=True) if isinstance(step, Confirm)] or UNSET,
         budget=_budget(rules) or UNSET,
         workspace_budgets=_workspace_budgets(rules) or UNSET,
         limits=_limits(rules) or UNSET,
@@ -236,7 +235,11 @@ def _budget(document: ast.Document) -> dict[str, int | float]:
 
 def _workspace_budgets(document: ast.Document) -> list[WorkspaceBudget]:
     """The last of each unit of time, of all and of each principal, unless it is no limit."""
-    last = {(one.per_seconds, one.each): one.value for one in document.budget if one.unit is not None}
+    last = {
+        (budget.per_seconds, budget.each): budget.value
+        for budget in document.budget
+        if budget.unit is not None
+    }
     return [
         WorkspaceBudget(int(max(calls, 0)), seconds, "principal" if each else UNSET)
         for (seconds, each), calls in last.items()

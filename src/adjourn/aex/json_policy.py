@@ -4,8 +4,8 @@
     entries       the patterns of the language, scopes (`tool:glob`) included; no entry in `allow`: nothing is permitted
     `extends`     another policy, inline, or its file, relative to the file that names it
 
-Owns: that form, its JSON Schema, the way from a file to its last base. Must never: continue with a policy of which a part could
-not be read, follow a path that a file of the workspace names out of it.
+Must never: continue with a policy of which a part could not be read, follow a path that a file of the workspace names
+out of it.
 
 `python -m adjourn.aex.json_policy` prints spec/json-policy.schema.json.
 """
@@ -167,8 +167,8 @@ class _Chain:
             self.findings += unreadable
             return ""
         self.texts[source] = text
-        policy, places, found = _parsed(text, source)
-        self.findings += found
+        policy, places, findings = _parsed(text, source)
+        self.findings += findings
         prefix: _Path = ()
         base: str | JsonPolicy | msgspec.UnsetType | None = policy
         while isinstance(base, JsonPolicy):

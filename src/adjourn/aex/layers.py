@@ -128,14 +128,14 @@ def _narrowed(policy: Policy, contract: Policy) -> Iterator[tuple[Rule, list[Rul
 
 def not_granted(policy: Policy, contract: Policy) -> list[Finding]:
     """A warning for each pattern of the contract that the merge drops."""
-    found = []
+    missing = []
     policies = [part.rules for part in policy.parts] or [policy]
     granted = [[rules for _, rules in _narrowed(each, contract)] for each in policies]
     for rule, *remains in zip(contract.allow, *granted, strict=True):
         if not any(remains):
             message = f"the policy does not grant all of {quoted(rule.pattern)}, so none of it is permitted"
-            found.append(finding("AEX134", message, Span(rule.line), source=rule.source))
-    return found
+            missing.append(finding("AEX134", message, Span(rule.line), source=rule.source))
+    return missing
 
 
 def discover(directory: str) -> str | None:
@@ -254,35 +254,35 @@ def _confirms(document: Document) -> Iterator[Rule]:
 
 def _budgets(document: Document) -> dict[str, Rule]:
     """The task's last budget of each key that is counted: never below 0, whole calls; infinity is no limit."""
-    found: dict[str, Rule] = {}
+    budgets: dict[str, Rule] = {}
     for entry in document.budget:
         key = entry.key.text
         if key not in document.budget_keys or entry.unit is not None:
             continue
         if entry.value == float("inf"):
-            found.pop(key, None)
+            budgets.pop(key, None)
             continue
         amount = max(entry.value, 0.0)
         pattern = f"{key}={entry.text.text}"
-        found[key] = Rule(
+        budgets[key] = Rule(
             "budget",
             pattern,
             document.source,
             entry.key.line,
             amount=amount // 1 if key == "calls" else amount,
         )
-    return found
+    return budgets
 
 
 def _workspace_budgets(document: Document) -> list[Rule]:
     """The last number of calls for each unit of time, of all and of each principal, as above."""
-    found: dict[tuple[int, bool], Rule] = {}
+    budgets: dict[tuple[int, bool], Rule] = {}
     for entry in document.budget:
         if entry.unit is None or entry.key.text != "calls":
             continue
-        found.pop((entry.per_seconds, entry.each), None)
+        budgets.pop((entry.per_seconds, entry.each), None)
         if entry.value < float("inf"):
-            found[entry.per_seconds, entry.each] = Rule(
+            budgets[entry.per_seconds, entry.each] = Rule(
                 "budget",
                 f"calls={entry.text.text}",
                 document.source,
@@ -294,7 +294,7 @@ def _workspace_budgets(document: Document) -> list[Rule]:
                 counter=f"{entry.per_seconds}/each" if entry.each else str(entry.per_seconds),
                 owner=UNKNOWN if entry.each else "",
             )
-    return list(found.values())
+    return list(budgets.values())
 
 
 # --- whom rules hold for, and what remains of a policy for one of them
@@ -352,12 +352,12 @@ def restricts(whom: Sequence[str], asker: Asker | None) -> bool:
 
 def narrowed(policy: Policy, asker: Asker | None) -> Policy:
     """What holds of a policy for somebody (None: nobody is known). The server whose tools are judged stays the same."""
-    found = united(policy.parts, asker) if policy.parts else policy
-    counted = [_counted_for(rule, asker) for rule in found.workspace_budgets]
-    if found is policy and counted == list(policy.workspace_budgets):
+    layer = united(policy.parts, asker) if policy.parts else policy
+    counted = [_counted_for(rule, asker) for rule in layer.workspace_budgets]
+    if layer is policy and counted == list(policy.workspace_budgets):
         return policy
     return replace(
-        found, workspace_budgets=counted, servers=policy.servers, claims=policy.claims, known=policy.known
+        layer, workspace_budgets=counted, servers=policy.servers, claims=policy.claims, known=policy.known
     )
 
 
@@ -365,11 +365,11 @@ def united(parts: Sequence[Part], asker: Asker | None) -> Policy:
     """One policy of those parts that hold for somebody. The first part is what holds for all."""
     held = [_apart(part, asker) for part in parts if restricts(part.whom, asker)]
     allow = (part.rules.allow for part in parts if not part.whom or permits(part.whom, asker))
-    found = parts[0].rules
+    combined = parts[0].rules
     for rules in held[1:]:
-        found = smaller_budgets(found, rules)
+        combined = smaller_budgets(combined, rules)
     return replace(
-        found,
+        combined,
         allow=distinct(rule for rules in allow for rule in rules),
         deny=distinct(rule for rules in held for rule in rules.deny),
         confirm=distinct(rule for rules in held for rule in rules.confirm),
@@ -381,8 +381,8 @@ def united(parts: Sequence[Part], asker: Asker | None) -> Policy:
 
 def divided(parts: Sequence[Part]) -> Policy:
     """The policy that has these parts. As it is, it says what holds where nobody is known."""
-    found = united(parts, None)
-    return replace(found, parts=parts) if len(parts) > 1 else found
+    layer = united(parts, None)
+    return replace(layer, parts=parts) if len(parts) > 1 else layer
 
 
 def smaller_budgets(policy: Policy, other: Policy) -> Policy:

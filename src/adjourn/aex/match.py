@@ -126,10 +126,10 @@ def glob_text(glob: str, text: str) -> bool:
     if at > end or not first.at(text, 0) or not last.at(text, end):
         return False
     for piece in pieces[1:-1]:
-        found = piece.find(text, at, end)
-        if found < 0:
+        index = piece.find(text, at, end)
+        if index < 0:
             return False
-        at = found + piece.length
+        at = index + piece.length
     return True
 
 
@@ -197,23 +197,23 @@ class PatternIndex:
 
     def all(self, name: str) -> list[int]:
         """Positions of every pattern that names the tool, in ascending order."""
-        found = self._star + self._exact.get(name, _NONE)
+        positions = self._star + self._exact.get(name, _NONE)
         if self._prefix:
-            found += self._prefix.get(name, ())
+            positions += self._prefix.get(name, ())
             dot = name.find(".")
             for _ in range(self._depth):
                 if dot < 0:
                     break
-                found += self._prefix.get(name[:dot], ())
+                positions += self._prefix.get(name[:dot], ())
                 dot = name.find(".", dot + 1)
-        if len(found) > 1:
-            found.sort()
-        return found
+        if len(positions) > 1:
+            positions.sort()
+        return positions
 
     def first(self, name: str) -> int | None:
         """Position of the first pattern that names the tool."""
-        found = self.all(name)
-        return found[0] if found else None
+        positions = self.all(name)
+        return positions[0] if positions else None
 
 
 # --- names of tools that are of no server: a client's own ones, and those of `adjourn run`
@@ -303,7 +303,7 @@ class KnownTools(msgspec.Struct, frozen=True):
             return self
         return KnownTools(
             MappingProxyType({name: tools for name, tools in self.servers.items() if name not in own}),
-            MappingProxyType({name: one for name, one in self.commands.items() if name not in own}),
+            MappingProxyType({name: commands for name, commands in self.commands.items() if name not in own}),
         )
 
     def with_tool(self, name: str) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """Text to document: each node of the tree read as the statement it begins.
 
-Owns: the grammar of single statements and the findings AEX100, AEX120 and AEX121. Must never: raise on any text,
-judge what a well-formed document means (that is `check`), do I/O.
+Must never: raise on any text, judge what a well-formed document means (that is `check`), do I/O.
 """
 
 from __future__ import annotations
@@ -65,8 +64,8 @@ def parse(text: str, source: str = "") -> Document:
     return document
 
 
-def _position(found: Finding) -> tuple[bool, int]:
-    return found.span.line == 0, found.span.line
+def _position(finding: Finding) -> tuple[bool, int]:
+    return finding.span.line == 0, finding.span.line
 
 
 class _Parser:
@@ -241,7 +240,7 @@ class _Parser:
             self.document.steps += self.steps([node])
 
     def steps(self, nodes: list[TreeNode]) -> list[Statement]:
-        found: list[Statement] = []
+        statements: list[Statement] = []
         for node in nodes:
             if node.kind in ("blank", "comment"):
                 continue
@@ -252,8 +251,8 @@ class _Parser:
                 continue
             step = reader(self, node, word)
             if step is not None:
-                found.append(step)
-        return found
+                statements.append(step)
+        return statements
 
     def do(self, _node: TreeNode, word: Word) -> Statement | None:
         text = word.text
@@ -295,13 +294,13 @@ class _Parser:
         return MakeStep(word, word.part(start, bind), word.part(kind, kind_end), names, self.items(node))
 
     def items(self, node: TreeNode) -> list[Word]:
-        found = []
+        items = []
         for index in range(node.first + 1, node.last + 1):
             raw = self.tree.lines[index]
             start = run(raw, 0, BLANK)
             start = run(raw, start, "-" + BLANK)
-            found.append(Word(raw[start:].rstrip(BLANK), index + 1, start + 1))
-        return found
+            items.append(Word(raw[start:].rstrip(BLANK), index + 1, start + 1))
+        return items
 
     def check(self, _node: TreeNode, word: Word) -> Statement:
         return CheckStep(word, word.strip(len("check ")))

@@ -1,7 +1,6 @@
 """Effective permissions: the verdict on a call, and what else the rules say of a tool.
 
-Owns: `Policy` and the order deny > allow > closed, with confirm on top of an allow. Must never: parse, read files, count
-calls, know which arguments are paths (the caller hands them in).
+The order is deny > allow > closed, with confirm on top of an allow.
 """
 
 from __future__ import annotations
@@ -210,7 +209,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def _granting(self, pattern: str) -> list[Named]:
         """The allows that name all the tools that the pattern names. One for tools of no server grants none of a server."""
         named = self._sets["allow"].naming(split_scope(pattern)[0])
-        return [one for one in named if names_own(pattern) or not names_own(one[0].pattern)]
+        return [entry for entry in named if names_own(pattern) or not names_own(entry[0].pattern)]
 
     def limits_of(self, tool: str) -> tuple[Rule, ...]:
         """The rates that a call of the tool counts for: `amount` calls in `per_seconds`, all tools of a rule together."""
@@ -237,12 +236,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def rules_of(self, name: str) -> ToolRules:
         """The rules that name a tool; kept in `tools` from now on."""
-        found = self.tools.get(name)
-        if found is None:
+        rules = self.tools.get(name)
+        if rules is None:
             if len(self.tools) >= CACHE_MAX:
                 self.tools.clear()
-            found = self.tools[name] = ToolRules(self._sets, name, self)
-        return found
+            rules = self.tools[name] = ToolRules(self._sets, name, self)
+        return rules
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Policy) and all(

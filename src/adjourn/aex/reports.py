@@ -1,7 +1,6 @@
 """Findings as other programs read them: GitHub's workflow commands, and SARIF 2.1.0.
 
-Owns: the two formats, their escaping, their rules made from the table of diagnostics. Must never: read a file, know
-where a program runs, let a text of a document become a command.
+Must never: read a file, know where a program runs, let a text of a document become a command.
 
 Columns are counted from 1 in characters, and the end is the first column behind the piece, as in both formats. What a
 finding says about a whole document stands at its first line: GitHub shows nothing that has no line.
@@ -25,16 +24,16 @@ _PROPERTY = _MESSAGE | str.maketrans({":": "%3A", ",": "%2C"})
 
 def github(findings: Iterable[Finding]) -> list[str]:
     """A workflow command for each finding, which GitHub shows beside the line. `source` is a path of the repository."""
-    return [_command(found) for found in findings]
+    return [_command(finding) for finding in findings]
 
 
-def _command(found: Finding) -> str:
-    title = f"{found.code} {DIAGNOSTICS[found.code].title}"
-    properties = {"file": found.source, **_places(found.span, "line", "col", "endColumn"), "title": title}
+def _command(finding: Finding) -> str:
+    title = f"{finding.code} {DIAGNOSTICS[finding.code].title}"
+    properties = {"file": finding.source, **_places(finding.span, "line", "col", "endColumn"), "title": title}
     told = ",".join(f"{key}={_clean(str(value), _PROPERTY)}" for key, value in properties.items() if value)
-    lines = [found.message, *([f"help: {found.help}"] if found.help else [])]
+    lines = [finding.message, *([f"help: {finding.help}"] if finding.help else [])]
     message = "%0A".join(_clean(line, _MESSAGE) for line in lines)
-    return f"::{found.severity} {told}::{message}"
+    return f"::{finding.severity} {told}::{message}"
 
 
 def _clean(text: str, escapes: dict[int, str]) -> str:
@@ -52,7 +51,7 @@ def sarif(findings: Iterable[Finding], version: str) -> dict[str, Any]:
             {
                 "tool": {"driver": {"name": "adjourn", "semanticVersion": version, "rules": rules}},
                 "columnKind": "unicodeCodePoints",
-                "results": [_result(found, numbers[found.code]) for found in findings],
+                "results": [_result(finding, numbers[finding.code]) for finding in findings],
             }
         ],
     }
@@ -72,16 +71,16 @@ def _rule(code: str) -> dict[str, Any]:
     }
 
 
-def _result(found: Finding, rule: int) -> dict[str, Any]:
-    text = f"{found.message} ({found.help})" if found.help else found.message
+def _result(finding: Finding, rule: int) -> dict[str, Any]:
+    text = f"{finding.message} ({finding.help})" if finding.help else finding.message
     place = {
-        "artifactLocation": {"uri": quote(found.source.encode(errors="surrogateescape"))},
-        "region": _places(found.span, "startLine", "startColumn", "endColumn"),
+        "artifactLocation": {"uri": quote(finding.source.encode(errors="surrogateescape"))},
+        "region": _places(finding.span, "startLine", "startColumn", "endColumn"),
     }
     return {
-        "ruleId": found.code,
+        "ruleId": finding.code,
         "ruleIndex": rule,
-        "level": found.severity,
+        "level": finding.severity,
         "message": {"text": printable(text)},
         "locations": [{"physicalLocation": place}],
     }

@@ -1,7 +1,4 @@
-"""The lines that say what is permitted: `use`, `allow`, `deny`, `confirm before`, and those that version 1 adds.
-
-Owns: reading each of them into the document, and the finding AEX139. Must never: raise on any text, judge what a well-formed line means.
-"""
+"""The lines that say what is permitted: `use`, `allow`, `deny`, `confirm before`, and those that version 1 adds."""
 
 from __future__ import annotations
 

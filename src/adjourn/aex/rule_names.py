@@ -1,6 +1,6 @@
 """Which rules name no known tool, and which allows may mean the tools of two servers, or are for none.
 
-Owns: these findings. Must never: guess that a rule is wrong because its server has not listed its tools yet.
+Must never: guess that a rule is wrong because its server has not listed its tools yet.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def unmatched_rules(
             told = looked.about(pattern)
         if told:
             code, message, help_text = told
-            one = finding(code, message, Span(rule.line), source=rule.source, help=help_text)
-            of_names.setdefault((rule.line, pattern), one)
+            unmatched = finding(code, message, Span(rule.line), source=rule.source, help=help_text)
+            of_names.setdefault((rule.line, pattern), unmatched)
     return [*found, *of_names.values()]
 
 
 def _for_none(policy: Policy, known: KnownTools, servers: Collection[str]) -> list[Finding]:
     """A finding for each allow of tools of no server that a server's name and tools look like."""
-    found = []
+    rules = []
     for rule in policy.allow_of_anybody:
         pattern = split_scope(rule.pattern)[0]
         head, _, rest = pattern.partition(".")
@@ -74,8 +74,8 @@ def _for_none(policy: Policy, known: KnownTools, servers: Collection[str]) -> li
                 )
                 named = [tool for tool in tools if not names_own(f"{head}.{tool}")]
                 told = f"write {full_name(head, named[0])}" if named else ""
-                found.append(finding("AEX172", message, Span(rule.line), source=rule.source, help=told))
-    return found
+                rules.append(finding("AEX172", message, Span(rule.line), source=rule.source, help=told))
+    return rules
 
 
 class _Look:

@@ -3,8 +3,7 @@
     aex/signature@v1  the published form, only read: an HMAC of the text's hash; signer and time are not covered
     aex/signature@v2  Ed25519 or HMAC over the canonical JSON of every member but the signature itself
 
-Owns: both forms, sealing, checking, `check_sealed`. Must never: find a key or a file (`adjourn.policy.signatures` does), look
-at a clock, show a secret.
+Must never: find a key or a file (`adjourn.policy.signatures` does), look at a clock, show a secret.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The published shape of a document: what `parse` prints, with the keys and their order of v0.
 
-Owns: that shape only. Must never: add a key to a document of version 0, or be what other modules compute with (that is
-`ast`).
+Must never: add a key to a document of version 0, or be what other modules compute with (that is `ast`).
 """
 
 from __future__ import annotations

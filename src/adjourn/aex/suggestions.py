@@ -1,8 +1,4 @@
-"""The remedy for a line that nobody can read: what its writer most likely meant.
-
-Owns: the words of other tools, the form of each statement, and the guess. Must never: change how a line is read, quote more of it
-than one line.
-"""
+"""The remedy for a line that nobody can read: what its writer most likely meant."""
 
 from __future__ import annotations
 

@@ -1,14 +1,11 @@
-"""What a contract requests and what it is granted: the answer of `adjourn review` and of `aex.review_task`.
-
-Owns: the fields of those answers, and what the policy refuses of a contract. Must never: have a validator or a merge of
-its own, run anything, read a file.
-"""
+"""What a contract requests and what it is granted: the answer of `adjourn review` and of `aex.review_task`."""
 
 from __future__ import annotations
 
+import string
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -73,7 +70,12 @@ def review(
     """
     told = msgspec.to_builtins(
         reviewed(
-            contract_text, source, effective_base, unnamed=_file_stem(source), refusals=refusals, quotes=False
+            contract_text,
+            source,
+            effective_base,
+            unnamed=source.replace("\\", "/").rpartition("/")[2].removesuffix(".aex"),
+            refusals=refusals,
+            quotes=False,
         )
     )
     return {name: told[name] for name in _OF_THE_META_TOOL}
@@ -122,8 +124,8 @@ def reviewed(
             *map(_line, refused),
             *(f"`{rule.text}` is narrowed to `{rule.under.text}`" for rule in merged.allow if rule.under),
             *(
-                _line(found if quotes else replace(found, message=DIAGNOSTICS[found.code].title))
-                for found in document.findings
+                _line(finding if quotes else replace(finding, message=DIAGNOSTICS[finding.code].title))
+                for finding in document.findings
             ),
         ],
     )
@@ -131,7 +133,7 @@ def reviewed(
 
 def valid(document: Document) -> bool:
     """Whether no finding is an error: the one answer for review, check, proxy and run."""
-    return all(found.severity != "error" for found in document.findings)
+    return all(finding.severity != "error" for finding in document.findings)
 
 
 def refused_of(document: Document, policy: Policy | None) -> list[Finding]:
@@ -150,21 +152,21 @@ def _denied(policy: Policy, contract: Policy) -> list[Finding]:
 
     A refusal with a scope or a condition does not count: other calls of the tool pass.
     """
-    found: dict[int, Rule] = {}
+    denials: dict[int, Rule] = {}
     for position, rule in enumerate(contract.allow):
         tool = _one_of(rule.pattern)
         denying = policy.judge(tool).rule if _refused(tool, policy, contract) else None
         if denying is not None and denying.kind == "deny":
-            found[position] = denying
+            denials[position] = denying
     asked = PatternIndex(
         (position, fold_pattern(split_scope(rule.pattern)[0])) for position, rule in enumerate(contract.allow)
     )
     for denying in policy.deny:
         folded = fold(_one_of(denying.pattern))
         for position in asked.all(folded):
-            stem = _stem(contract.allow[position].pattern)
+            stem = split_scope(contract.allow[position].pattern)[0].removesuffix("*").removesuffix(".")
             if _refused(stem + folded[len(fold(stem)) :], policy, contract):
-                found.setdefault(position, denying)
+                denials.setdefault(position, denying)
     return [
         finding(
             "AEX134",
@@ -173,7 +175,7 @@ def _denied(policy: Policy, contract: Policy) -> list[Finding]:
             source=rule.source,
             help="deny it in the contract as well, or name in `use` only what the policy permits",
         )
-        for position, denying in sorted(found.items(), key=itemgetter(0))
+        for position, denying in sorted(denials.items(), key=itemgetter(0))
         if policy.grants((rule := contract.allow[position]).pattern)
     ]
 
@@ -188,11 +190,6 @@ def _one_of(pattern: str) -> str:
     return tool.removesuffix("*") + "~" if tool == "*" or tool.endswith(".*") else tool
 
 
-def _stem(pattern: str) -> str:
-    """What the names that a pattern names begin with."""
-    return split_scope(pattern)[0].removesuffix("*").removesuffix(".")
-
-
 def _written(rules: Sequence[Rule]) -> list[str]:
     return list(dict.fromkeys(rule.text for rule in rules))
 
@@ -202,10 +199,49 @@ def _make(step: MakeStep) -> str:
     return f"make {step.bind.text}: {step.type.text} from {inputs}"
 
 
-def _line(found: Finding) -> str:
-    place = f"line {found.span.line}: " if found.span.line else ""
-    return f"{found.code}: {place}{found.message}"
+def _line(finding: Finding) -> str:
+    place = f"line {finding.span.line}: " if finding.span.line else ""
+    return f"{finding.code}: {place}{finding.message}"
 
 
-def _file_stem(source: str) -> str:
-    return source.replace("\\", "/").rpartition("/")[2].removesuffix(".aex")
+# --- how much care a request needs: advice by its wording, which permits nothing
+
+Mode = Literal["contract_required", "contract_recommended", "exploratory"]
+
+_RISKY = frozenset((
+    "deploy", "production", "payment", "send", "email", "admin", "secrets", "migration", "publish", "release",
+))  # fmt: skip
+_EDITS = frozenset((
+    "fix", "update", "modify", "edit", "write", "delete", "create", "add", "remove", "refactor", "change", "rename",
+    "move", "install", "upgrade", "patch", "migrate",
+))  # fmt: skip
+_READS = frozenset((
+    "explain", "summarize", "find", "inspect", "understand", "search", "describe", "what", "where", "how", "why",
+    "show", "list", "read", "look", "check", "tell", "help",
+))  # fmt: skip
+_KINDS: tuple[tuple[frozenset[str], Mode, str], ...] = (
+    (_RISKY, "contract_required", "its effects are hard to undo, or are seen by others"),
+    (_EDITS, "contract_recommended", "it changes something"),
+    (_READS, "exploratory", "it only asks to read"),
+)
+
+
+class Classification(msgspec.Struct, frozen=True):
+    """`mode` is what to work under, `reason` why, in one sentence."""
+
+    mode: Mode
+    reason: str
+
+
+def classify(request: str) -> Classification:
+    """The care that a request asks for. The riskiest kind of word in it decides; with none, a contract is recommended.
+
+    >>> classify("Delete the old backups").mode
+    'contract_recommended'
+    """
+    words = [word.strip(string.punctuation) for word in request.lower().split()]
+    for known, mode, why in _KINDS:
+        match = next((word for word in words if word in known), None)
+        if match:
+            return Classification(mode, f'"{match}" says that {why}')
+    return Classification("contract_recommended", "no word says what the request does")

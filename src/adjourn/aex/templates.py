@@ -1,7 +1,4 @@
-"""The texts that `adjourn init` writes.
-
-Owns: the sample task with its inputs and its policy. Must never: write a file.
-"""
+"""The texts that `adjourn init` writes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The lossless tree: every line of a text in exactly one node, nested as the bodies of `if` and `for` nest.
 
-Owns: splitting into lines, recognising a line by its first word, items of `make`, blocks of `return`,
-indentation. Must never: look inside a statement, raise on any text, take more than linear time.
+Must never: look inside a statement, raise on any text, take more than linear time.
 
 `unparse(build(text)) == text`, always.
 """
@@ -249,6 +248,6 @@ def build(text: str, source: str = "") -> Tree:
         or len(text.encode("utf-8", "replace")) > MAX_DOCUMENT_BYTES
     ):
         message = f"the document has {len(text)} characters in {len(lines)} lines"
-        found = finding("AEX131", message, Span(), source=source)
-        return Tree([text], [TreeNode("unknown", 0, 0, [])], [found], looked_at=False)
+        mixed = finding("AEX131", message, Span(), source=source)
+        return Tree([text], [TreeNode("unknown", 0, 0, [])], [mixed], looked_at=False)
     return _Builder(lines, source).build()

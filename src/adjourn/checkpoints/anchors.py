@@ -3,9 +3,6 @@
 A history that lacks an event which an anchor names was cut or emptied. A folder with a diverged history, or one that no trusted key
 signed, is no anchor. `task` checks the sealed fold and the kept head each time that it loads a task; anchors are checked when a
 session begins.
-
-Owns: finding such contradictions, and accepting a history as it is when a person says so. Must never: change an event, or read more
-folders than `MAX_FOLDERS`.
 """
 
 from __future__ import annotations
@@ -51,8 +48,8 @@ class _Claims(msgspec.Struct, frozen=True):
 
 def check(task: Task, root: str) -> None:
     """Raise `IntegrityError` if the history of a task lacks an event that a checkpoint's name, or a folder of `root`, has."""
-    for found in of_task(task.store, task.id, root):
-        raise contradicted(task.id, f"it lacks event {found.seq}, which {found.known}")
+    for anchor in of_task(task.store, task.id, root):
+        raise contradicted(task.id, f"it lacks event {anchor.seq}, which {anchor.known}")
 
 
 def of_task(store: Store, task: str, root: str) -> Iterator[Contradiction]:
@@ -96,15 +93,15 @@ def accept(store: Store, task: str, secret: bytes) -> None:
 def _names(store: Store) -> Iterator[tuple[str, int, str, str]]:
     """The task, position and hash that each checkpoint's name points at, and the name."""
     for ref, value in store.refs("checkpoint/").items():
-        task, _, rest = value.partition(" ")
-        seq, _, event_hash = rest.partition(" ")
+        task, _, position = value.partition(" ")
+        seq, _, event_hash = position.partition(" ")
         if seq.isdecimal() and len(seq) < 16:
             yield task, int(seq), event_hash, ref.removeprefix("checkpoint/")
 
 
 def _folders(root: str) -> list[tuple[str, _Claim]]:
     """The newest folders of checkpoints, each with the position that it names, unverified."""
-    found: list[tuple[float, str, str]] = []
+    candidates: list[tuple[float, str, str]] = []
     if not root:
         return []
     try:
@@ -112,11 +109,11 @@ def _folders(root: str) -> list[tuple[str, _Claim]]:
             for folder in folders:
                 path = os.path.join(folder.path, "checkpoint.json")
                 with suppress(OSError):
-                    found.append((os.lstat(path).st_mtime, folder.name, path))
+                    candidates.append((os.lstat(path).st_mtime, folder.name, path))
     except (OSError, AdjournError):
         return []
     claims = []
-    for _, name, path in sorted(found, reverse=True)[:MAX_FOLDERS]:
+    for _, name, path in sorted(candidates, reverse=True)[:MAX_FOLDERS]:
         with suppress(AdjournError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             claim = msgspec.json.decode(read_file(path, MAX_JSON_BYTES), type=_Claims).adjourn
             if claim is not None:

@@ -97,9 +97,9 @@ def _of(store: Store, checkpoint: TaskCheckpoint) -> Knowledge:
         return Knowledge()
 
     try:
-        kept = CRStore(store)
-        version = kept.resolve(data.record)
-        lines = list(export_record(kept, data.record, keys.private_key()))
+        records = CRStore(store)
+        version = records.resolve(data.record)
+        lines = list(export_record(records, data.record, keys.private_key()))
         named = version.get("checkpointId", "")
         mind = SessionRepository(store).checkpoint(named) if data.cognition else None
     except NotFoundError:  # the checkpoint came from elsewhere, without them
@@ -319,8 +319,8 @@ def tool_history_entry(event: Event, data: kinds.Data | None) -> dict[str, Any] 
 
 def _imported_decision(data: kinds.EntryImported) -> dict[str, Any]:
     """The entry as the imported file has it: its tool, its time, its decision."""
-    shown = {"tool": data.tool, "timestamp": data.at, "decision": data.decision}
-    return shown | ({"reason": data.reason} if data.reason else {})
+    entry = {"tool": data.tool, "timestamp": data.at, "decision": data.decision}
+    return entry | ({"reason": data.reason} if data.reason else {})
 
 
 def audit_entry(event: Event, data: kinds.Data | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ end of a session, replaces nothing that an agent or a person stated. The machine
     sections   the digest of each part, to detect those that a person edits
     omitted    how many items of a list were left out
 
-Owns: that order, the derived lines, saying what was left out. Must never: read a file or a clock.
+Must never: read a file or a clock.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class _Sources:
         return getattr(self._record.report, name) or ()
 
     def steps(self) -> _Items[ReportedStep]:
-        source = next((one for one in self._order if one.progress), NO_REPORT)
+        source = next((report for report in self._order if report.progress), NO_REPORT)
         carried = {id(self._said): 0, id(self._record.report): self._record.omitted}
         return _Items(source.progress or (), [], carried.get(id(source), self._carried("progress")))
 
@@ -232,7 +232,7 @@ class _Sources:
         """Every file that any source names; the latest note counts."""
         kept = self._kept if self._edits.artifacts is UNSET else self._edits
         sources = (self._record.report, kept, self._said)
-        named = tuple(one for source in sources for one in (source.artifacts or ()))
+        named = tuple(artifact for source in sources for artifact in (source.artifacts or ()))
         return _Items(named, [], self._carried("artifacts"))
 
     def _carried(self, name: str) -> int:
@@ -241,8 +241,8 @@ class _Sources:
 
 
 def _counts(page: Page | None, name: str) -> dict[str, int]:
-    found = members_of(page, name) if page is not None else {}
-    return {key: value for key, value in found.items() if type(value) is int and 0 < value < 2**53}
+    members = members_of(page, name) if page is not None else {}
+    return {key: value for key, value in members.items() if type(value) is int and 0 < value < 2**53}
 
 
 def _progress(steps: Sequence[ReportedStep], omitted: int) -> tuple[tuple[ChecklistItem, ...], int]:
@@ -274,11 +274,11 @@ def _lines(stated: _Items[str], derived: Iterable[str]) -> _Items[str]:
     """A list of texts: what was stated, how much of it is left out, and the derived lines."""
     lines = _cleaned(stated.items[:MAX_ITEMS])
     omitted = stated.omitted + max(0, len(stated.items) - MAX_ITEMS)
-    found = list(derived)
+    shown_lines = list(derived)
     more = [more_text(omitted)] if omitted else []
-    if len(found) > MAX_ITEMS:
-        found = [*found[:MAX_ITEMS], more_text(len(found) - MAX_ITEMS)]
-    added = [line for line in _cleaned([*more, *found]) if line not in lines]
+    if len(shown_lines) > MAX_ITEMS:
+        shown_lines = [*shown_lines[:MAX_ITEMS], more_text(len(shown_lines) - MAX_ITEMS)]
+    added = [line for line in _cleaned([*more, *shown_lines]) if line not in lines]
     return _Items((*lines, *added), [mark(line) for line in added], omitted)
 
 
@@ -290,15 +290,15 @@ def more_text(count: int) -> str:
 def _artifacts(sources: _Sources, happened: TaskFacts) -> _Items[Artifact]:
     """The files that were ever produced, each once, with its latest note; of too many the newest."""
     named = sources.products()
-    found: dict[str, str] = {}
-    for one in (*named.items, *(ReportedArtifact(path=path) for path in happened.produced)):
-        if path := _clean(one.path, one_line=True):
-            found[path] = _clean(one.note, one_line=True) or found.get(path, "")
-    omitted = named.omitted + happened.produced_more + max(0, len(found) - MAX_ITEMS)
-    shown = [Artifact(path=path, note=note) for path, note in list(found.items())[-MAX_ITEMS:]]
+    notes: dict[str, str] = {}
+    for artifact in (*named.items, *(ReportedArtifact(path=path) for path in happened.produced)):
+        if path := _clean(artifact.path, one_line=True):
+            notes[path] = _clean(artifact.note, one_line=True) or notes.get(path, "")
+    omitted = named.omitted + happened.produced_more + max(0, len(notes) - MAX_ITEMS)
+    artifacts = [Artifact(path=path, note=note) for path, note in list(notes.items())[-MAX_ITEMS:]]
     if not omitted:
-        return _Items(tuple(shown), [])
-    return _Items((*shown, Artifact(path=more_text(omitted))), [mark(more_text(omitted))], omitted)
+        return _Items(tuple(artifacts), [])
+    return _Items((*artifacts, Artifact(path=more_text(omitted))), [mark(more_text(omitted))], omitted)
 
 
 def _state_lines(happened: TaskFacts) -> Iterable[str]:
@@ -323,7 +323,7 @@ def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], stated: s
     if happened.failed:
         again = f" Then: {stated}" if stated else ""
         return f"Check which effects of the failed step happened, and undo or repeat it.{again}"
-    todo = next((one.text for one in progress if one.status != "done"), "")
+    todo = next((step.text for step in progress if step.status != "done"), "")
     first = next(iter(ledger.doubts.values()), None)
     if first is not None:
         then = f", then continue with: {todo}" if todo else ""
@@ -336,7 +336,7 @@ def _opt(value: str | UnsetType) -> str:
 
 
 def _cleaned(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(text for one in texts if (text := _clean(one))))
+    return tuple(dict.fromkeys(text for raw in texts if (text := _clean(raw))))
 
 
 def _minutes(began: str, at: int) -> int:

@@ -1,7 +1,4 @@
-"""Checkpoints: a named, signed position in a task's chain (spec/events.md, section 5).
-
-Owns: making checkpoints, finding them, checking their signatures. Must never: write files (`folder` does).
-"""
+"""Checkpoints: a named, signed position in a task's chain (spec/events.md, section 5)."""
 
 from __future__ import annotations
 
@@ -100,7 +97,7 @@ def create(
             document=head.document,
             key=fingerprint(public),
             name=name,
-            previous=_previous(task.store, name),
+            previous=(task.store.ref(f"checkpoint/{name}") or "").rpartition(" ")[2],
             record=known.record,
             report=digest(report) if report else ledger.report,
             root=head.root,
@@ -187,10 +184,6 @@ def known_to(data: kinds.CheckpointCreated) -> Known:
     return Known(data.record, data.cognition)
 
 
-def _previous(store: Store, name: str) -> str:
-    return (store.ref(f"checkpoint/{name}") or "").rpartition(" ")[2]
-
-
 def find(store: Store, name: str) -> TaskCheckpoint:
     """The newest checkpoint of a name; of `TASK/NAME`, the newest that this task has, and of `NAME@KEY`, the newest in a space.
 
@@ -211,12 +204,12 @@ def find(store: Store, name: str) -> TaskCheckpoint:
         raise IntegrityError(
             f'checkpoint "{name}" is not in the chain of task {task}', "run `adjourn verify`"
         )
-    found = as_checkpoint(entry)
-    if found.data.name != name:
+    checkpoint = as_checkpoint(entry)
+    if checkpoint.data.name != name:
         raise IntegrityError(
-            f'the name "{name}" points at checkpoint "{found.data.name}"', "run `adjourn verify`"
+            f'the name "{name}" points at checkpoint "{checkpoint.data.name}"', "run `adjourn verify`"
         )
-    return found
+    return checkpoint
 
 
 def owner(store: Store, name: str) -> str:
@@ -233,9 +226,9 @@ def _of_task(store: Store, task: str, name: str) -> TaskCheckpoint:
         start = max(0, stop - _PAGE)
         for entry in reversed(list(store.read(task, start, stop))):
             if _MARK in entry.data and digest(entry.data) == entry.hash:
-                found = as_checkpoint(entry)
-                if found.data.name == name:
-                    return found
+                checkpoint = as_checkpoint(entry)
+                if checkpoint.data.name == name:
+                    return checkpoint
         stop = start
     raise NotFoundError(
         f'task {task[:64]} has no checkpoint named "{name}"', "list them with `adjourn log TASK`"

@@ -2,8 +2,7 @@
 
 The next session learns from it which of the files changed since, and whether the commit did.
 
-Owns: reading these, bounded. Must never: write, run git, leave the workspace, or read more than `WINDOW` events; what cannot be
-read is left out.
+What cannot be read is left out. Must never: write, run git, leave the workspace, or read more than `WINDOW` events.
 """
 
 from __future__ import annotations
@@ -134,16 +133,16 @@ class FileDigest(msgspec.Struct, frozen=True):
 
 def file_digests(root: str, artifacts: Iterable[Artifact]) -> dict[str, Any]:
     """The size and digest of each file in the workspace that a page lists, by its path, as JSON (`FileDigest`)."""
-    found: dict[str, Any] = {}
+    digests: dict[str, Any] = {}
     room = MAX_READ
     for artifact in artifacts:
         try:
             data = read_inside(root, artifact.path, room)
         except AdjournError:  # no file, too large, or outside
             continue
-        found[artifact.path] = {"size": len(data), "sha256": digest(data)}
+        digests[artifact.path] = {"size": len(data), "sha256": digest(data)}
         room -= len(data)
-    return found
+    return digests
 
 
 def file_changes(root: str, digests: Any) -> list[str]:
@@ -186,8 +185,8 @@ def current_commit(root: str) -> str:
     """
     head = _read(root, "HEAD", _MAX_HEAD)
     ref = _REF.fullmatch(head)
-    found = (_read(root, ref[1], _MAX_HEAD) or _packed(root, ref[1])) if ref else head
-    return found if _HASH.fullmatch(found) else ""
+    commit = (_read(root, ref[1], _MAX_HEAD) or _packed(root, ref[1])) if ref else head
+    return commit if _HASH.fullmatch(commit) else ""
 
 
 def commit_change(root: str, commit: object) -> list[str]:
@@ -210,4 +209,4 @@ def _read(root: str, name: str, limit: int) -> str:
 
 def _packed(root: str, ref: str) -> str:
     lines = (line.partition(" ") for line in _read(root, "packed-refs", _MAX_PACKED).splitlines())
-    return next((found for found, _, name in lines if name == ref), "")
+    return next((commit for commit, _, name in lines if name == ref), "")

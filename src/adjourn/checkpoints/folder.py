@@ -87,7 +87,7 @@ class CheckpointFile(msgspec.Struct, kw_only=True, rename="camel", omit_defaults
     adjourn: Extra | None = None
 
 
-_REQUIRED = frozenset(one.encode_name for one in msgspec.structs.fields(CheckpointFile) if one.required)
+_REQUIRED = frozenset(field.encode_name for field in msgspec.structs.fields(CheckpointFile) if field.required)
 
 
 class PublishedFile(NamedTuple):
@@ -152,15 +152,15 @@ def decisions(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
     """The entries of `toolHistory` for those of the events that are decisions on calls."""
     for entry in entries:
         event = decode(entry.data)
-        shown = tool_history_entry(event, data_of(event))
-        if shown is not None:
-            yield shown
+        decision = tool_history_entry(event, data_of(event))
+        if decision is not None:
+            yield decision
 
 
 def omitted(stated: dict[str, Any], shown: int) -> int:
     """The number of decisions that a `toolHistory` of `shown` entries leaves out. `stated` is the checkpoint's document."""
-    made: int = stated["callsUsed"] + stated["callsRefused"]
-    return max(0, made - shown) if shown == MAX_HISTORY else 0
+    decided: int = stated["callsUsed"] + stated["callsRefused"]
+    return max(0, decided - shown) if shown == MAX_HISTORY else 0
 
 
 # --- writing
@@ -181,8 +181,8 @@ def write(
     with locked(path):
         newest = find(store, name)
         if _is_of_others(store, newest, root) and not _precedes(store, newest, path):
-            kept = keep_original(root, relative, JSON_FILE)
-            tell(f"{relative}/ had files that this store did not write; a copy of them is in {kept}")
+            original = keep_original(root, relative, JSON_FILE)
+            tell(f"{relative}/ had files that this store did not write; a copy of them is in {original}")
         _remember(store, name, write_into(store, newest, path))
     return f"{relative}/"
 
@@ -291,12 +291,12 @@ def _public_key(key: str) -> bytes:
 def _history(store: Store, task: str, stop: int, limit: int) -> list[dict[str, Any]]:
     """The last `limit` decisions before event `stop`, oldest first, read from the end in pages."""
     pages: list[list[dict[str, Any]]] = []
-    found = 0
-    while stop > 0 and found < limit:
+    size = 0
+    while stop > 0 and size < limit:
         start = max(0, stop - _PAGE)
         page = list(decisions(store.read(task, start, stop)))
         pages.append(page)
-        found += len(page)
+        size += len(page)
         stop = start
     return [entry for page in reversed(pages) for entry in page][-limit:]
 
@@ -386,8 +386,8 @@ def share_histories(root: str, limit: int = SHARE_BYTES) -> Freed:
     A shorter history is the beginning of a longer one of the same task, and a folder may have more events than it needs.
     """
     histories = list(_histories(root))
-    whole = sum({(one.device, one.inode): one.size for one in histories}.values())
-    if whole <= limit:
+    total = sum({(history.device, history.inode): history.size for history in histories}.values())
+    if total <= limit:
         return Freed("shared histories", 0, 0)
     count = size = 0
     longest: dict[bytes, _History] = {}
@@ -414,9 +414,9 @@ def _share(long: _History, short: _History) -> bool:
     return False
 
 
-def _is_at(one: _History, path: str) -> bool:
+def _is_at(history: _History, path: str) -> bool:
     status = os.lstat(path)
-    return (one.device, one.inode, one.size) == (status.st_dev, status.st_ino, status.st_size)
+    return (history.device, history.inode, history.size) == (status.st_dev, status.st_ino, status.st_size)
 
 
 class _History(NamedTuple):
@@ -444,8 +444,8 @@ def _begins(short: _History, long: _History) -> bool:
     """Whether `short` is the beginning of `long`: the same bytes end it, and each line has the hash of the line before."""
     start = max(0, short.size - _TAIL)
     ends = []
-    for one in (short, long):
-        with os.fdopen(open_regular(one.path, _MAX_HISTORY_BYTES), "rb") as file:
+    for history in (short, long):
+        with os.fdopen(open_regular(history.path, _MAX_HISTORY_BYTES), "rb") as file:
             file.seek(start)
             ends.append(file.read(short.size - start))
     return ends[0] == ends[1] and ends[0].endswith(b"\n")

@@ -5,7 +5,7 @@ the lines of audit.jsonl are an unbroken chain from the task's first event (`att
 checkpoint of that task; its signature is valid over the Merkle root of the events before it; every field, and the document, says
 what the chain says (spec/events.md, section 7); the attached files are those that the document names.
 
-Owns: these tests. Must never: write, or return a folder that has not passed all of them.
+Must never: write, or return a folder that has not passed all of them.
 """
 
 from __future__ import annotations

@@ -145,10 +145,10 @@ def _held(git: SnapshotGit, commit: str, folder: str, number: int) -> str:
     for free in range(number, number + MAX_REFS):
         ref = f"{folder}{free}"
         git.run("update-ref", ref, commit, "0" * len(commit), may_fail=True)
-        found = git.word("rev-parse", "--verify", "--quiet", ref, may_fail=True)
-        if found == commit:
+        resolved = git.word("rev-parse", "--verify", "--quiet", ref, may_fail=True)
+        if resolved == commit:
             return ref
-        if not found:
+        if not resolved:
             break
     raise StoreError(f"git cannot create a ref in {folder}", "make the folder .git writable")
 
@@ -161,8 +161,8 @@ def write_tree(git: SnapshotGit, root: str, largest: int) -> tuple[str, list[str
     paths = [path for path in dict.fromkeys(listed) if not path.startswith(OURS)]
     left_out = [path for path in paths if path.endswith("/") or _size(os.path.join(root, path)) > largest]
     taken = set(paths).difference(left_out)
-    given = b"".join(os.fsencode(path) + b"\0" for path in paths if path in taken)
-    git.run("update-index", "--add", "--remove", "-z", "--stdin", given=given)
+    listing = b"".join(os.fsencode(path) + b"\0" for path in paths if path in taken)
+    git.run("update-index", "--add", "--remove", "-z", "--stdin", given=listing)
     return git.word("write-tree"), left_out
 
 
@@ -176,8 +176,8 @@ def _size(path: str) -> int:
 def forget(root: str, refs: Sequence[str]) -> None:
     """Delete the refs of snapshots. Git removes their objects when it next collects garbage."""
     with open_git(root, 30.0) as git:
-        given = "".join(f"delete {ref}\n" for ref in refs if _REF.fullmatch(ref))
-        git.run("update-ref", "--stdin", given=given.encode())
+        commands = "".join(f"delete {ref}\n" for ref in refs if _REF.fullmatch(ref))
+        git.run("update-ref", "--stdin", given=commands.encode())
 
 
 # --- restoring the files of a snapshot
@@ -234,18 +234,18 @@ def restore(root: str, commit: str, before: str, staging: str, settings: Setting
         now, left_out = write_tree(git, root, settings.max_file_bytes)
         differing = {change.path for change in _between(git, now, commit)}
         edited = {change.path for change in _between(git, before, now)} & differing
-        found = [
+        paths = [
             change if change.path not in differing else
             change._replace(kind="avoid", why=EDITED) if change.changes_file and change.path in edited else
             _possible(root, change, left_out)
             for change in planned
         ]  # fmt: skip
-        wanted = [change.path for change in found if change.changes_file and change.path in differing]
+        wanted = [change.path for change in paths if change.changes_file and change.path in differing]
         folder = _stage(git, commit, staging, wanted)
     failed = _move(root, folder, {path: seen[path] for path in wanted})
     return [
         change._replace(kind="avoid", why=failed[change.path]) if change.path in failed else change
-        for change in found
+        for change in paths
     ]
 
 
@@ -265,7 +265,7 @@ def _between(git: SnapshotGit, before: str, after: str) -> list[RollbackChange]:
         b"\0"
     )
     start = 1 if listed[0] and not listed[0].startswith(b":") else 0
-    found = []
+    paths = []
     for about, name in zip(listed[start::2], listed[start + 1 :: 2], strict=False):
         old, new, *_, letter = about.lstrip(b":").split(b" ")
         change = RollbackChange(_KINDS.get(letter, "leave"), os.fsdecode(name))
@@ -275,8 +275,8 @@ def _between(git: SnapshotGit, before: str, after: str) -> list[RollbackChange]:
             change = change._replace(kind="avoid", why=SUBMODULE)
         elif _is_policy(change.path):
             change = change._replace(kind="avoid", why=POLICY)
-        found.append(change)
-    return found
+        paths.append(change)
+    return paths
 
 
 def _is_policy(path: str) -> bool:
@@ -307,10 +307,17 @@ def _in_way(root: str, change: RollbackChange) -> bool:
 
 def _signature(path: str, folder: int | None = None) -> Signature:
     try:
-        found = os.stat(path, dir_fd=folder, follow_symlinks=False)
+        status = os.stat(path, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return None
-    return (found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_mode,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
 
 
 def _stage(git: SnapshotGit, commit: str, staging: str, paths: list[str]) -> str:
@@ -320,8 +327,8 @@ def _stage(git: SnapshotGit, commit: str, staging: str, paths: list[str]) -> str
     if not paths:
         return folder
     git.run("read-tree", commit)
-    given = b"\0".join(map(os.fsencode, paths))
-    git.run("checkout-index", "--force", "-z", f"--prefix={staging}/", "--stdin", given=given)
+    listing = b"\0".join(map(os.fsencode, paths))
+    git.run("checkout-index", "--force", "-z", f"--prefix={staging}/", "--stdin", given=listing)
     try:
         for path in paths:
             staged = os.path.join(folder, path)

@@ -149,7 +149,8 @@ def render(page: Page) -> str:
         ],
         STATE: _bullets(page.current_state),
         QUESTIONS: _bullets(page.open_questions),
-        ARTIFACTS: [_bullet("", _noted(one.path, one.note)) for one in page.artifacts] or ["- None"],
+        ARTIFACTS: [_bullet("", _noted(artifact.path, artifact.note)) for artifact in page.artifacts]
+        or ["- None"],
         RESUMPTION: _paragraph(page.resumption_point),
         STATS: _stats(page),
     }
@@ -272,11 +273,13 @@ def report_of(page: Page) -> AgentReport:
     return AgentReport(
         mission=page.mission,
         progress=tuple(
-            ReportedStep(text=one.text, status=one.status, note=one.note) for one in page.progress
+            ReportedStep(text=step.text, status=step.status, note=step.note) for step in page.progress
         ),
         current_state=page.current_state,
         open_questions=page.open_questions,
-        artifacts=tuple(ReportedArtifact(path=one.path, note=one.note) for one in page.artifacts),
+        artifacts=tuple(
+            ReportedArtifact(path=artifact.path, note=artifact.note) for artifact in page.artifacts
+        ),
         resumption_point=page.resumption_point,
     )
 
@@ -289,10 +292,10 @@ def statements_of(page: Page) -> AgentReport:
     return msgspec.structs.replace(
         report,
         mission=UNSET if mark(page.mission) == known.get("mission") else page.mission,
-        progress=tuple(one for one in report.progress or () if mark(one.text) not in _lines(known, "progress")),
+        progress=tuple(step for step in report.progress or () if mark(step.text) not in _lines(known, "progress")),
         current_state=_without(page.current_state, _lines(known, "currentState")),
         open_questions=_without(page.open_questions, _lines(known, "openQuestions")),
-        artifacts=tuple(one for one in report.artifacts or () if mark(one.path) not in _lines(known, "artifacts")),
+        artifacts=tuple(artifact for artifact in report.artifacts or () if mark(artifact.path) not in _lines(known, "artifacts")),
         resumption_point=(instead if isinstance(instead, str) else "")
         if mark(page.resumption_point) == known.get("resumptionPoint")
         else page.resumption_point,
@@ -316,7 +319,9 @@ def merge_reports(kept: AgentReport, said: AgentReport) -> AgentReport:
     """A report with the parts that a later one states. Artifacts are added up."""
     stated = {name: getattr(said, name) for name in stated_parts(said)}
     if kept.artifacts and said.artifacts:
-        stated["artifacts"] = tuple({one.path: one for one in (*kept.artifacts, *said.artifacts)}.values())
+        stated["artifacts"] = tuple(
+            {artifact.path: artifact for artifact in (*kept.artifacts, *said.artifacts)}.values()
+        )
     return msgspec.structs.replace(kept, **stated)
 
 
@@ -334,8 +339,8 @@ def mark(text: str) -> str:
 
 def members_of(page: Page, name: str) -> dict[str, Any]:
     """The members of an object in a page's machine data; empty for none."""
-    found = page.machine.get(name) if isinstance(page.machine, dict) else None
-    return found if isinstance(found, dict) else {}
+    members = page.machine.get(name) if isinstance(page.machine, dict) else None
+    return members if isinstance(members, dict) else {}
 
 
 def _lines(known: dict[str, Any], name: str) -> list[Any]:
@@ -364,39 +369,42 @@ def of_record(record: Mapping[str, Any]) -> RecordedReport:
     actions = record["executionSummary"]["actions"]
     steps = [
         ReportedStep(
-            text=one["description"],
-            status="done" if one["outcome"] == "success" else "pending",
-            note="" if one["outcome"] == "success" else one["outcome"],
+            text=action["description"],
+            status="done" if action["outcome"] == "success" else "pending",
+            note="" if action["outcome"] == "success" else action["outcome"],
         )
-        for one in actions[-MAX_ACTIONS:]
+        for action in actions[-MAX_ACTIONS:]
     ]
     over = "done" if task["status"] == "completed" else "pending"
     steps += [ReportedStep(text=criterion, status=over) for criterion in task["successCriteria"]]
     point = next(
         (
-            one
-            for one in record["resumePoints"]
-            if one["approvalStatus"] in _AUTHORITY and "consumedAt" not in one
+            point
+            for point in record["resumePoints"]
+            if point["approvalStatus"] in _AUTHORITY and "consumedAt" not in point
         ),
         None,
     )
     effects = [effect for effect in record["toolEffects"] if effect.get("status", "completed") == "completed"]
-    paths = [text for effect in effects for text in effect["sideEffects"] if _looks_like_path(text)]
+    paths = [
+        text
+        for effect in effects
+        for text in effect["sideEffects"]
+        if " " not in text and "://" not in text and ("/" in text or "." in text)
+    ]
     report = AgentReport(
         mission=task["goal"],
         progress=tuple(steps),
         current_state=tuple(
-            f"Blocked: {one['description']}" for one in record["blockers"] if one["status"] == "active"
+            f"Blocked: {blocker['description']}"
+            for blocker in record["blockers"]
+            if blocker["status"] == "active"
         ),
         open_questions=tuple(
-            one["question"] for one in record["questionsForUser"] if one["status"] == "open"
+            question["question"] for question in record["questionsForUser"] if question["status"] == "open"
         ),
         artifacts=tuple(ReportedArtifact(path=path) for path in paths),
         resumption_point="; ".join(point["nextSteps"]) if point else UNSET,
     )
     at = max(point.get("approvedAt", 0), point.get("createdAt", 0)) if point else 0
     return RecordedReport(report, at, max(0, len(actions) - MAX_ACTIONS))
-
-
-def _looks_like_path(text: str) -> bool:
-    return " " not in text and "://" not in text and ("/" in text or "." in text)

@@ -4,7 +4,7 @@ Pages are copied one by one, oldest first, each durably before its original is d
 every page exists at least once, and archiving again continues there. The index is derived from the pages and the task's history, so
 it can be recreated while the store has the history.
 
-Owns: the archive's names, moving pages there and back, what its index says. Must never: lose a page, or change the history.
+Must never: lose a page, or change the history.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def folder_of(project: str) -> str:
     return f"{OUTPUT}/{project}/{CHECKPOINTS}"
 
 
-def project_of(found: FoundPage) -> str:
+def project_of(page: FoundPage) -> str:
     """The usual name of a project: the first words of the mission."""
     letters = "".join(
-        char if char.isascii() and char.isalnum() else "-" for char in found.page.mission.lower()
+        char if char.isascii() and char.isalnum() else "-" for char in page.page.mission.lower()
     )
     words = [part for part in letters.split("-") if part]
     return "-".join(words[:6])[:MAX_PROJECT].strip("-") or "work"
@@ -84,15 +84,15 @@ def archive(root: str, task: str, project: str, store: Store | None) -> Archived
             for page in search(root, task=task).pages
             if page.task == task or (not page.task and page.is_active)
         ]
-        known = {one.id: one for one in search(root, relative).pages}
-        if not pages and not any(one.task == task for one in known.values()):
+        archived_pages = {page.id: page for page in search(root, relative).pages}
+        if not pages and not any(archived.task == task for archived in archived_pages.values()):
             raise NotFoundError(
                 f"task {task} has no page to archive", "list the pages with `adjourn checkpoint`"
             )
         target = make_folder(root, relative)
         source = os.path.join(os.path.realpath(root), FOLDER)
         for page in reversed(pages):
-            if page.id not in known or known[page.id].text != page.text:
+            if page.id not in archived_pages or archived_pages[page.id].text != page.text:
                 moved.append(_put(target, page))
             for path in _copies(root, page):
                 os.unlink(path)
@@ -275,7 +275,7 @@ class _Aftermath:
         resume = {"at": at, "age": max(0, at - page.at), "first_action": -1}
         self._facts[self._newest].setdefault("resumes", []).append(resume)
         self._waiting.append(resume)
-        self._listed = frozenset(one.path for one in page.page.artifacts)
+        self._listed = frozenset(artifact.path for artifact in page.page.artifacts)
 
     def _ended(self, reason: str) -> None:
         self._closing_over()
@@ -310,7 +310,7 @@ class _Aftermath:
         self._closing_over()
         for page in self._pages.values():
             facts = self._facts[page.id]
-            resumes = tuple(ResumeFact(**one) for one in facts.get("resumes", ()))
+            resumes = tuple(ResumeFact(**resume) for resume in facts.get("resumes", ()))
             budget = page.machine.get("budget")
             yield Indexed(
                 id=page.id,
@@ -330,6 +330,6 @@ class _Aftermath:
                 failed=facts.get("failed", False),
                 rolled_back=facts.get("rolled_back", False),
                 recreated=tuple(dict.fromkeys(facts.get("recreated", ()))),
-                todo=tuple(one.text for one in page.page.progress if one.status != "done"),
+                todo=tuple(step.text for step in page.page.progress if step.status != "done"),
                 questions=page.page.open_questions,
             )

@@ -5,8 +5,7 @@
     tmp/checkpoint-YYYY-MM-DD-HHMM.md      superseded (-2, -3 in the same minute)
     tmp/checkpoint-pre-LABEL.md            superseded, made before a destructive call
 
-Owns: these names, finding and reading pages, the summary for the next session. Must never: write a page (`page_writer` does), or
-follow a link.
+Links are not followed.
 """
 
 from __future__ import annotations
@@ -40,35 +39,20 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
 
 
 class FoundPage(NamedTuple):
-    """A page in a workspace. `path` is relative to it, `at` its time in milliseconds, `seq` its event, -1 for unknown."""
+    """A page in a workspace that could be read. `path` is relative to it; `at` is its time in milliseconds, `seq` its event, -1 for
+    unknown. `id` is the checkpoint's hash; without one, the digest of the text.
+    """
 
     path: str
     reading: PageReading
     text: str
-    at: int = 0
-    seq: int = -1
-
-    @property
-    def page(self) -> Page:
-        assert self.reading.page is not None  # only pages that could be read are found
-        return self.reading.page
-
-    @property
-    def machine(self) -> dict[str, Any]:
-        return machine_of(self.page)
-
-    @property
-    def task(self) -> str:
-        return word(self.machine, "task")
-
-    @property
-    def id(self) -> str:
-        """The checkpoint's hash; without one, the digest of the text."""
-        return word(self.machine, "id") or digest(self.text.encode())
-
-    @property
-    def is_active(self) -> bool:
-        return os.path.basename(self.path).startswith("checkpoint-active")
+    page: Page
+    machine: dict[str, Any]
+    task: str
+    id: str
+    at: int
+    seq: int
+    is_active: bool
 
 
 class Search(NamedTuple):
@@ -111,15 +95,15 @@ def search(root: str, folder: str = FOLDER, task: str = "", holding: str = "") -
             text = _read_text(os.path.join(path, name), root)
             if holding not in text or (task and _is_of_another(text, task)):
                 continue
-            found = _parsed(f"{folder}/{name}", text)
+            page = _parsed(f"{folder}/{name}", text)
         except AdjournError as error:
             broken.append((f"{folder}/{name}", error.message))
             continue
-        if task and found.task not in ("", task):
+        if task and page.task not in ("", task):
             continue
-        known = pages.get(found.id)
-        if known is None or (found.is_active and not known.is_active):
-            pages[found.id] = found
+        other = pages.get(page.id)
+        if other is None or (page.is_active and not other.is_active):
+            pages[page.id] = page
     return Search(in_order(pages.values()), broken)
 
 
@@ -145,7 +129,7 @@ def find_active(root: str, task: str = "") -> FoundPage | None:
 
 def by_id(root: str, checkpoint: str) -> FoundPage | None:
     """The page of a checkpoint, by the checkpoint's hash."""
-    return next((found for found in search(root, holding=checkpoint).pages if found.id == checkpoint), None)
+    return next((page for page in search(root, holding=checkpoint).pages if page.id == checkpoint), None)
 
 
 class PageSummary(NamedTuple):
@@ -192,9 +176,9 @@ def _is_of_another(text: str, task: str) -> bool:
     return named is not None and named[1] != task
 
 
-def is_stale(found: FoundPage, now: int) -> bool:
+def is_stale(page: FoundPage, now: int) -> bool:
     """Whether a page is older than `STALE_AFTER`. `now` is in milliseconds."""
-    return now - found.at > STALE_AFTER
+    return now - page.at > STALE_AFTER
 
 
 def read(root: str, path: str) -> FoundPage:
@@ -213,20 +197,19 @@ def _parsed(path: str, text: str) -> FoundPage:
         first = next(finding for finding in reading.findings if finding.severity == "error")
         line = f":{first.span.line}" if first.span.line else ""
         raise InvalidError(f"{path}{line}: {first.message}", first.help)
-    return _found(path, text, reading)
-
-
-def _found(path: str, text: str, reading: PageReading) -> FoundPage:
-    assert reading.page is not None  # its callers have looked
-    machine = machine_of(reading.page)
+    page, machine = reading.page, machine_of(reading.page)
     at, seq = machine.get("at"), machine.get("seq")
-    exact = isinstance(at, int) and at // MINUTE * MINUTE == reading.page.time  # the text counts
     return FoundPage(
         path,
         reading,
         text,
-        at if exact and isinstance(at, int) else reading.page.time,
-        seq if isinstance(seq, int) else -1,
+        page,
+        machine,
+        task=word(machine, "task"),
+        id=word(machine, "id") or digest(text.encode()),
+        at=at if isinstance(at, int) and at // MINUTE * MINUTE == page.time else page.time,  # the text counts
+        seq=seq if isinstance(seq, int) else -1,
+        is_active=os.path.basename(path).startswith("checkpoint-active"),
     )
 
 
@@ -297,7 +280,7 @@ def slug(text: str) -> str:
     return _UNSAFE.sub("-", text).strip("-").lower()[:40]
 
 
-def stem_of(found: FoundPage) -> str:
+def stem_of(page: FoundPage) -> str:
     """The file name of a superseded page, without its number and `.md`."""
-    label = slug(word(found.machine, "label"))
-    return f"checkpoint-pre-{label}" if label else f"checkpoint-{minute(found.page.time)}"
+    label = slug(word(page.machine, "label"))
+    return f"checkpoint-pre-{label}" if label else f"checkpoint-{minute(page.page.time)}"

@@ -6,8 +6,7 @@ active one; fsync the folder. A page with two names is one page, by its id.
 The plain name belongs to the task that a live session works on. If there is no such session, the next task takes the name, and the
 earlier page stays active under its task's name.
 
-Owns: that order, which task has the plain name, how many superseded pages stay. Must never: delete what a person or an agent wrote,
-follow a link, or fail a checkpoint that is in the store.
+Must never: delete what a person or an agent wrote, follow a link, or fail a checkpoint that is in the store.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ NO_OPTIONS = PageOptions()
 
 def write(
     task: Task,
-    made: TaskCheckpoint,
+    checkpoint: TaskCheckpoint,
     root: str,
     options: PageOptions = NO_OPTIONS,
     *,
@@ -112,12 +111,12 @@ def write(
         place = _Place(root, path, task.id, lambda other: _lives(task, other))
         notes += place.notes
         newest = place.newest
-        if newest is not None and newest.task == task.id and newest.seq > made.event.seq:
+        if newest is not None and newest.task == task.id and newest.seq > checkpoint.event.seq:
             return WrittenPage(newest.path, notes)  # another process has written a later page
-        at = milliseconds(made.event.timestamp)
+        at = milliseconds(checkpoint.event.timestamp)
         known = base or newest
         work = recent(task, root, since=known.seq if known is not None and known.task == task.id else -1)
-        continued = _continued(place, task, root, made, work)
+        continued = _continued(place, task, root, checkpoint, work)
         if base is not None:
             continued = Continued(
                 base, continued.edits if failed else edits_of(base.page, edited=base.reading.edited), []
@@ -128,22 +127,22 @@ def write(
         happened = TaskFacts(
             ledger=ledger,
             at=at,
-            trigger=made.data.trigger,
+            trigger=checkpoint.data.trigger,
             began=began or work.began,
             budget=ledger.budget,
             last=work.last,
             failed=failed,
             produced=work.produced,
             produced_more=work.produced_more,
-            by=_whose(made.event.by),
+            by=_whose(checkpoint.event.by),
         )
         machine = {
-            "id": made.hash,
-            "name": made.data.name,
+            "id": checkpoint.hash,
+            "name": checkpoint.data.name,
             "task": task.id,
-            "seq": made.event.seq,
+            "seq": checkpoint.event.seq,
             "at": at,
-            "trigger": made.data.trigger,
+            "trigger": checkpoint.data.trigger,
             "used": ledger.calls_used,
             **({"budget": ledger.budget} if ledger.budget is not None else {}),
             **({"parent": continued.page.id} if continued.page is not None and base is None else {}),
@@ -154,7 +153,7 @@ def write(
         page = compose(
             happened,
             said,
-            description=made.data.description,
+            description=checkpoint.data.description,
             before=before.page if before is not None else plans.page_of(task, at),
             edits=continued.edits,
             record=record_of(task.store, task.id),
@@ -180,25 +179,34 @@ class Continued(NamedTuple):
     notes: list[str]
 
 
-def _continued(place: _Place, task: Task, root: str, made: TaskCheckpoint, work: RecentWork) -> Continued:
+def _continued(
+    place: _Place, task: Task, root: str, checkpoint: TaskCheckpoint, work: RecentWork
+) -> Continued:
     """What the page of a checkpoint continues: the active page; where that cannot be read or is older than the checkpoint before,
     the newest page of the task.
     """
     newest, notes = place.newest, []
-    due = max((seq for seq in work.checkpoints if seq < made.event.seq), default=-1)
+    due = max((seq for seq in work.checkpoints if seq < checkpoint.event.seq), default=-1)
     if newest is None or -1 < newest.seq < due or place.broken:
         others = [page for page in search(root, task=task.id).pages if page.task == task.id]
         newest = in_order([*others, *([newest] if newest is not None else [])])[0] if others else newest
         if newest is None:
-            kept = "its last report, which the store has" if task.ledger.report else "the history"
+            source = "its last report, which the store has" if task.ledger.report else "the history"
             if place.broken or due >= 0:
-                notes.append(f"no page of task {task.id} can be read; the page was made from {kept}")
+                notes.append(f"no page of task {task.id} can be read; the page was made from {source}")
         elif place.newest is None or newest.id != place.newest.id:
             why = place.broken or ("is older" if place.newest is not None else "is not there")
             notes.append(f"the active page {why}; {newest.path} of event {newest.seq} was continued")
         elif newest.seq < due:
             notes.append(f"{newest.path} is of event {newest.seq}: the checkpoint of event {due} has no page")
-    edited = next((one for one in place.found if one.reading.edited or one.page.machine is UNSET), None)
+    edited = next(
+        (
+            candidate
+            for candidate in place.found
+            if candidate.reading.edited or candidate.page.machine is UNSET
+        ),
+        None,
+    )
     if edited is None:
         edited = newest if newest is not None and newest.reading.edited else None
     if edited is None:
@@ -219,10 +227,10 @@ def _as_it_is(task: Task) -> Ledger:
         return msgspec.structs.replace(ledger, doubts=dict(ledger.doubts))
 
 
-def _cut_lists(page: Page, said: AgentReport) -> list[str]:
+def _cut_lists(page: Page, report: AgentReport) -> list[str]:
     """A note on each list that was stated now and is cut on the page."""
     omitted = members_of(page, "omitted")
-    stated = [name for name in PARTS if name in omitted and name in stated_parts(said)]
+    stated = [name for name in PARTS if name in omitted and name in stated_parts(report)]
     return [
         f"{name.replace('_', ' ')}: the page leaves out {omitted[name]:,} items; the checkpoint's report has them"
         for name in stated
@@ -301,7 +309,7 @@ class _Place:
         with suppress(AdjournError):  # an earlier one is there
             self._link(name, self._dated(name, read(root, f"{FOLDER}/{name}")))
         beside = f".{name}.{os.getpid()}.{os.urandom(4).hex()}"
-        plain, second, own = (os.path.join(self._path, one) for one in (ACTIVE, beside, name))
+        plain, second, own = (os.path.join(self._path, file_name) for file_name in (ACTIVE, beside, name))
         try:
             os.link(plain, second, follow_symlinks=False)
         except OSError:  # a file system without links: for a moment no page has the plain name
@@ -314,7 +322,7 @@ class _Place:
     def _look(self, root: str, name: str, task: str) -> str:
         """Read the page of a name, to be superseded. Returns the task that it belongs to if that is another one, else ""."""
         try:
-            found = read(root, f"{FOLDER}/{name}")
+            page = read(root, f"{FOLDER}/{name}")
         except NotFoundError:
             return ""
         except AdjournError as error:
@@ -323,15 +331,15 @@ class _Place:
             self.broken = "cannot be read"
             self._old[name] = None
             return ""
-        if found.task not in ("", task):
-            return found.task
-        self._old[name] = found
+        if page.task not in ("", task):
+            return page.task
+        self._old[name] = page
         return ""
 
     @property
     def found(self) -> list[FoundPage]:
         """The readable active pages of the task, newest first."""
-        return in_order(found for found in self._old.values() if found is not None)
+        return in_order(page for page in self._old.values() if page is not None)
 
     @property
     def newest(self) -> FoundPage | None:
@@ -377,10 +385,10 @@ class _Place:
         except OSError:  # a file system without links: for a moment the page has its new name only
             os.rename(source, target)
 
-    def _dated(self, name: str, found: FoundPage | None) -> str:
+    def _dated(self, name: str, page: FoundPage | None) -> str:
         """The dated name of a page: the one it got before a crash, else the first free one."""
         path = os.path.join(self._path, name)
-        stem = stem_of(found) if found else "checkpoint-unreadable"
+        stem = stem_of(page) if page else "checkpoint-unreadable"
         for candidate in numbered(stem):
             there = os.path.join(self._path, candidate)
             if not os.path.lexists(there) or os.path.samestat(os.lstat(there), os.lstat(path)):
@@ -391,7 +399,7 @@ class _Place:
 def _lives(task: Task, other: str) -> bool:
     """Whether a session with an unexpired lease works on the other task, by the clock that leases are written with."""
     leases = task.store.refs(f"lease/{other}/").values()
-    return bool(leases) and max(lease_end(task.store, one) for one in leases) > time_of(
+    return bool(leases) and max(lease_end(task.store, lease) for lease in leases) > time_of(
         task.store, task.clock()
     )
 
@@ -402,10 +410,10 @@ def _forget_automatic(path: str, root: str, task: str) -> None:
     if len(names) <= MAX_AUTOMATIC or len(names) % LOOK_EVERY:
         return
     automatic = [
-        found
-        for found in search(root, task=task).pages
-        if not found.is_active and not found.reading.edited and is_automatic(word(found.machine, "trigger"))
+        page
+        for page in search(root, task=task).pages
+        if not page.is_active and not page.reading.edited and is_automatic(word(page.machine, "trigger"))
     ]
-    for found in automatic[MAX_AUTOMATIC:]:
+    for page in automatic[MAX_AUTOMATIC:]:
         with suppress(OSError):
-            os.unlink(os.path.join(path, os.path.basename(found.path)))
+            os.unlink(os.path.join(path, os.path.basename(page.path)))

@@ -1,6 +1,6 @@
 """Parsing the page of a checkpoint (see `page`), which a person may have edited.
 
-Owns: the grammar of a page, and every finding about it. Must never: raise, or access a file.
+Must never: raise, or access a file.
 """
 
 from __future__ import annotations
@@ -118,12 +118,12 @@ class _PageReader:
     def machine(self, lines: list[str]) -> tuple[dict[str, Any] | UnsetType, bool, int]:
         """The data of the comment, whether the text above it was edited, and the line where that text ends."""
         last = next((at for at in range(len(lines) - 1, -1, -1) if lines[at].strip()), 0)
-        found = _COMMENT.fullmatch(lines[last].strip())
-        if found is None:
+        comment = _COMMENT.fullmatch(lines[last].strip())
+        if comment is None:
             return UNSET, False, len(lines)
         above = "\n".join(lines[:last]) + "\n"
         try:
-            machine = msgspec.json.decode(found[1], type=dict[str, Any])
+            machine = msgspec.json.decode(comment[1], type=dict[str, Any])
             was = machine.pop("text", None)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self.report("AEX307", "the comment at the end is not what adjourn writes", last + 1)
@@ -135,7 +135,7 @@ class _PageReader:
 
     def sections(self, lines: list[str], begin: int) -> tuple[dict[str, tuple[int, list[str]]], list[Other]]:
         """The sections of a page by title, each with the line of its heading, and further sections. They begin at line `begin`."""
-        found: dict[str, tuple[int, list[str]]] = {}
+        sections: dict[str, tuple[int, list[str]]] = {}
         others: list[Other] = []
         after, content = "", list[str]()
         kept = _OtherLines(others)
@@ -148,16 +148,16 @@ class _PageReader:
                 if title not in SECTIONS:
                     kept.begin(after, line)
                     continue
-                if title in found:
+                if title in sections:
                     self.report("AEX302", f"there is a second section {title!r}", number)
                 after, content = title, []
-                found[title] = (number, content)
+                sections[title] = (number, content)
             elif kept.open:
                 kept.lines.append(line)
             else:
                 content.append(line)
         kept.end()
-        return found, others
+        return sections, others
 
     def page(
         self,
@@ -191,21 +191,24 @@ class _PageReader:
 
     def bullets(self, heading: int, lines: list[str]) -> list[tuple[int, str]]:
         """The bullets of a section, still escaped, each with its line."""
-        found: list[tuple[int, str]] = []
+        bullets: list[tuple[int, str]] = []
         goes_on = False
         for number, line in enumerate(lines, heading + 1):
             if goes_on:
-                at, content = found[-1]
-                found[-1] = (at, f"{content[:-1]}\n{line[2:] if line.startswith('  ') else line.lstrip(' ')}")
+                at, content = bullets[-1]
+                bullets[-1] = (
+                    at,
+                    f"{content[:-1]}\n{line[2:] if line.startswith('  ') else line.lstrip(' ')}",
+                )
             elif line.startswith(("- ", "* ")):
-                found.append((number, line[2:].strip()))
+                bullets.append((number, line[2:].strip()))
             elif line.strip():
                 self.report("AEX304", f"not a bullet: {line.strip()[:60]!r}", number)
                 continue
             else:
                 continue
-            goes_on = _ends_open(found[-1][1])
-        return [(at, content.strip()) for at, content in found if content.strip()]
+            goes_on = _ends_open(bullets[-1][1])
+        return [(at, content.strip()) for at, content in bullets if content.strip()]
 
     def texts(self, heading: int, lines: list[str]) -> tuple[str, ...]:
         bullets = self.bullets(heading, lines)
@@ -214,7 +217,7 @@ class _PageReader:
         return tuple(_text(content) for _, content in bullets)
 
     def progress(self, heading: int, lines: list[str]) -> tuple[ChecklistItem, ...]:
-        found = []
+        steps = []
         for number, content in self.bullets(heading, lines):
             item = _ITEM.fullmatch(content)
             if item is None or not item[2].strip():
@@ -226,10 +229,10 @@ class _PageReader:
                 self.report("AEX305", f"an item is done and in progress: {text[:60]!r}", number)
                 continue
             status: Literal["done", "in_progress", "pending"] = "in_progress" if begun else "pending"
-            found.append(ChecklistItem(text=text, note=note, status="done" if item[1] != " " else status))
-        if heading and not found and not self.findings:
+            steps.append(ChecklistItem(text=text, note=note, status="done" if item[1] != " " else status))
+        if heading and not steps and not self.findings:
             self.report("AEX303", f"the section {PROGRESS!r} is empty", heading)
-        return tuple(found)
+        return tuple(steps)
 
     def artifacts(self, heading: int, lines: list[str]) -> tuple[Artifact, ...]:
         bullets = [content for _, content in self.bullets(heading, lines)]
@@ -243,17 +246,17 @@ class _PageReader:
             "Budget remaining": "budget_remaining",
             "Session duration": "duration",
         }
-        found: dict[str, Any] = {}
+        stats: dict[str, Any] = {}
         for number, content in self.bullets(heading, lines):
             stat = _STAT.fullmatch(content)
             if stat is None or (stat[3] is None) is (stat[1] == "Session duration"):
                 self.report("AEX306", f"not a number of the session: {content[:60]!r}", number)
             else:
-                found[names[stat[1]]] = int(stat[2])
+                stats[names[stat[1]]] = int(stat[2])
         for title, name in names.items():
-            if heading and name not in found and name != "budget_remaining":
+            if heading and name not in stats and name != "budget_remaining":
                 self.report("AEX306", f"`{title}` is missing", heading)
-        return found
+        return stats
 
 
 class _OtherLines:

@@ -2,8 +2,6 @@
 
 A page is a file that may be deleted, and stays behind when a task moves to another machine. So each checkpoint names a document with
 all that was stated until then: a report, in canonical JSON. A page that is missing is made from it again.
-
-Owns: this document, and what the next session reads of a plan. Must never: write a page, or prefer the document to a page.
 """
 
 from __future__ import annotations
@@ -34,16 +32,16 @@ MAX_REPORT_BYTES = 1024 * 1024
 """Beyond it, each list of a report keeps its first `MAX_ITEMS` items."""
 
 
-def next_report(task: Task, said: AgentReport, description: str = "") -> bytes:
+def next_report(task: Task, report: AgentReport, description: str = "") -> bytes:
     """The document of all that was stated of a task, with what is `said` now; b"" if that is nothing.
 
     `description` serves as the resumption point if nothing else is said of it.
     """
-    if description and said.resumption_point is UNSET:
-        said = msgspec.structs.replace(said, resumption_point=description)
-    if said == NO_REPORT:
+    if description and report.resumption_point is UNSET:
+        report = msgspec.structs.replace(report, resumption_point=description)
+    if report == NO_REPORT:
         return b""
-    merged = merge_reports(read_report(task.store, task.ledger.report), _redacted(said))
+    merged = merge_reports(read_report(task.store, task.ledger.report), _redacted(report))
     data = canonical(msgspec.to_builtins(merged))
     return data if len(data) <= MAX_REPORT_BYTES else canonical(msgspec.to_builtins(_shortened(merged)))
 
@@ -70,17 +68,17 @@ def plan_summary(task: Task, root: str, now: int) -> PageSummary | None:
 
     A note says which was taken if it is not the page of the last checkpoint. `now` is in milliseconds.
     """
-    found = page_summary(root, task.id, now)
-    if found is not None and found.page is not None:
+    summary = page_summary(root, task.id, now)
+    if summary is not None and summary.page is not None:
         due = task.ledger.checkpoint_seq
-        if -1 < found.seq < due:
-            note = f"the page is of event {found.seq}: the checkpoint of event {due} has no page that can be read"
-            found = found._replace(notes=[*found.notes, note])
-        return found
+        if -1 < summary.seq < due:
+            note = f"the page is of event {summary.seq}: the checkpoint of event {due} has no page that can be read"
+            summary = summary._replace(notes=[*summary.notes, note])
+        return summary
     page = page_of(task, now)
     if page is None:
-        return found
-    notes = found.notes if found is not None else []
+        return summary
+    notes = summary.notes if summary is not None else []
     note = "no page can be read; this is what was stated until the last checkpoint"
     return PageSummary(page, [*notes, note])
 
@@ -94,9 +92,9 @@ def is_replanned(summary: PageSummary, since: int) -> bool:
     return edits.resumption_point is not UNSET or (isinstance(stated, int) and stated > since)
 
 
-def _redacted(said: AgentReport) -> AgentReport:
+def _redacted(report: AgentReport) -> AgentReport:
     """A report without secrets and control characters."""
-    stated = {name: value for name in PARTS if (value := getattr(said, name)) is not UNSET}
+    stated = {name: value for name in PARTS if (value := getattr(report, name)) is not UNSET}
     for name, value in stated.items():
         if isinstance(value, str):
             stated[name] = redacted_text(value, limit=MAX_MISSION if name == "mission" else None)

@@ -1,6 +1,6 @@
 """Reflection over archived checkpoints: the statistics, and the heuristics that `memory/MEMORY.md` keeps.
 
-Owns: reading the archives, writing that section, marking the chains it covers. Must never: change another line of that file.
+Must never: change another line of that file.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def reflect(root: str) -> Reflection:
     return Reflection(chains, statistics(chains), broken)
 
 
-def remember(root: str, found: Reflection) -> bool:
+def remember(root: str, reflection: Reflection) -> bool:
     """Update the heuristics in `memory/MEMORY.md`, and mark the chains as reflected. Returns whether the file changed.
 
     Raises `InvalidError` for a file that is not text, `StoreError`.
@@ -69,7 +69,7 @@ def remember(root: str, found: Reflection) -> bool:
         before = ""
     except UnicodeDecodeError as error:
         raise InvalidError(f"{MEMORY}/{FILE} is not UTF-8 text", "save it as UTF-8") from error
-    after = remembered(before, found.statistics)
+    after = remembered(before, reflection.statistics)
     if after != before:
         mode = stat.S_IMODE(os.lstat(path).st_mode) if os.path.lexists(path) else 0
         write_file(make_folder(root, MEMORY), FILE, after.encode(), mode=mode)
@@ -88,9 +88,9 @@ def _mark(root: str, project: str) -> None:
             write_index(folder, marked)
 
 
-def draw(found: Reflection) -> dict[str, str]:
+def draw(reflection: Reflection) -> dict[str, str]:
     """The plots as SVG, by file name."""
-    chains: Sequence[Chain] = found.chains
+    chains: Sequence[Chain] = reflection.chains
     shares = [ratio * 100 for ratio, _ in positions(chains)]
     return {
         "budget-at-checkpoint.svg": histogram(

@@ -1,9 +1,6 @@
 """Statistics over archived chains of checkpoints, and the heuristics that follow from them. Both depend on the chains only.
 
 A statistic yields a heuristic if at least `SUPPORT` chains support it; a heuristic that loses its support is withdrawn.
-
-Owns: the index of an archive (its types), the statistics, their wording, and the section of `MEMORY.md` they are kept in. Must
-never: read a file, or ask a model.
 """
 
 from __future__ import annotations
@@ -90,12 +87,12 @@ Chain = Sequence[Indexed]
 
 def chains_of(entries: Iterable[Indexed]) -> list[Chain]:
     """The entries by task, each chain in its order."""
-    found: dict[str, dict[str, Indexed]] = defaultdict(dict)
+    by_task: dict[str, dict[str, Indexed]] = defaultdict(dict)
     for entry in entries:
-        found[entry.task][entry.id] = entry
+        by_task[entry.task][entry.id] = entry
     return [
         sorted(chain.values(), key=lambda one: (one.time, one.seq, one.id))
-        for _, chain in sorted(found.items())
+        for _, chain in sorted(by_task.items())
     ]
 
 
@@ -132,7 +129,7 @@ def _statistic(  # noqa: PLR0917  # a row of a table
 def _position(chains: Sequence[Chain]) -> Statistic:
     placed = positions(chains)
     values = [ratio for ratio, _ in placed]
-    bearing = [chain for chain in chains if any(_is_placed(one) for one in chain)]
+    bearing = [chain for chain in chains if any(_is_placed(link) for link in chain)]
     title = "budget at checkpoint"
     if not values:
         return _statistic("position", title, bearing, "", -1, "", ())
@@ -145,8 +142,8 @@ def _position(chains: Sequence[Chain]) -> Statistic:
 
 
 def _age(chains: Sequence[Chain]) -> Statistic:
-    resumes = [(one, resume) for chain in chains for one in chain for resume in one.resumes]
-    bearing = [chain for chain in chains if any(one.resumes for one in chain)]
+    resumes = [(link, resume) for chain in chains for link in chain for resume in link.resumes]
+    bearing = [chain for chain in chains if any(link.resumes for link in chain)]
     old = [resume for _, resume in resumes if resume.age > DAY]
     young = [resume for _, resume in resumes if resume.age <= DAY]
     rate = len(old) / len(resumes) if resumes else -1
@@ -157,7 +154,7 @@ def _age(chains: Sequence[Chain]) -> Statistic:
     elif worse:
         then = f"resumes after more than 24 hours succeed less often ({_acted(old):.0%}, else {_acted(young):.0%}); verify first"
     value = f"{len(old)} of {len(resumes)} resumes after more than 24 h" if resumes else ""
-    return _statistic("age", "age at resume", bearing, value, rate, then, (one.id for one, _ in resumes))
+    return _statistic("age", "age at resume", bearing, value, rate, then, (page.id for page, _ in resumes))
 
 
 def _acted(resumes: Sequence[ResumeFact]) -> float:
@@ -165,11 +162,11 @@ def _acted(resumes: Sequence[ResumeFact]) -> float:
 
 
 def _destructive(chains: Sequence[Chain]) -> Statistic:
-    failed = [one for chain in chains for one in chain if one.failed]
-    bearing = [chain for chain in chains if any(one.failed for one in chain)]
-    back = [one for one in failed if one.rolled_back]
+    failed = [link for chain in chains for link in chain if link.failed]
+    bearing = [chain for chain in chains if any(link.failed for link in chain)]
+    back = [page for page in failed if page.rolled_back]
     rate = len(back) / len(failed) if failed else -1
-    tools = Counter(one.trigger.removeprefix("before ") for one in back)
+    tools = Counter(page.trigger.removeprefix("before ") for page in back)
     tool = min(tools, key=lambda name: (-tools[name], name), default="")
     then = f"prepare the rollback before {tool}" if rate >= 0.5 else ""
     value = f"{len(back)} of {len(failed)} failed destructive steps rolled back" if failed else ""
@@ -180,53 +177,55 @@ def _destructive(chains: Sequence[Chain]) -> Statistic:
         value,
         rate,
         then,
-        (one.id for one in back),
+        (page.id for page in back),
     )
 
 
 def _budget(chains: Sequence[Chain]) -> Statistic:
-    endings = [(one, end) for chain in chains for one in chain if one.budget > 0 for end in one.endings]
-    bearing = [chain for chain in chains if any(one.endings and one.budget > 0 for one in chain)]
-    spent = [(one, end) for one, end in endings if end.used >= one.budget]
+    endings = [(link, end) for chain in chains for link in chain if link.budget > 0 for end in link.endings]
+    bearing = [chain for chain in chains if any(link.endings and link.budget > 0 for link in chain)]
+    spent = [(page, end) for page, end in endings if end.used >= page.budget]
     rate = len(spent) / len(endings) if endings else -1
-    typical = percentile([end.used / one.budget for one, end in endings], 50) if endings else 0
-    need = math.ceil(percentile([max(one.used for one in chain) for chain in bearing], 90)) if bearing else 0
+    typical = percentile([end.used / page.budget for page, end in endings], 50) if endings else 0
+    need = (
+        math.ceil(percentile([max(link.used for link in chain) for chain in bearing], 90)) if bearing else 0
+    )
     need = max(need, max((end.used for _, end in spent), default=0))
     then = (
         f"raise the budget: nine of ten tasks took up to {need} calls" if rate >= 0.5 and typical >= 1 else ""
     )
     value = f"{len(spent)} of {len(endings)} sessions ended by it" if endings else ""
-    return _statistic("budget", "budget spent", bearing, value, rate, then, (one.id for one, _ in spent))
+    return _statistic("budget", "budget spent", bearing, value, rate, then, (page.id for page, _ in spent))
 
 
 def _lost(chains: Sequence[Chain]) -> Statistic:
     values = lost(chains)
-    bearing = [chain for chain in chains if any(one.endings for one in chain)]
+    bearing = [chain for chain in chains if any(link.endings for link in chain)]
     if not values:
         return _statistic("lost", "calls lost at the end", bearing, "", -1, "", ())
     high, middle = percentile(values, 90), max(1, round(percentile(values, 50)))
     then = f"make a checkpoint every {middle} calls: sessions lose up to {high:.0f} at their end"
-    evidence = (one.id for chain in chains for one in chain if any(end.lost for end in one.endings))
+    evidence = (link.id for chain in chains for link in chain if any(end.lost for end in link.endings))
     value = f"median {percentile(values, 50):.0f}, nine of ten up to {high:.0f}"
     return _statistic("lost", "calls lost at the end", bearing, value, -1, then * (high > 10), evidence)
 
 
 def _stuck(chains: Sequence[Chain]) -> Statistic:
-    found = [(item, ids) for chain in chains for item, ids in _lasting(chain, lambda one: one.todo, 3)]
+    lasting = [(item, ids) for chain in chains for item, ids in _lasting(chain, lambda one: one.todo, 3)]
     return _lasting_statistic(
         "stuck",
         "items stuck",
         chains,
-        found,
+        lasting,
         "stuck on {}: ask a person, or split it",
         least=1,
     )
 
 
 def _unanswered(chains: Sequence[Chain]) -> Statistic:
-    found = [(item, ids) for chain in chains for item, ids in _lasting(chain, lambda one: one.questions, 2)]
+    lasting = [(item, ids) for chain in chains for item, ids in _lasting(chain, lambda one: one.questions, 2)]
     return _lasting_statistic(
-        "question", "questions open", chains, found,
+        "question", "questions open", chains, lasting,
         "questions stay open over sessions, such as {}: raise them earlier, or set a default", least=2,
     )  # fmt: skip
 
@@ -235,11 +234,11 @@ def _lasting(
     chain: Chain, of: Callable[[Indexed], tuple[str, ...]], sessions: int
 ) -> list[tuple[str, list[str]]]:
     """The items that the last pages of at least `sessions` sessions have, each with the ids of those pages."""
-    last = {one.session: one for one in chain}
+    last = {link.session: link for link in chain}
     seen: dict[str, list[str]] = defaultdict(list)
-    for one in last.values():
-        for item in of(one):
-            seen[item].append(one.id)
+    for page in last.values():
+        for item in of(page):
+            seen[item].append(page.id)
     return [(item, ids) for item, ids in seen.items() if len(ids) >= sessions]
 
 
@@ -247,32 +246,34 @@ def _lasting_statistic(
     name: str,
     title: str,
     chains: Sequence[Chain],
-    found: list[tuple[str, list[str]]],
+    lasting: list[tuple[str, list[str]]],
     then: str,
     *,
     least: int,
 ) -> Statistic:
-    items = Counter(item for item, _ in found)
-    item = min(items, key=lambda one: (-items[one], one), default="")
-    rate = len({id_ for _, ids in found for id_ in ids[:1]}) / len(chains) if chains else -1
-    heuristic = then.format(f'"{_short(item)}"') if len(found) >= least else ""
-    evidence = (id_ for one, ids in found if one == item for id_ in ids)
-    return _statistic(name, title, chains, f"{len(found)}" if chains else "", rate, heuristic, evidence)
+    items = Counter(item for item, _ in lasting)
+    item = min(items, key=lambda other: (-items[other], other), default="")
+    rate = len({id_ for _, ids in lasting for id_ in ids[:1]}) / len(chains) if chains else -1
+    heuristic = then.format(f'"{_short(item)}"') if len(lasting) >= least else ""
+    evidence = (id_ for other, ids in lasting if other == item for id_ in ids)
+    return _statistic(name, title, chains, f"{len(lasting)}" if chains else "", rate, heuristic, evidence)
 
 
 def _recreated(chains: Sequence[Chain]) -> Statistic:
-    found = [(one, path) for chain in chains for one in chain for path in one.recreated]
-    rate = len({one.task for one, _ in found}) / len(chains) if chains else -1
-    then = "read Artifacts Produced first: what is listed there was made again" if found else ""
-    value = f"{len(found)}" if chains else ""
+    remade = [(link, path) for chain in chains for link in chain for path in link.recreated]
+    rate = len({page.task for page, _ in remade}) / len(chains) if chains else -1
+    then = "read Artifacts Produced first: what is listed there was made again" if remade else ""
+    value = f"{len(remade)}" if chains else ""
     return _statistic(
-        "artifacts", "artifacts remade", chains, value, rate, then, (one.id for one, _ in found)
+        "artifacts", "artifacts remade", chains, value, rate, then, (page.id for page, _ in remade)
     )
 
 
 def _resumes(chains: Sequence[Chain]) -> Statistic:
-    counts = [sum(len(one.resumes) for one in chain) for chain in chains]
-    first = [r.first_action for chain in chains for one in chain for r in one.resumes if r.first_action >= 0]
+    counts = [sum(len(link.resumes) for link in chain) for chain in chains]
+    first = [
+        r.first_action for chain in chains for link in chain for r in link.resumes if r.first_action >= 0
+    ]
     value = f"{sum(counts)} over all" if chains else ""
     if first:
         value += f", first call after {percentile(first, 50) / 1000:.0f} s (median)"
@@ -282,24 +283,24 @@ def _resumes(chains: Sequence[Chain]) -> Statistic:
 _MEASURES = (_position, _age, _destructive, _budget, _lost, _stuck, _unanswered, _recreated, _resumes)
 
 
-def _is_placed(one: Indexed) -> bool:
+def _is_placed(page: Indexed) -> bool:
     """Whether a checkpoint was not made at a share of the budget."""
-    return one.budget > 0 and not one.trigger.startswith(AT_SHARE)
+    return page.budget > 0 and not page.trigger.startswith(AT_SHARE)
 
 
 def positions(chains: Sequence[Chain]) -> list[tuple[float, str]]:
     """The share of the budget that was used at each checkpoint, and its id, without checkpoints made at a share."""
-    return [(one.used / one.budget, one.id) for chain in chains for one in chain if _is_placed(one)]
+    return [(link.used / link.budget, link.id) for chain in chains for link in chain if _is_placed(link)]
 
 
 def ages(chains: Sequence[Chain]) -> list[float]:
     """Hours between a checkpoint and each resume from it."""
-    return [resume.age / 3_600_000 for chain in chains for one in chain for resume in one.resumes]
+    return [resume.age / 3_600_000 for chain in chains for link in chain for resume in link.resumes]
 
 
 def lost(chains: Sequence[Chain]) -> list[int]:
     """Calls between the last checkpoint and the end of each session."""
-    return [end.lost for chain in chains for one in chain for end in one.endings]
+    return [end.lost for chain in chains for link in chain for end in link.endings]
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -318,20 +319,20 @@ def _short(text: str) -> str:
 # --- MEMORY.md
 
 
-def remembered(text: str, found: Sequence[Statistic]) -> str:
+def remembered(text: str, statistics: Sequence[Statistic]) -> str:
     """The text of `MEMORY.md` with its heuristics updated: replaced, added, withdrawn. Everything else stays as it is."""
     lines = (
         text.removesuffix("\n").split("\n") if text else []
     )  # not splitlines: other separators stay as they are
     start = next((at for at, line in enumerate(lines) if line.strip() == HEADING), None)
-    ours = [_line_of(one) for one in found if one.heuristic]
+    ours = [_line_of(statistic) for statistic in statistics if statistic.heuristic]
     if start is None and not ours:
         return text
     if start is None:
         gap = [""] if lines and lines[-1].strip() else []
         return _joined([*lines, *gap, HEADING, *ours])
     end = next((at for at in range(start + 1, len(lines)) if lines[at].startswith(("# ", "## "))), len(lines))
-    names = {one.name for one in found}
+    names = {statistic.name for statistic in statistics}
     kept = [
         line for line in lines[start + 1 : end] if not ((known := _LINE.match(line)) and known[1] in names)
     ]
@@ -352,7 +353,7 @@ def _joined(lines: Sequence[str]) -> str:
     return "\n".join(lines).rstrip("\n") + "\n" if any(line.strip() for line in lines) else ""
 
 
-def _line_of(one: Statistic) -> str:
-    rate = f", {one.rate:.0%}" if one.rate >= 0 else ""
-    evidence = " ".join(id_[:12] for id_ in one.evidence)
-    return f"- `{one.name}`: {one.heuristic} (n={one.n}{rate}; evidence: {evidence})"
+def _line_of(statistic: Statistic) -> str:
+    rate = f", {statistic.rate:.0%}" if statistic.rate >= 0 else ""
+    evidence = " ".join(id_[:12] for id_ in statistic.evidence)
+    return f"- `{statistic.name}`: {statistic.heuristic} (n={statistic.n}{rate}; evidence: {evidence})"

@@ -68,10 +68,10 @@ class RollbackResult(NamedTuple):
 
 def target_of(root: str, name: str = "") -> FoundPage:
     """The page to roll back to: by name, hash or path, else the newest one before a destructive call. Raises `NotFoundError`."""
-    found = search(root).pages
-    for page in found:
-        known = (page.machine.get("name"), page.id, page.path)
-        if name in known if name else str(page.machine.get("trigger", "")).startswith(BEFORE):
+    pages = search(root).pages
+    for page in pages:
+        names = (page.machine.get("name"), page.id, page.path)
+        if name in names if name else str(page.machine.get("trigger", "")).startswith(BEFORE):
             return page
     what = f"no page of {name!r}" if name else "no page of a checkpoint before a destructive call"
     raise NotFoundError(what, "list the pages with `adjourn checkpoint`")
@@ -86,17 +86,17 @@ def plan(task: Task, root: str, target: FoundPage, *, files: bool = True, tree: 
     return RollbackPlan(target, commit, changed, _effects(task, target.seq))
 
 
-def commit_of(found: FoundPage) -> str:
+def commit_of(page: FoundPage) -> str:
     """The commit with the files of a checkpoint, "" for none."""
-    kept = found.machine.get("files")
+    kept = page.machine.get("files")
     commit = kept.get("commit") if isinstance(kept, dict) else None
     return commit if isinstance(commit, str) else ""
 
 
 def interrupted(root: str) -> str:
     """The task of a rollback that was killed in the work tree `root`; "" if there is none. Raises `InvalidError`, `RefusedError`."""
-    found = read_journal(root)
-    return found.task if found else ""
+    journal = read_journal(root)
+    return journal.task if journal else ""
 
 
 def carry_out(
@@ -158,33 +158,33 @@ def _make_active(task: Task, tree: str, journal: RollbackJournal, by: Actor) -> 
     if target is None:
         return ""  # deleted after a rollback was killed
     name = f"{task_checkpoint_name(task.id)[:50]}-rollback"
-    made = _made_since(task, name, journal.seq)
-    if made is None:
+    checkpoint = _made_since(task, name, journal.seq)
+    if checkpoint is None:
         trigger = f"rollback to {target.machine.get('name') or target.path}"[:200]
-        made = create(task, name, trigger=trigger, by=by)
+        checkpoint = create(task, name, trigger=trigger, by=by)
     newest = search(tree, task=task.id).newest
-    if newest is not None and newest.seq == made.event.seq:
+    if newest is not None and newest.seq == checkpoint.event.seq:
         return newest.path
     more = {"files": journal.before} if journal.before else None
-    return page_writer.write(task, made, tree, page_writer.PageOptions(base=target, more=more)).path
+    return page_writer.write(task, checkpoint, tree, page_writer.PageOptions(base=target, more=more)).path
 
 
 def _made_since(task: Task, name: str, seq: int) -> TaskCheckpoint | None:
     """The checkpoint of this rollback, if it was made before a kill."""
     with suppress(NotFoundError):
-        found = find(task.store, f"{task.id}/{name}")
-        return found if found.event.seq > seq else None
+        checkpoint = find(task.store, f"{task.id}/{name}")
+        return checkpoint if checkpoint.event.seq > seq else None
     return None
 
 
 def _effects(task: Task, since: int) -> list[Effect]:
-    found = []
+    effects = []
     for entry in verified_entries_from(task.store, task.id, since + 1, task.head):
         event = decode(entry.data)
         data = kinds.data_of(event)
         if isinstance(data, kinds.ToolAllowed) and data.arguments:
-            found.append(Effect(data.call, tool_name(data), data.arguments, event.timestamp))
-    return found[: -MAX_EFFECTS - 1 : -1]
+            effects.append(Effect(data.call, tool_name(data), data.arguments, event.timestamp))
+    return effects[: -MAX_EFFECTS - 1 : -1]
 
 
 # --- the journal: what is under way
@@ -214,14 +214,14 @@ def read_journal(root: str) -> RollbackJournal | None:
     """The journal of a rollback that was killed, or is under way; None if there is none. Raises `InvalidError`, `RefusedError`."""
     path = os.path.join(root, FOLDER, _NAME)
     try:
-        found = msgspec.json.decode(read_file(path, _MAX_BYTES, root), type=RollbackJournal)
+        journal = msgspec.json.decode(read_file(path, _MAX_BYTES, root), type=RollbackJournal)
     except NotFoundError:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidError(f"{path} is not the journal of a rollback", f"delete {FOLDER}") from error
-    if not hmac.compare_digest(found.seal.encode(), _seal(root, found).encode()):
+    if not hmac.compare_digest(journal.seal.encode(), _seal(root, journal).encode()):
         raise RefusedError(f"{path} was not written by you, here", f"delete {FOLDER}")
-    return found
+    return journal
 
 
 @contextmanager

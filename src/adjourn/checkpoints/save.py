@@ -132,7 +132,7 @@ def close_session(
         name = task_checkpoint_name(task.id)
     else:
         return ""
-    made = save_checkpoint(
+    saved = save_checkpoint(
         task,
         root,
         CheckpointRequest(
@@ -144,9 +144,9 @@ def close_session(
         ),
         tree=tree,
     )
-    for note in made.notes:
+    for note in saved.notes:
         tell(note)
-    return made.folder
+    return saved.folder
 
 
 def save_task_checkpoint(
@@ -159,16 +159,16 @@ def save_task_checkpoint(
     tree: str = "",
 ) -> TaskCheckpoint:
     """Save a checkpoint under the task's own name while the session stays open, in case the client exits without closing it."""
-    made = save_checkpoint(
+    saved = save_checkpoint(
         task,
         root,
         CheckpointRequest(task_checkpoint_name(task.id), trigger=trigger),
         session=session,
         tree=tree,
     )
-    for note in made.notes:
+    for note in saved.notes:
         tell(note)
-    return made.checkpoint
+    return saved.checkpoint
 
 
 def refresh_page(task: Task, root: str, tree: str = "") -> None:
@@ -234,17 +234,17 @@ def finish(
 
     task.commit(build)
     name = task_checkpoint_name(task.id)
-    made = save_checkpoint(
+    saved = save_checkpoint(
         task,
         root,
         CheckpointRequest(name, description=note, trigger=FINISHED, by=author),
         session=session,
         tree=tree,
     )
-    notes = [*made.notes]
+    notes = [*saved.notes]
     if doubts := len(task.ledger.doubts):
         notes.append(f"{doubts} call{'s are' if doubts > 1 else ' is'} still in doubt: adjourn settle")
-    return Finish(name, made.folder, notes, was)
+    return Finish(name, saved.folder, notes, was)
 
 
 def reopen(
@@ -258,7 +258,7 @@ def reopen(
             session.check_held(ledger)
         return [NewEvent(kinds.TaskReopened(note=note[:MAX_NOTE]), author, here)] if ledger.finished else []
 
-    if not any(isinstance(one.event.data, kinds.TaskReopened) for one in task.commit(build)):
+    if not any(isinstance(entry.event.data, kinds.TaskReopened) for entry in task.commit(build)):
         return False
     with suppress(AdjournError):  # without a page, the next checkpoint writes one from the history
         page_archive.restore_task(tree, task.id)

@@ -3,8 +3,8 @@
 A checkpoint is made durably before a destructive call is decided on. If the call succeeds, another is made after it. If it
 fails, the page of the checkpoint before becomes active again, with a note on what failed.
 
-Owns: when such a checkpoint is due, and its name. Must never: let a call pass whose checkpoint was not made, or use a new name for
-each: a later checkpoint takes the name of the earlier one, which stays in the chain.
+Must never: let a call pass whose checkpoint was not made, or use a new name for each: a later checkpoint takes the name
+of the earlier one, which stays in the chain.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class _Watch:
         self.policy: Policy | None = None
         self.has_budgets = False
         self._tools: dict[str, tuple[bool, str]] = {}
-        self._next = 0.0
+        self.next_share = 0.0
+        """The number of calls before which no checkpoint is due for the budget of calls."""
         self.made: dict[tuple[str, str], Guarded] = {}
         """By tool and digest: calls whose decision is due."""
         self.guarded: dict[str, Guarded] = {}
@@ -64,7 +65,7 @@ class _Watch:
 
     def look(self, policy: Policy) -> None:
         """Use another policy from now on."""
-        self.policy, self._next = policy, 0.0
+        self.policy, self.next_share = policy, 0.0
         self.has_budgets = policy.budget is not None or bool(policy.budgets)
         self._tools.clear()
 
@@ -87,14 +88,12 @@ class _Watch:
         )
 
     def shares(self, ledger: Ledger, policy: Policy) -> list[tuple[float, str, str]]:
-        """`due_shares`, which is called only once a share can be due."""
-        if not policy.budgets and ledger.calls_used < self._next:
-            return []
+        """`due_shares`, for when `next_share` is reached, or budgets are not of calls alone."""
         if due := due_shares(ledger, policy):
             return due
         limit = policy.budget or 0
         reached = [share * limit / 100 for share in shares_of(policy, "calls")]
-        self._next = min((at for at in reached if at > ledger.calls_used), default=float("inf"))
+        self.next_share = min((at for at in reached if at > ledger.calls_used), default=float("inf"))
         return []
 
 
@@ -132,7 +131,9 @@ class GuardedSession(Session):
                 return True
             if (call.effectful or policy.checkpoints) and watch.label(call):
                 return True
-        return watch.has_budgets and bool(watch.shares(self.task.ledger, policy))
+        if not watch.has_budgets or (self.task.ledger.calls_used < watch.next_share and not policy.budgets):
+            return False
+        return bool(watch.shares(self.task.ledger, policy))
 
     def is_due_after(self, facts: Iterable[kinds.ToolSettled]) -> bool:
         """Whether `checkpoint_after` would make a checkpoint."""
@@ -141,7 +142,11 @@ class GuardedSession(Session):
             return False
         if watch.guarded and any(fact.call in watch.guarded for fact in facts):
             return True
-        return watch.has_budgets and bool(watch.shares(self.task.ledger, self.policy))
+        if not watch.has_budgets or (
+            self.task.ledger.calls_used < watch.next_share and not self.policy.budgets
+        ):
+            return False
+        return bool(watch.shares(self.task.ledger, self.policy))
 
     def checkpoint_before(self, calls: Sequence[ToolRequest]) -> list[str]:
         """Make the checkpoints that are due before these calls are decided on. Returns notes on their pages, for the person.
@@ -168,10 +173,10 @@ class GuardedSession(Session):
         """Take in which of the calls that have a checkpoint before them were allowed."""
         watch = self._watch
         if watch is not None and watch.made:
-            for call, one in zip(calls, decided, strict=True):
+            for call, decision in zip(calls, decided, strict=True):
                 guarded = watch.made.get((call.tool, call.digest))
-                if guarded is not None and one.call:
-                    watch.guarded[one.call] = guarded
+                if guarded is not None and decision.call:
+                    watch.guarded[decision.call] = guarded
             watch.made.clear()
 
     def checkpoint_after(self, facts: Iterable[kinds.ToolSettled] = ()) -> list[str]:
@@ -297,13 +302,13 @@ def _make(
         return made.hash, []
     opened = session.task.ledger.sessions.get(session.id)
     try:
-        found = page_files.by_id(tree, base) if base else None
+        page = page_files.by_id(tree, base) if base else None
         written = page_writer.write(
             session.task,
             made,
             tree,
             page_writer.PageOptions(
-                began=opened.since if opened else "", failed=failed, label=label, base=found, more=more
+                began=opened.since if opened else "", failed=failed, label=label, base=page, more=more
             ),
         )
     except AdjournError as error:

@@ -52,13 +52,13 @@ def load(group: Group, name: str) -> Any:
 
 
 def _points(group: Group) -> dict[str, Any]:
-    from importlib.metadata import (  # 15 ms, and no command of the core needs it
+    from importlib.metadata import (  # 20 ms, and no command of the core needs it
         PackageNotFoundError,
         distribution,
     )
 
     try:
-        found = distribution("adjourn").entry_points
+        points = distribution("adjourn").entry_points
     except PackageNotFoundError:  # a source tree that nobody installed
         return {}
-    return {point.name: point for point in found.select(group=group)}
+    return {point.name: point for point in points.select(group=group)}

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import click
 import msgspec
 
-from adjourn.cli.context import CommandContext, at_store, example, for_machines, user
+from adjourn.cli.context import CommandContext, at_store, example, flag, for_machines, text_option, user
 from adjourn.cli.output import safe, say, say_facts, say_json
-from adjourn.cli.task_view import approval_json, each_task
-from adjourn.cli.view import author, items, one_item, records_at, written
-from adjourn.errors import AdjournError, NotFoundError, UsageError
+from adjourn.cli.record_view import (
+    RECORD_OPTION,
+    author,
+    beginning_with,
+    items,
+    list_items,
+    one_item,
+    records_at,
+    say_freed,
+    written,
+)
+from adjourn.cli.task_view import approval_json, doubts, holders, readable_ledgers
+from adjourn.errors import NotFoundError, UsageError
 from adjourn.log.event import timestamp
 from adjourn.log.kinds import tool_name
 from adjourn.tasks.approvals import waiting_approvals
@@ -19,20 +30,17 @@ from adjourn.text.near_words import did_you_mean
 from adjourn.text.times import ago, left
 
 if TYPE_CHECKING:
-    from adjourn.cli.view import Item
+    from adjourn.cli.record_view import Item
     from adjourn.knowledge.model.documents import Tree
     from adjourn.knowledge.records.store import CRStore
-    from adjourn.tasks.ledger import Approval, OpenCall
+    from adjourn.tasks.ledger import Approval, Ledger, OpenCall
 
-
-_RECORD = click.option(
-    "--record", metavar="RECORD", default="", help="Record to look in, if several have that id."
-)
+_T = TypeVar("_T")
 
 
 @click.command(epilog=example("adjourn approve", "adjourn approve k3f9q2"))
 @click.argument("question", default="")
-@_RECORD
+@RECORD_OPTION
 @at_store
 @for_machines
 def approve(context: CommandContext, question: str, *, record: str, as_json: bool) -> None:
@@ -47,8 +55,8 @@ def approve(context: CommandContext, question: str, *, record: str, as_json: boo
 
 @click.command(epilog=example("adjourn deny k3f9q2", 'adjourn deny deploy --because "not on a Friday"'))
 @click.argument("question", default="")
-@click.option("--because", metavar="TEXT", default="", help="Give the reason, for a resume point.")
-@_RECORD
+@text_option("--because TEXT", "Give the reason, for a resume point.")
+@RECORD_OPTION
 @at_store
 @for_machines
 def deny(context: CommandContext, question: str, *, because: str, record: str, as_json: bool) -> None:
@@ -65,9 +73,9 @@ def deny(context: CommandContext, question: str, *, because: str, record: str, a
 )
 @click.argument("question", default="")
 @click.argument("text", metavar="[ANSWER]", default="")
-@click.option("--skip", metavar="REASON", default="", help="Skip the question, for REASON.")
-@click.option("--learn", is_flag=True, help="Record the answer as a learning, too.")
-@_RECORD
+@text_option("--skip REASON", "Skip the question, for REASON.")
+@flag("--learn", "Record the answer as a learning, too.")
+@RECORD_OPTION
 @at_store
 @for_machines
 def answer_(
@@ -78,26 +86,37 @@ def answer_(
     QUESTION is its id or a beginning of it; ANSWER is one of its options, where it has any.
     """
     store = records_at(context)
-    known = items(store, "question")
-    unanswered = [one for one in known if one.item["status"] == "open"]
+    entries = items(store, "question")
+    unanswered = [entry for entry in entries if entry.item["status"] == "open"]
     if not question:
-        _list_questions(unanswered, as_json=as_json)
+        heading = "open: `adjourn answer ID ANSWER`, or --skip REASON"
+        list_items(unanswered, "questions", "no question is open", heading, _question, as_json=as_json)
         return
     if bool(text) == bool(skip):
         raise UsageError("no answer is given", "give an answer, or --skip with a reason")
-    meant = [one for one in unanswered if one.id.startswith(question)] or known
-    found = one_item(meant, question, "question", "list the open ones: adjourn answer", record)
+    meant = [entry for entry in unanswered if entry.id.startswith(question)] or entries
+    answered = one_item(meant, question, "question", "list the open ones: adjourn answer", record)
     after = (
-        store.skip_question(found.cr_id, found.id, skip, author())
+        store.skip_question(answered.cr_id, answered.id, skip, author())
         if skip
-        else store.answer_question(found.cr_id, found.id, text, author(), learn=learn)
+        else store.answer_question(answered.cr_id, answered.id, text, author(), learn=learn)
     )
     if as_json:
-        say_json(written(after, question=next(q for q in after["questionsForUser"] if q["id"] == found.id)))
+        say_json(
+            written(after, question=next(q for q in after["questionsForUser"] if q["id"] == answered.id))
+        )
         return
-    say(f"{'skipped' if skip else 'answered'}: {safe(found.item['question'])}", "green")
-    if freed := [one["label"] for one in store.usable_resume_points(found.cr_id)]:
-        say(f"  can start now: {safe(', '.join(freed))}")
+    say(f"{'skipped' if skip else 'answered'}: {safe(answered.item['question'])}", "green")
+    say_freed(store, answered.cr_id)
+
+
+def _question(item: Tree) -> tuple[str, Sequence[tuple[str, str]]]:
+    options, blocks = ", ".join(item.get("options", ())), ", ".join(item["blocksResumePoints"])
+    return safe(item["question"]), [
+        ("  context", item["context"]),
+        ("  options", options),
+        ("  blocks", blocks),
+    ]
 
 
 def _answer(
@@ -105,24 +124,34 @@ def _answer(
 ) -> None:
     from adjourn.tasks.approvals import answer
 
-    waiting = _open(context)
+    stamp = timestamp(context.now)
+    waiting = _questions(context, lambda ledger: [q for q in ledger.approvals.values() if q.expires > stamp])
     points = [
-        one for one in items(records_at(context), "resume point") if one.item["approvalStatus"] == "pending"
+        point
+        for point in items(records_at(context), "resume point")
+        if point.item["approvalStatus"] == "pending"
     ]
     if not start:
-        _list(_asked(context), points, context.now, as_json=as_json)
+        asked_now = _questions(context, lambda ledger: waiting_approvals(ledger, context.now))
+        _list(asked_now, points, context.now, as_json=as_json)
         return
-    named = {one.id for one in points if one.id.startswith(start)}
+    named = {point.id for point in points if point.id.startswith(start)}
     if record or (named and (start in named or not any(asked.id.startswith(start) for _, asked in waiting))):
         _decide(context, points, start, record, yes=yes, because=because, as_json=as_json)
         return
-    task, asked = _one(waiting, start)
+    task, asked = _only(
+        waiting,
+        start,
+        lambda question: question.id,
+        ("questions", f"no open question is {start!r}"),
+        "list the open ones: adjourn approve; an expired one is asked again on the next call",
+    )
     asked = answer(context.writable(task), asked.id, yes=yes, via="cli", by=user())
     if as_json:
         say_json(approval_json(asked, task) | {"answer": "approved" if yes else "denied"})
         return
-    what = f"{safe(tool_name(asked))} {safe(asked.arguments)}".rstrip()
-    say(f"{'approved' if yes else 'denied'}: {what}", "green" if yes else "red")
+    call = f"{safe(tool_name(asked))} {safe(asked.arguments)}".rstrip()
+    say(f"{'approved' if yes else 'denied'}: {call}", "green" if yes else "red")
     if yes:
         say(f"  task {task}; valid for one call, {left(asked.expires, context.now)}")
 
@@ -138,13 +167,13 @@ def _decide(
     as_json: bool,
 ) -> None:
     store, by = records_at(context), author()
-    found = one_item(points, start, "resume point", "list them: adjourn approve", record)
+    entry = one_item(points, start, "resume point", "list them: adjourn approve", record)
     after = (
-        store.approve_resume_point(found.cr_id, found.id, by)
+        store.approve_resume_point(entry.cr_id, entry.id, by)
         if yes
-        else store.deny_resume_point(found.cr_id, found.id, because or f"denied by {by.id}", by)
+        else store.deny_resume_point(entry.cr_id, entry.id, because or f"denied by {by.id}", by)
     )
-    point = next(one for one in after["resumePoints"] if one["id"] == found.id)
+    point = next(point for point in after["resumePoints"] if point["id"] == entry.id)
     if as_json:
         say_json(written(after, resumePoint=point))
         return
@@ -155,43 +184,30 @@ def _decide(
         say(f"  instead, {safe(path['condition'])}: {safe('; '.join(path['steps']))}")
 
 
-def _open(context: CommandContext) -> list[tuple[str, Approval]]:
-    """Questions of all tasks that can still be answered, the newest last."""
-    stamp = timestamp(context.now)
-    found = []
-    for name, task in each_task(context):
-        if not isinstance(task, AdjournError):
-            found += [(name, asked) for asked in task.ledger.approvals.values() if asked.expires > stamp]
+def _questions(
+    context: CommandContext, of_task: Callable[[Ledger], Iterable[Approval]]
+) -> list[tuple[str, Approval]]:
+    """Questions of all tasks with their tasks, the newest last."""
+    found = [(name, asked) for name, ledger in readable_ledgers(context) for asked in of_task(ledger)]
     return sorted(found, key=lambda pair: pair[1].asked)
 
 
-def _asked(context: CommandContext) -> list[tuple[str, Approval]]:
-    """Questions of all tasks that wait, the newest last."""
-    found = []
-    for name, task in each_task(context):
-        if not isinstance(task, AdjournError):
-            found += [(name, asked) for asked in waiting_approvals(task.ledger, context.now)]
-    return sorted(found, key=lambda pair: pair[1].asked)
-
-
-def _one(waiting: list[tuple[str, Approval]], start: str) -> tuple[str, Approval]:
-    found = [pair for pair in waiting if pair[1].id == start] or [
-        pair for pair in waiting if pair[1].id.startswith(start)
-    ]
-    if len(found) != 1:
-        count = f"{len(found)} questions begin with {start!r}" if found else f"no open question is {start!r}"
-        near = "" if found else did_you_mean(start, [asked.id for _, asked in waiting])
-        raise NotFoundError(
-            count,
-            near or "list the open ones: adjourn approve; an expired one is asked again on the next call",
-        )
-    return found[0]
+def _only(
+    entries: list[tuple[str, _T]], start: str, id_of: Callable[[_T], str], words: tuple[str, str], remedy: str
+) -> tuple[str, _T]:
+    """The entry whose id is, or begins with, `start`. `words`: how several are called, and the message for none."""
+    matches = beginning_with(start, entries, lambda entry: id_of(entry[1]))
+    if len(matches) != 1:
+        near = "" if matches else did_you_mean(start, [id_of(entry) for _, entry in entries])
+        message = f"{len(matches)} {words[0]} begin with {start!r}" if matches else words[1]
+        raise NotFoundError(message, near or remedy)
+    return matches[0]
 
 
 def _list(waiting: list[tuple[str, Approval]], points: list[Item], now: int, *, as_json: bool) -> None:
     if as_json:
-        told: dict[str, Any] = {"questions": [approval_json(asked, task) for task, asked in waiting]}
-        say_json(told | {"resumePoints": [one.item | {"record": one.cr_id} for one in points]})
+        questions = [approval_json(asked, task) for task, asked in waiting]
+        say_json(questions=questions, resumePoints=[point.item | {"record": point.cr_id} for point in points])
         return
     if not waiting and not points:
         say("nothing waits for an answer")
@@ -210,34 +226,15 @@ def _list(waiting: list[tuple[str, Approval]], points: list[Item], now: int, *, 
             ("  task", task),
             ("  time", left(asked.expires, now) + refused),
         )
-    for one in points:
-        point = one.item
-        say(f"\n{safe(one.id)}  {safe(point['label'])}")
+    for entry in points:
+        point = entry.item
+        say(f"\n{safe(entry.id)}  {safe(point['label'])}")
         say_facts(
             ("  when", point["when"]),
             ("  provided", "; ".join(point["preconditions"])),
             ("  then", "; ".join(point["nextSteps"])),
             ("  needs", point["requiredAuthority"]),
-            ("  record", one.cr_id),
-        )
-
-
-def _list_questions(found: list[Item], *, as_json: bool) -> None:
-    if as_json:
-        say_json(questions=[one.item | {"record": one.cr_id} for one in found])
-        return
-    if not found:
-        say("no question is open")
-        return
-    say(f"{len(found)} open: `adjourn answer ID ANSWER`, or --skip REASON")
-    for one in found:
-        asked = one.item
-        say(f"\n{safe(one.id)}  {safe(asked['question'])}")
-        say_facts(
-            ("  context", asked["context"]),
-            ("  options", ", ".join(asked.get("options", ()))),
-            ("  blocks", ", ".join(asked["blocksResumePoints"])),
-            ("  record", one.cr_id),
+            ("  record", entry.cr_id),
         )
 
 
@@ -259,15 +256,15 @@ class DecisionAction(NamedTuple):
         """How many actions were given; one is right."""
         return sum([self.override is not None, self.contest is not None, self.accept, self.reject])
 
-    def apply(self, store: CRStore, found: Item) -> Tree:
+    def apply(self, store: CRStore, entry: Item) -> Tree:
         """Change the decision. Returns the new version of its record."""
         by = author()
         if self.override is not None:
-            return store.override_decision(found.cr_id, found.id, self.override, by, rationale=self.because)
+            return store.override_decision(entry.cr_id, entry.id, self.override, by, rationale=self.because)
         if self.contest is not None:
-            return store.contest_decision(found.cr_id, found.id, self.contest, self.because, by)
+            return store.contest_decision(entry.cr_id, entry.id, self.contest, self.because, by)
         status: Literal["accepted", "rejected"] = "accepted" if self.accept else "rejected"
-        return store.settle_decision(found.cr_id, found.id, status, by, variant=self.variant)
+        return store.settle_decision(entry.cr_id, entry.id, status, by, variant=self.variant)
 
 
 @click.command(
@@ -279,19 +276,15 @@ class DecisionAction(NamedTuple):
     )
 )
 @click.argument("decision", default="")
-@click.option("--override", metavar="TEXT", default=None, help="Replace the decision with this text.")
-@click.option(
-    "--contest", metavar="TEXT", default=None, help="Contest the decision with this text: it is open again."
-)
-@click.option("--accept", is_flag=True, help="Accept the decision.")
-@click.option("--reject", is_flag=True, help="Reject the decision.")
+@text_option("--override TEXT", "Replace the decision with this text.", default=None)
+@text_option("--contest TEXT", "Contest the decision with this text: it is open again.", default=None)
+@flag("--accept", "Accept the decision.")
+@flag("--reject", "Reject the decision.")
 @click.option(
     "--variant", type=click.IntRange(min=0), metavar="N", default=None, help="Accept the text of variant N."
 )
-@click.option("--because", metavar="TEXT", default="", help="Give the reason.")
-@click.option(
-    "--record", metavar="RECORD", default="", help="Record to look in, if several have such a decision."
-)
+@text_option("--because TEXT", "Give the reason.")
+@RECORD_OPTION
 @at_store
 @for_machines
 def decide(context: CommandContext, decision: str, *, record: str, as_json: bool, **action: Any) -> None:
@@ -300,46 +293,36 @@ def decide(context: CommandContext, decision: str, *, record: str, as_json: bool
     DECISION is its id or a beginning of it. The earlier text stays as a variant.
     """
     store = records_at(context)
-    known = items(store, "decision")
-    given = DecisionAction(**action)
+    entries = items(store, "decision")
+    change = DecisionAction(**action)
     if not decision:
-        if given.actions:
+        if change.actions:
             raise UsageError("no decision is named", "list those that are not settled: adjourn decide")
-        _decide_list(
-            [one for one in known if one.item["status"] in ("contested", "tentative")], as_json=as_json
-        )
+        open_ones = [entry for entry in entries if entry.item["status"] in ("contested", "tentative")]
+        heading = "not settled: `adjourn decide ID --accept`, --reject, --override or --contest"
+        list_items(open_ones, "decisions", "every decision is settled", heading, _decision, as_json=as_json)
         return
-    if given.actions != 1:
+    if change.actions != 1:
         raise UsageError("no action is given", "give --override, --contest, --accept or --reject")
-    found = one_item(known, decision, "decision", "list them: adjourn record show", record)
-    if given.contest is not None and not given.because:
+    target = one_item(entries, decision, "decision", "list them: adjourn record show", record)
+    if change.contest is not None and not change.because:
         raise UsageError("why?", "give the reason with --because")
-    after = given.apply(store, found)
-    changed = next(item for item in after["decisions"] if item["id"] == found.id)
+    after = change.apply(store, target)
+    changed = next(item for item in after["decisions"] if item["id"] == target.id)
     if as_json:
         say_json(written(after, decision=changed))
         return
-    say(f"{changed['status']}: {safe(found.id)} {safe(changed['description'])}")
+    say(f"{changed['status']}: {safe(target.id)} {safe(changed['description'])}")
     if changed["affects"]:
         say(f"  review again: {safe(', '.join(changed['affects']))}")
 
 
-def _decide_list(found: list[Item], *, as_json: bool) -> None:
-    if as_json:
-        say_json(decisions=[one.item | {"record": one.cr_id} for one in found])
-        return
-    if not found:
-        say("every decision is settled")
-        return
-    say(f"{len(found)} not settled: `adjourn decide ID --accept`, --reject, --override or --contest")
-    for one in found:
-        variants = one.item.get("variants", ())
-        say(f"\n{safe(one.id)}  {safe(one.item['description'])} ({one.item['status']})")
-        rows = [
-            (f"  variant {n}", f"{v['author']['id']}: {v['decision']} ({v['rationale']})")
-            for n, v in enumerate(variants)
-        ]
-        say_facts(("  because", one.item["rationale"]), *rows, ("  record", one.cr_id))
+def _decision(item: Tree) -> tuple[str, Sequence[tuple[str, str]]]:
+    variants = [
+        (f"  variant {number}", f"{variant['author']['id']}: {variant['decision']} ({variant['rationale']})")
+        for number, variant in enumerate(item.get("variants", ()))
+    ]
+    return f"{safe(item['description'])} ({item['status']})", [("  because", item["rationale"]), *variants]
 
 
 # --- `adjourn settle`
@@ -349,9 +332,9 @@ def _decide_list(found: list[Item], *, as_json: bool) -> None:
     epilog=example("adjourn settle", 'adjourn settle 7k3f9q2m.4 --done --note "the file is there"')
 )
 @click.argument("call", default="")
-@click.option("--done", is_flag=True, help="Record that its effect happened.")
-@click.option("--not-done", "not_done", is_flag=True, help="Record that its effect did not happen.")
-@click.option("--note", default="", metavar="TEXT", help="Record how you know.")
+@flag("--done", "Record that its effect happened.")
+@flag("--not-done", "Record that its effect did not happen.", dest="not_done")
+@text_option("--note TEXT", "Record how you know.")
 @at_store
 @for_machines
 def settle(
@@ -366,57 +349,46 @@ def settle(
     from adjourn.tasks.approvals import settle_doubt
     from adjourn.tasks.lease import expire_dead_sessions
 
-    known = _in_doubt(context)
+    open_calls = [
+        (name, open_call)
+        for name, ledger in readable_ledgers(context)
+        for open_call in doubts(ledger, holders(context, ledger))
+    ]
     if not call:
         if done or not_done or note:
             raise UsageError("no call is named", "list the calls in doubt: adjourn settle")
-        _settle_list(known, context.now, as_json=as_json)
+        _settle_list(open_calls, context.now, as_json=as_json)
         return
     if done == not_done:
         raise UsageError("no result is given", "give --done or --not-done")
-    task, found = _settle_one(known, call)
+    task, doubtful = _only(
+        open_calls,
+        call,
+        lambda open_call: open_call.call,
+        ("calls in doubt", f"no call {call!r} is in doubt"),
+        "list the calls in doubt: adjourn settle",
+    )
     writable = context.writable(task)
     expire_dead_sessions(writable)
-    settle_doubt(writable, found.call, happened=done, by=user(), note=note)
+    settle_doubt(writable, doubtful.call, happened=done, by=user(), note=note)
     refresh_page(writable, context.root, context.tree)
     outcome = "done" if done else "not-done"
     if as_json:
-        say_json(call=found.call, task=task, tool=found.tool, server=found.server, outcome=outcome)
+        say_json(call=doubtful.call, task=task, tool=doubtful.tool, server=doubtful.server, outcome=outcome)
     else:
-        say(f"settled as {outcome}: {found.call} {safe(tool_name(found))} {safe(found.arguments)}".rstrip())
-
-
-def _in_doubt(context: CommandContext) -> list[tuple[str, OpenCall]]:
-    from adjourn.cli.task_view import doubts, holders
-
-    found = []
-    for name, task in each_task(context):
-        if not isinstance(task, AdjournError):
-            found += [(name, one) for one in doubts(task.ledger, holders(context, task.ledger))]
-    return found
-
-
-def _settle_one(known: list[tuple[str, OpenCall]], start: str) -> tuple[str, OpenCall]:
-    found = [pair for pair in known if pair[1].call == start] or [
-        pair for pair in known if pair[1].call.startswith(start)
-    ]
-    if len(found) != 1:
-        count = (
-            f"{len(found)} calls in doubt begin with {start!r}" if found else f"no call {start!r} is in doubt"
+        say(
+            f"settled as {outcome}: {doubtful.call} {safe(tool_name(doubtful))} {safe(doubtful.arguments)}".rstrip()
         )
-        near = "" if found else did_you_mean(start, [call.call for _, call in known])
-        raise NotFoundError(count, near or "list the calls in doubt: adjourn settle")
-    return found[0]
 
 
-def _settle_list(known: list[tuple[str, OpenCall]], now: int, *, as_json: bool) -> None:
+def _settle_list(open_calls: list[tuple[str, OpenCall]], now: int, *, as_json: bool) -> None:
     if as_json:
-        say_json(inDoubt=[msgspec.to_builtins(one) | {"task": task} for task, one in known])
+        say_json(inDoubt=[msgspec.to_builtins(call) | {"task": task} for task, call in open_calls])
         return
-    if not known:
+    if not open_calls:
         say("no call is in doubt")
         return
-    say(f"{len(known)} in doubt: `adjourn settle CALL --done`, or `--not-done`")
-    for task, one in known:
-        say(f"\n{safe(one.call)}  {safe(tool_name(one))}")
-        say_facts(("  arguments", one.arguments), ("  sent", ago(one.since, now)), ("  task", task))
+    say(f"{len(open_calls)} in doubt: `adjourn settle CALL --done`, or `--not-done`")
+    for task, call in open_calls:
+        say(f"\n{safe(call.call)}  {safe(tool_name(call))}")
+        say_facts(("  arguments", call.arguments), ("  sent", ago(call.since, now)), ("  task", task))

@@ -135,10 +135,11 @@ class LazyGroup(SuggestingGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        if self._table is None and (own := COMMANDS.get(cmd_name)) is not None:
-            return own.load(cmd_name)  # without a look at the annexes
-        entry = self.table.get(cmd_name)
-        return None if entry is None else entry.load(cmd_name)
+        entry = COMMANDS.get(cmd_name) if self._table is None else self._table.get(cmd_name)
+        if entry is not None:
+            return entry.load(cmd_name)
+        is_annex = self._table is None and cmd_name in annexes.names("adjourn.commands")
+        return _load("", cmd_name) if is_annex else None  # without a look at the other annexes
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """As the framework's, without loading a command."""
@@ -177,9 +178,9 @@ def _guard(command: click.Command, name: str) -> None:
 
         @wraps(callback)
         def checked(**values: Any) -> Any:
-            given = _given(command, values)
-            attended = not given.isdisjoint(AT_TERMINAL.get(name, ()))
-            if attended or not given.isdisjoint(OUTSIDE_CLIENT.get(name, ())):
+            words = _given(command, values)
+            attended = not words.isdisjoint(AT_TERMINAL.get(name, ()))
+            if attended or not words.isdisjoint(OUTSIDE_CLIENT.get(name, ())):
                 context = values.get("context")
                 if name in WHEN_WRITING and context is not None:
                     context.check_when_writing(name)
@@ -196,11 +197,11 @@ def _guard(command: click.Command, name: str) -> None:
 
 def _given(command: click.Command, values: Mapping[str, Any]) -> set[str]:
     """The arguments by their names, and options by their spellings, that are given; what each command has among them."""
-    given = {*ALWAYS}
+    words = {*ALWAYS}
     for parameter in command.params:
         if values.get(parameter.name or ""):
-            given.update(parameter.opts)
-    return given
+            words.update(parameter.opts)
+    return words
 
 
 @click.group(

@@ -10,14 +10,15 @@ import click
 from adjourn.checkpoints import page_archive, page_files
 from adjourn.cli.context import (
     CHECKPOINT_NAME,
-    FOLDER_PATH,
     TASK_NAME,
     CommandContext,
     at_store,
     example,
+    flag,
     for_machines,
     in_folder,
     speak,
+    text_option,
     user,
 )
 from adjourn.cli.output import complain, counted, cut, safe, say, say_json, say_table
@@ -34,12 +35,7 @@ if TYPE_CHECKING:
 
 @click.command(epilog=example("adjourn archive", "adjourn archive --project security-review"))
 @click.argument("task", default="", type=TASK_NAME)
-@click.option(
-    "--project",
-    default="",
-    metavar="NAME",
-    help="Name of the project (default: the first words of the mission).",
-)
+@text_option("--project NAME", "Name of the project (default: the first words of the mission).")
 @at_store
 @for_machines
 def archive(context: CommandContext, task: str, *, project: str, as_json: bool) -> None:
@@ -47,17 +43,17 @@ def archive(context: CommandContext, task: str, *, project: str, as_json: bool) 
 
     TASK is an id; without it, the task of the active page. The history stays in the store. Run the command again if it was interrupted.
     """
-    found = next(
+    newest = next(
         (page for page in page_files.search(context.tree).pages if not task or page.task.startswith(task)),
         None,
     )
-    if found is None and not (task and project):
+    if newest is None and not (task and project):
         what = f"task {task} has no page" if task else "there is no page that can be read"
         raise NotFoundError(
             what, "list the pages: adjourn checkpoint; for an archived one, give TASK and --project"
         )
-    chosen = found.task if found else task
-    name = project or (page_archive.project_of(found) if found else "")
+    chosen = newest.task if newest else task
+    name = project or (page_archive.project_of(newest) if newest else "")
     done = page_archive.archive(context.tree, chosen, name, context.store_or_none())
     if as_json:
         say_json(task=chosen, project=name, folder=done.folder, moved=done.moved, pages=len(done.entries))
@@ -103,8 +99,8 @@ def restore(project: str, *, as_json: bool) -> None:
     "reflect",
     epilog=example("adjourn reflect", "adjourn reflect --svg plots", "adjourn reflect --dry-run --json"),
 )
-@click.option("--svg", default="", metavar="DIR", type=FOLDER_PATH, help="Write the plots into DIR, as SVG.")
-@click.option("--dry-run", is_flag=True, help="Change nothing in memory/MEMORY.md and the archives.")
+@text_option("--svg DIR", "Write the plots into DIR, as SVG.")
+@flag("--dry-run", "Change nothing in memory/MEMORY.md and the archives.")
 @in_folder
 @for_machines
 def reflect_(*, svg: str, dry_run: bool, as_json: bool) -> None:
@@ -116,51 +112,54 @@ def reflect_(*, svg: str, dry_run: bool, as_json: bool) -> None:
     from adjourn.checkpoints import reflect
 
     root = workspace_of().tree
-    found = reflect.reflect(root)
-    changed = False if dry_run else reflect.remember(root, found)
+    reflection = reflect.reflect(root)
+    changed = False if dry_run else reflect.remember(root, reflection)
     if svg:
         os.makedirs(svg, exist_ok=True)
-        for name, picture in reflect.draw(found).items():
+        for name, picture in reflect.draw(reflection).items():
             write_file(svg, name, picture.encode())
     if as_json:
-        say_json(_to_json(found, changed=changed))
+        say_json(_to_json(reflection, changed=changed))
     else:
-        _print(found, changed=changed)
-    for reason in found.broken:
+        _print(reflection, changed=changed)
+    for reason in reflection.broken:
         complain(safe(reason))
 
 
-def _to_json(found: reflect.Reflection, *, changed: bool) -> dict[str, object]:
+def _to_json(reflection: reflect.Reflection, *, changed: bool) -> dict[str, object]:
     return {
-        "tasks": len(found.chains),
-        "checkpoints": sum(len(chain) for chain in found.chains),
+        "tasks": len(reflection.chains),
+        "checkpoints": sum(len(chain) for chain in reflection.chains),
         "statistics": [
             {
-                "name": one.name,
-                "title": one.title,
-                "tasks": one.n,
-                "rate": one.rate if one.rate >= 0 else None,
-                "value": one.value,
-                "heuristic": one.heuristic,
-                "evidence": list(one.evidence),
+                "name": statistic.name,
+                "title": statistic.title,
+                "tasks": statistic.n,
+                "rate": statistic.rate if statistic.rate >= 0 else None,
+                "value": statistic.value,
+                "heuristic": statistic.heuristic,
+                "evidence": list(statistic.evidence),
             }
-            for one in found.statistics
+            for statistic in reflection.statistics
         ],
         "memoryChanged": changed,
     }
 
 
-def _print(found: reflect.Reflection, *, changed: bool) -> None:
-    heuristics = [one for one in found.statistics if one.heuristic]
-    count = sum(len(chain) for chain in found.chains)
+def _print(reflection: reflect.Reflection, *, changed: bool) -> None:
+    heuristics = [statistic for statistic in reflection.statistics if statistic.heuristic]
+    count = sum(len(chain) for chain in reflection.chains)
     wrote = "; memory/MEMORY.md brought up to date" if changed else ""
     say(
-        f"{counted(len(heuristics), 'heuristic')} from {counted(len(found.chains), 'archived task')}, {counted(count, 'checkpoint')}{wrote}"
+        f"{counted(len(heuristics), 'heuristic')} from {counted(len(reflection.chains), 'archived task')}, {counted(count, 'checkpoint')}{wrote}"
     )
-    rows = [(one.title, str(one.n), one.value or "nothing yet") for one in found.statistics]
+    rows = [
+        (statistic.title, str(statistic.n), statistic.value or "nothing yet")
+        for statistic in reflection.statistics
+    ]
     say_table(("STATISTIC", "TASKS", "VALUE"), rows)
-    for one in heuristics:
-        say(f"- {safe(one.heuristic)}")
+    for statistic in heuristics:
+        say(f"- {safe(statistic.heuristic)}")
 
 
 # --- `adjourn rollback`
@@ -175,9 +174,9 @@ _KINDS = {
 
 @click.command(epilog=example("adjourn rollback", "adjourn rollback --yes", "adjourn rollback --files --yes"))
 @click.argument("checkpoint", default="", type=CHECKPOINT_NAME)
-@click.option("--files", is_flag=True, help="Roll back the files only.")
-@click.option("--state", is_flag=True, help="Roll back the page only.")
-@click.option("-y", "--yes", is_flag=True, help="Roll back. Without this option, preview only.")
+@flag("--files", "Roll back the files only.")
+@flag("--state", "Roll back the page only.")
+@flag("-y, --yes", "Roll back. Without this option, preview only.")
 @at_store
 @for_machines
 def rollback(
@@ -198,28 +197,28 @@ def rollback(
     target = engine.target_of(context.tree, checkpoint)
     task = context.writable(target.task) if yes else context.task(target.task)
     both = files == state
-    made = engine.plan(task, context.root, target, files=files or both, tree=context.tree)
+    plan = engine.plan(task, context.root, target, files=files or both, tree=context.tree)
     if yes:
         speak()
     done = (
-        engine.carry_out(task, context.root, made, state=state or both, by=user(), tree=context.tree)
+        engine.carry_out(task, context.root, plan, state=state or both, by=user(), tree=context.tree)
         if yes
         else None
     )
     if as_json:
-        say_json(_rollback_to_json(made, done))
+        say_json(_rollback_to_json(plan, done))
         return
     to = f"{safe(str(target.machine.get('name', '')))} ({safe(target.path)})"
     if done is None:
         say(f"would roll back to {to}; add --yes to do it")
     else:
         say(f"rolled back to {to}" + (f"; {done.page} is active" if done.page else ""), "green")
-    _say_files(done.files if done else made.files)
-    if not made.commit and (files or both):
+    _say_files(done.files if done else plan.files)
+    if not plan.commit and (files or both):
         say("  no files were kept with it")
-    if made.effects:
+    if plan.effects:
         say("not undone, newest first")
-        for effect in made.effects:
+        for effect in plan.effects:
             say(cut(f"  {safe(effect.tool)} {safe(effect.arguments)}", width()))
     if done is not None:
         _say_undo(done)
@@ -273,12 +272,12 @@ def _change_to_json(change: RollbackChange) -> dict[str, str]:
     return {name: value for name, value in change._asdict().items() if value}
 
 
-def _rollback_to_json(made: engine.RollbackPlan, done: engine.RollbackResult | None) -> dict[str, object]:
+def _rollback_to_json(plan: engine.RollbackPlan, done: engine.RollbackResult | None) -> dict[str, object]:
     return {
-        "target": made.target.path,
-        "checkpoint": made.target.id,
-        "commit": made.commit,
-        "notUndone": [effect._asdict() for effect in made.effects],
+        "target": plan.target.path,
+        "checkpoint": plan.target.id,
+        "commit": plan.commit,
+        "notUndone": [effect._asdict() for effect in plan.effects],
         **_result_to_json(done),
-        "files": [_change_to_json(change) for change in (done.files if done else made.files)],
+        "files": [_change_to_json(change) for change in (done.files if done else plan.files)],
     }

@@ -24,7 +24,7 @@ from adjourn.aex.layers import discover, layer
 from adjourn.aex.match import NOTHING_KNOWN, KnownTools
 from adjourn.aex.policy import Policy
 from adjourn.aex.reports import github, sarif
-from adjourn.cli.context import FILE_PATH, CommandContext, example, for_machines, in_folder
+from adjourn.cli.context import FILE_PATH, CommandContext, example, flag, for_machines, in_folder
 from adjourn.cli.documents import STDIN, named, read, refuse_errors
 from adjourn.cli.output import (
     complain,
@@ -89,7 +89,7 @@ def check(files: tuple[str, ...], *, form: str | None, as_json: bool) -> int:
         raise click.UsageError(f"--json is --format json, and --format {form} is given; keep one of them")
     documents = [_examined(path) for path in named(files)]
     _PRINTERS["json" if as_json else form or "text"](documents)
-    return 1 if any(one.errors for one in documents) else 0
+    return 1 if any(document.errors for document in documents) else 0
 
 
 def _examined(path: str) -> Examined:
@@ -120,28 +120,30 @@ def _counts_here(path: str) -> bool:
 
 
 def _print_text(documents: Sequence[Examined]) -> None:
-    for one in documents:
-        say(f"{safe(one.path)}: {_verdict(one)}", "red" if one.errors else "green")
-        for finding in one.findings:
-            say_finding(render(finding, one.texts.get(finding.source, "")))
+    for document in documents:
+        say(f"{safe(document.path)}: {_verdict(document)}", "red" if document.errors else "green")
+        for finding in document.findings:
+            say_finding(render(finding, document.texts.get(finding.source, "")))
 
 
 def _print_json(documents: Sequence[Examined]) -> None:
     files = [
         {
-            "path": one.path,
-            "kind": one.kind,
-            "name": one.name,
-            "valid": not one.errors,
-            "findings": [finding_json(finding) for finding in one.findings],
+            "path": document.path,
+            "kind": document.kind,
+            "name": document.name,
+            "valid": not document.errors,
+            "findings": [finding_json(finding) for finding in document.findings],
         }
-        for one in documents
+        for document in documents
     ]
-    say_json(valid=not any(one.errors for one in documents), files=files)
+    say_json(valid=not any(document.errors for document in documents), files=files)
 
 
 def _print_github(documents: Sequence[Examined]) -> None:
-    counts = _counted(sum(one.errors for one in documents), sum(one.warnings for one in documents))
+    counts = _counted(
+        sum(document.errors for document in documents), sum(document.warnings for document in documents)
+    )
     say(f"{len(documents)} checked: {', '.join(counts) or 'all valid'}")
     for command in github(_placed(documents)):
         say(command)
@@ -164,8 +166,8 @@ def _placed(documents: Sequence[Examined]) -> list[Finding]:
     root = os.environ.get("GITHUB_WORKSPACE") or os.getcwd()
     return [
         replace(finding, source=_within(root, finding.source))
-        for one in documents
-        for finding in one.findings
+        for document in documents
+        for finding in document.findings
     ]
 
 
@@ -173,14 +175,14 @@ def _within(root: str, path: str) -> str:
     """A path below the root as the repository has it; any other one whole."""
     if path == STDIN:
         return path
-    whole = os.path.abspath(path)
-    inside = os.path.relpath(whole, root)
-    return (whole if inside.split(os.sep, 1)[0] == os.pardir else inside).replace(os.sep, "/")
+    full = os.path.abspath(path)
+    inside = os.path.relpath(full, root)
+    return (full if inside.split(os.sep, 1)[0] == os.pardir else inside).replace(os.sep, "/")
 
 
-def _verdict(one: Examined) -> str:
-    counts = _counted(one.errors, one.warnings)
-    return ", ".join(counts if one.errors else [f"valid {one.kind}", *counts])
+def _verdict(document: Examined) -> str:
+    counts = _counted(document.errors, document.warnings)
+    return ", ".join(counts if document.errors else [f"valid {document.kind}", *counts])
 
 
 def _counted(errors: int, warnings: int) -> list[str]:
@@ -208,10 +210,10 @@ def rule_findings(policy: Policy, context: CommandContext) -> list[Finding]:
     from adjourn.setup.checks import listed_servers
     from adjourn.setup.places import home
 
-    known = known_here(context)
+    tools = known_here(context)
     listed = listed_servers(os.path.realpath(context.root), home(os.environ))
-    is_complete = bool(listed) and listed <= known.servers.keys()
-    return unmatched_rules(policy, known, listed=listed, is_complete=is_complete)
+    is_complete = bool(listed) and listed <= tools.servers.keys()
+    return unmatched_rules(policy, tools, listed=listed, is_complete=is_complete)
 
 
 # --- `adjourn fmt`
@@ -234,8 +236,8 @@ class Laid(NamedTuple):
 
 @click.command(epilog=example("adjourn fmt .aex tasks", "adjourn fmt --check .", "adjourn fmt - < task.aex"))
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=FILE_PATH)
-@click.option("--check", is_flag=True, help="Write nothing; list the files that are not formatted.")
-@click.option("--diff", is_flag=True, help="Write nothing; show the difference.")
+@flag("--check", "Write nothing; list the files that are not formatted.")
+@flag("--diff", "Write nothing; show the difference.")
 @in_folder
 @for_machines
 def fmt(files: tuple[str, ...], *, check: bool, diff: bool, as_json: bool) -> int:
@@ -248,12 +250,12 @@ def fmt(files: tuple[str, ...], *, check: bool, diff: bool, as_json: bool) -> in
     if STDIN in files and len(files) > 1:
         raise UsageError("- stands for stdin and cannot be named with files", "run it once for each")
     documents = [_laid(path) for path in named(files)]
-    changing = [one for one in documents if one.differs]
-    failed = [one for one in documents if one.after is None]
+    changing = [document for document in documents if document.differs]
+    failed = [document for document in documents if document.after is None]
     dry = check or diff
     if not dry and files != (STDIN,):
-        for one in changing:
-            _write(one)
+        for document in changing:
+            _write(document)
     if as_json:
         _fmt_print_json(documents, diff=diff)
     elif not dry and files == (STDIN,):
@@ -278,33 +280,34 @@ def _laid(path: str) -> Laid:
         return Laid(path, text, None, (), str(error))
 
 
-def _write(one: Laid) -> None:
+def _write(document: Laid) -> None:
     """Replace the file whole, with the permissions that it has; not through a link, nor over what was written since."""
-    assert one.after is not None
-    status = os.lstat(one.path)
+    assert document.after is not None
+    status = os.lstat(document.path)
     if not stat.S_ISREG(status.st_mode):
         raise RefusedError(
-            f"{one.path} is a symbolic link; adjourn does not write through links", "name the file itself"
+            f"{document.path} is a symbolic link; adjourn does not write through links",
+            "name the file itself",
         )
-    if read(one.path)[0] != one.before:
-        raise RefusedError(f"{one.path} changed while the command ran", "run the command again")
-    folder, name = os.path.split(one.path)
-    write_file(folder or ".", name, one.after.encode(), stat.S_IMODE(status.st_mode))
+    if read(document.path)[0] != document.before:
+        raise RefusedError(f"{document.path} changed while the command ran", "run the command again")
+    folder, name = os.path.split(document.path)
+    write_file(folder or ".", name, document.after.encode(), stat.S_IMODE(status.st_mode))
 
 
 def _print(documents: Sequence[Laid], *, dry: bool, diff: bool) -> None:
-    changing = [one for one in documents if one.differs]
+    changing = [document for document in documents if document.differs]
     of = f"{len(changing)} of {len(documents)} file{'s' * (len(documents) != 1)}"
-    if all(one.after == one.before for one in documents):
+    if all(document.after == document.before for document in documents):
         say(f"all formatted: {len(documents)} file{'s' * (len(documents) != 1)}", "green")
     elif dry:
         say(f"{of} not formatted", "red")
     else:
         say(f"{of} formatted", "green")
-    for one in changing:
-        say(f"  {safe(one.path)}")
-    for one in changing if diff else ():
-        _show(_difference(one), diff=True)
+    for document in changing:
+        say(f"  {safe(document.path)}")
+    for document in changing if diff else ():
+        _show(_difference(document), diff=True)
 
 
 def _show(text: str, *, diff: bool = False) -> None:
@@ -319,36 +322,42 @@ def _show(text: str, *, diff: bool = False) -> None:
     sys.stdout.buffer.flush()
 
 
-def _difference(one: Laid) -> str:
-    before, after = one.before.split("\n"), (one.after or "").split("\n")
-    shown = unified_diff(before, after, one.path, f"{one.path} (formatted)")
-    return f"{shown}\n" if shown else ""
+def _difference(document: Laid) -> str:
+    before, after = document.before.split("\n"), (document.after or "").split("\n")
+    diff = unified_diff(before, after, document.path, f"{document.path} (formatted)")
+    return f"{diff}\n" if diff else ""
 
 
 def _fmt_print_json(documents: Sequence[Laid], *, diff: bool) -> None:
     files: list[dict[str, Any]] = []
-    for one in documents:
-        told: dict[str, Any] = {"path": one.path, "differs": one.differs, "valid": one.after is not None}
-        told["findings"] = [finding_json(finding) for finding in one.findings]
-        if one.refusal:
-            told["refusal"] = one.refusal
-        if one.path == STDIN:
-            told["text"] = one.after
+    for document in documents:
+        row: dict[str, Any] = {
+            "path": document.path,
+            "differs": document.differs,
+            "valid": document.after is not None,
+        }
+        row["findings"] = [finding_json(finding) for finding in document.findings]
+        if document.refusal:
+            row["refusal"] = document.refusal
+        if document.path == STDIN:
+            row["text"] = document.after
         if diff:
-            told["diff"] = _difference(one) if one.differs else ""
-        files.append(told)
-    say_json(differ=sum(one.differs for one in documents), files=files)
+            row["diff"] = _difference(document) if document.differs else ""
+        files.append(row)
+    say_json(differ=sum(document.differs for document in documents), files=files)
 
 
 def _complain(failed: Sequence[Laid], *, as_json: bool) -> None:
-    for one in failed if not as_json else ():
+    for document in failed if not as_json else ():
         sys.stdout.flush()
-        for finding in one.findings:
-            say_finding(render(finding, one.before), err=True)
-        if one.refusal:
-            complain(safe(one.refusal))
+        for finding in document.findings:
+            say_finding(render(finding, document.before), err=True)
+        if document.refusal:
+            complain(safe(document.refusal))
     if failed:
-        names = ", ".join(safe(one.path) for one in failed[:3]) + (" and more" if len(failed) > 3 else "")
+        names = ", ".join(safe(document.path) for document in failed[:3]) + (
+            " and more" if len(failed) > 3 else ""
+        )
         complain(f"not formatted because of errors: {names}", "fix them; `adjourn check FILE` shows them")
 
 
@@ -359,7 +368,7 @@ def _complain(failed: Sequence[Laid], *, as_json: bool) -> None:
     "parse", epilog=example("adjourn parse tasks/fix-test.aex", "adjourn parse --tolerant half-written.aex")
 )
 @click.argument("file", metavar="FILE", type=FILE_PATH)
-@click.option("--tolerant", is_flag=True, help="Print the part of a text with errors that could be parsed.")
+@flag("--tolerant", "Print the part of a text with errors that could be parsed.")
 @in_folder
 def parse_(file: str, *, tolerant: bool) -> None:
     """Print the syntax tree of a contract or policy as JSON.

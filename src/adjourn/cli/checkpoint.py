@@ -25,6 +25,7 @@ from adjourn.cli.context import (
     example,
     for_machines,
     in_folder,
+    text_option,
     user,
 )
 from adjourn.cli.output import (
@@ -77,17 +78,12 @@ def checkpoint(ctx: click.Context, *, as_json: bool) -> None:
     epilog=example("adjourn checkpoint write -m 'Tests first'", "adjourn checkpoint write --from page.md")
 )
 @click.argument("task", default="", type=TASK_NAME)
-@click.option("--name", default="", metavar="NAME", help="The checkpoint's name (default: the task's id).")
-@click.option(
-    "-m", "--message", default="", metavar="TEXT", help="What was done, and what the next session does first."
-)
-@click.option(
-    "--from",
-    "source",
-    default="",
-    metavar="FILE",
-    type=FILE_PATH,
-    help="Read the report from FILE: a page, or JSON with its members; - is standard input.",
+@text_option("--name NAME", "The checkpoint's name (default: the task's id).")
+@text_option("-m, --message TEXT", "What was done, and what the next session does first.")
+@text_option(
+    "--from FILE",
+    "Read the report from FILE: a page, or JSON with its members; - is standard input.",
+    dest="source",
 )
 @at_store
 @for_machines
@@ -96,45 +92,45 @@ def write(context: CommandContext, task: str, *, name: str, message: str, source
 
     TASK is an id or a beginning of it; without it, the task of the active page, or the only one there is.
     """
-    said = _said(source) if source else NO_REPORT
+    report = _said(source) if source else NO_REPORT
     opened = context.writable(task or task_here(context))
-    made = save_checkpoint(
+    saved = save_checkpoint(
         opened,
         context.root,
         CheckpointRequest(
             name or task_checkpoint_name(opened.id),
             description=message,
-            said=said,
+            said=report,
             trigger="person",
             by=user(),
         ),
         tree=context.tree,
     )
     if as_json:
-        found = made.checkpoint
+        point = saved.checkpoint
         say_json(
-            name=found.data.name,
+            name=point.data.name,
             task=opened.id,
-            seq=found.event.seq,
-            hash=found.hash,
-            folder=made.folder,
-            page=made.page,
-            notes=made.notes,
+            seq=point.event.seq,
+            hash=point.hash,
+            folder=saved.folder,
+            page=saved.page,
+            notes=saved.notes,
         )
     else:
         say(
-            f"written: {made.page or made.folder} ({made.checkpoint.event.seq + 1} events of task {opened.id})"
+            f"written: {saved.page or saved.folder} ({saved.checkpoint.event.seq + 1} events of task {opened.id})"
         )
-    for note in made.notes:
+    for note in saved.notes:
         complain(safe(note))
 
 
 def task_here(context: CommandContext) -> str:
     """The current task: that of the newest page, else the only one of the store."""
     tasks = tasks_of(context.store)
-    found = page_files.find_active(context.tree)
-    if found is not None and found.task in tasks:
-        return found.task
+    active = page_files.find_active(context.tree)
+    if active is not None and active.task in tasks:
+        return active.task
     if len(tasks) == 1:
         return next(iter(tasks))
     raise UsageError(
@@ -170,14 +166,14 @@ def _said(source: str) -> AgentReport:
 def show(page: str, *, as_json: bool) -> None:
     """Show a page, its age, and whether it was edited. Exit code 1 if no page can be read."""
     root = workspace_of().tree
-    found = page_files.search(root)
-    chosen = _chosen(root, found, page)
+    search = page_files.search(root)
+    chosen = _chosen(root, search, page)
     if as_json:
-        say_json(_to_json(chosen, now(), whole=True))
+        say_json(_to_json(chosen, now(), with_page=True))
     else:
         say(f"{safe(chosen.path)}: {summary(chosen, now())}")
         say(safe_lines(chosen.text.rstrip("\n")))
-    _warn(found, chosen, now(), named=bool(page))
+    _warn(search, chosen, now(), named=bool(page))
     machine = chosen.machine
     for note in [
         *environment.file_changes(root, machine.get("artifacts")),
@@ -186,22 +182,22 @@ def show(page: str, *, as_json: bool) -> None:
         complain(safe(note), "review them before you rely on the page")
 
 
-def _chosen(root: str, found: page_files.Search, page: str) -> FoundPage:
+def _chosen(root: str, search: page_files.Search, page: str) -> FoundPage:
     if page.endswith(".md"):
         path = os.path.abspath(page) if os.path.lexists(page) else page
         return page_files.read(root, page_files.check_inside(root, path))
-    named = [one for one in found.pages if not page or one.machine.get("name") == page]
+    named = [each for each in search.pages if not page or each.machine.get("name") == page]
     if not named:
-        for path, reason in found.broken:
+        for path, reason in search.broken:
             complain(f"{safe(path)} cannot be read: {safe(reason)}")
         what = f'no page of a checkpoint "{page}"' if page else "there is no page that can be read"
         raise NotFoundError(what, "write one now: adjourn checkpoint write")
     return named[0]
 
 
-def _warn(found: page_files.Search, chosen: FoundPage, now: int, *, named: bool) -> None:
+def _warn(search: page_files.Search, chosen: FoundPage, now: int, *, named: bool) -> None:
     if not named:
-        for path, reason in found.broken:
+        for path, reason in search.broken:
             complain(
                 f"{safe(path)} cannot be read: {safe(reason)}",
                 f"{safe(chosen.path)} is the newest that can be read; list every finding: adjourn checkpoint lint",
@@ -218,38 +214,40 @@ def _warn(found: page_files.Search, chosen: FoundPage, now: int, *, named: bool)
         )
 
 
-def summary(found: FoundPage, now: int) -> str:
+def summary(file: FoundPage, now: int) -> str:
     """`4 of 7 done, next: Remediation recommendations; 3 h ago`."""
-    page = found.page
+    page = file.page
     done = sum(item.status == "done" for item in page.progress)
     following = f", next: {safe(page.next_step.text)}" if page.next_step else ""
-    return f"{done} of {len(page.progress)} done{following}; {span(max(0, now - found.at) // 1000)} ago"
+    return f"{done} of {len(page.progress)} done{following}; {span(max(0, now - file.at) // 1000)} ago"
 
 
-def _to_json(found: FoundPage, now: int, *, whole: bool = False) -> dict[str, Any]:
-    told = {
-        "path": found.path,
-        "id": found.id,
-        "task": found.task,
-        "time": timestamp(found.at),
-        "active": found.is_active,
-        "edited": found.reading.edited,
-        "stale": page_files.is_stale(found, now),
+def _to_json(file: FoundPage, now: int, *, with_page: bool = False) -> dict[str, Any]:
+    members = {
+        "path": file.path,
+        "id": file.id,
+        "task": file.task,
+        "time": timestamp(file.at),
+        "active": file.is_active,
+        "edited": file.reading.edited,
+        "stale": page_files.is_stale(file, now),
     }
-    return told | ({"page": msgspec.to_builtins(found.page)} if whole else {})
+    return members | ({"page": msgspec.to_builtins(file.page)} if with_page else {})
 
 
-def _list(found: page_files.Search, now: int, *, as_json: bool) -> None:
+def _list(search: page_files.Search, now: int, *, as_json: bool) -> None:
     if as_json:
-        broken = [{"path": path, "reason": reason} for path, reason in found.broken]
-        say_json(pages=[_to_json(one, now) for one in found.pages], broken=broken)
+        broken = [{"path": path, "reason": reason} for path, reason in search.broken]
+        say_json(pages=[_to_json(page, now) for page in search.pages], broken=broken)
         return
-    if found.pages:
-        rows = [(one.path, str(one.machine.get("trigger", "")), summary(one, now)) for one in found.pages]
+    if search.pages:
+        rows = [
+            (page.path, str(page.machine.get("trigger", "")), summary(page, now)) for page in search.pages
+        ]
         say_table(("PAGE", "TRIGGER", "STATE"), rows)
     else:
         say("no pages yet")
-    for path, reason in found.broken:
+    for path, reason in search.broken:
         complain(f"{safe(path)} cannot be read: {safe(reason)}")
 
 
@@ -283,14 +281,14 @@ def edit(page: str) -> int:
         os.unlink(path)
         say(f"{chosen.path}: unchanged")
         return 0
-    kept = os.path.relpath(path, root)
+    copy_path = os.path.relpath(path, root)
     try:
         reading = edit_page(root, chosen.path, data, was=digest(chosen.text.encode()))
     except ConflictError as error:
-        raise ConflictError(error.message, f"your text is in {kept}") from error
+        raise ConflictError(error.message, f"your text is in {copy_path}") from error
     if reading.page is None:
         _print_findings(chosen.path, data, list(reading.findings))
-        complain(f"{chosen.path} was not changed", f"fix {kept}, and copy it there")
+        complain(f"{chosen.path} was not changed", f"fix {copy_path}, and copy it there")
         return 1
     os.unlink(path)
     say(f"{chosen.path}: changed; the next session receives the new text")
@@ -303,25 +301,25 @@ def edit(page: str) -> int:
 @for_machines
 def lint(paths: tuple[str, ...], *, as_json: bool) -> int:
     """Check pages, by default all in tmp/, with every finding. Exit code 1 when one cannot be read as a page."""
-    told, failed = [], False
+    results, failed = [], False
     root = workspace_of().tree
     for path in paths or page_files.names_of_pages(root):
         data = read_file(path if paths else os.path.join(root, path), MAX_PAGE_BYTES, root)
         reading = parse(data, path)
         failed = failed or reading.page is None
         findings = list(reading.findings)
-        told.append(
+        results.append(
             {
                 "path": path,
                 "valid": reading.page is not None,
-                "findings": [finding_json(one) for one in findings],
+                "findings": [finding_json(finding) for finding in findings],
             }
         )
         if not as_json:
             _print_findings(path, data, findings)
     if as_json:
-        say_json(valid=not failed, pages=told)
-    elif not told:
+        say_json(valid=not failed, pages=results)
+    elif not results:
         say("no pages yet")
     return 1 if failed else 0
 
@@ -340,7 +338,7 @@ def rules(*, as_json: bool) -> None:
     """List the rules for destructive calls. A checkpoint is saved before such a call."""
     settings = read_settings(workspace_of().root)
     off = set(settings.off)
-    told = [
+    listed = [
         {
             "label": rule.label,
             "on": rule.label not in off,
@@ -349,13 +347,13 @@ def rules(*, as_json: bool) -> None:
         }
         for rule in COMMANDS
     ]
-    told += [
+    listed += [
         {"label": rule.label, "on": True, "pattern": rule.command, "example": FILE} for rule in settings.rules
     ]
     tools = sorted(TOOLS - off)
     if as_json:
-        say_json(commands=told, toolWords=tools)
+        say_json(commands=listed, toolWords=tools)
         return
-    rows = [(str(one["label"]), "on" if one["on"] else "off", str(one["example"])) for one in told]
+    rows = [(str(row["label"]), "on" if row["on"] else "off", str(row["example"])) for row in listed]
     say_table(("RULE", "STATE", "SUCH AS"), rows)
     say(f"also tools that are marked as destructive, or whose names contain: {', '.join(tools)}")

@@ -16,7 +16,9 @@ from adjourn.cli.context import (
     CommandContext,
     at_store,
     example,
+    flag,
     for_machines,
+    text_option,
 )
 from adjourn.cli.lookup import (
     FoundCheckpoint,
@@ -73,82 +75,82 @@ def checkpoints(context: CommandContext, task: str, *, as_json: bool) -> int:
     names = checkpoint_folders(context.root)
     store = context.store_or_none() if names else context.store
     sessions, unreadable = all_sessions(store) if store and not task else ([], [])
-    told, broken = [], []
+    rows, broken = [], []
     for name in sorted(
         {ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")} if store else ()
     ):
         try:
-            told.append(_of_store(context, name))
+            rows.append(_of_store(context, name))
         except AdjournError as error:
             broken.append((name, error))
-    known = {one["name"] for one in told} | {name for name, _ in broken}
-    told += [one for name in names if name not in known and (one := _of_folder(context.root, name))]
+    names_seen = {row["name"] for row in rows} | {name for name, _ in broken}
+    rows += [row for name in names if name not in names_seen and (row := _of_folder(context.root, name))]
     if task:
         chosen = context.task(task).id
-        told = [one for one in told if one["task"] == chosen]
-    told.sort(key=lambda one: one["timestamp"], reverse=True)
+        rows = [row for row in rows if row["task"] == chosen]
+    rows.sort(key=lambda row: row["timestamp"], reverse=True)
     if as_json:
         say_json(
-            checkpoints=told,
+            checkpoints=rows,
             sessions=sessions,
             broken=[{"name": name, "reason": str(failure)} for name, failure in [*broken, *unreadable]],
         )
-    elif told:
+    elif rows:
         say_table(
             ("NAME", "TASK", "WHEN", "USED", "SIGNER", "DESCRIPTION"),
-            [_row(one, context.now) for one in told],
+            [_row(row, context.now) for row in rows],
         )
     elif not broken and not sessions and not unreadable:
         say("no checkpoints yet")
     if sessions and not as_json:
         say_table(
             ("SESSION", "WHEN", "CHECKPOINTS", "FACTS", "GOAL"),
-            [_session_row(one, context.now) for one in sessions],
+            [
+                (
+                    row["session"],
+                    ago(row["timestamp"], context.now),
+                    str(len(row["checkpoints"])),
+                    str(row["facts"]),
+                    row["goal"],
+                )
+                for row in sessions
+            ],
         )
     for name, failure in unreadable:
         complain(f"session {name}: {failure.message}", failure.remedy)
     for name, failure in broken:
         complain(f"checkpoint {name}: {failure.message}", "run `adjourn verify`")
-    return 1 if broken or unreadable or any(one["signer"] == "BROKEN" for one in told) else 0
+    return 1 if broken or unreadable or any(row["signer"] == "BROKEN" for row in rows) else 0
 
 
-def _row(one: dict[str, Any], now: int) -> tuple[str, ...]:
-    used = "" if one["callsUsed"] is None else str(one["callsUsed"])
-    when = ago(one["timestamp"], now)
-    return one["name"], one["task"], when, used, one["signer"] or "unknown", _described(one)
-
-
-def _session_row(one: dict[str, Any], now: int) -> tuple[str, ...]:
-    when = ago(one["timestamp"], now)
-    return one["session"], when, str(len(one["checkpoints"])), str(one["facts"]), one["goal"]
-
-
-def _described(one: dict[str, Any]) -> str:
-    trusted = one["signer"] if one["signer"] not in ("BROKEN", "(folder)") else ""
-    return described(one["description"], trusted, "")
+def _row(row: dict[str, Any], now: int) -> tuple[str, ...]:
+    used = "" if row["callsUsed"] is None else str(row["callsUsed"])
+    trusted = row["signer"] if row["signer"] not in ("BROKEN", "(folder)") else ""
+    description = described(row["description"], trusted, "")
+    return row["name"], row["task"], ago(row["timestamp"], now), used, row["signer"] or "unknown", description
 
 
 def _of_store(context: CommandContext, name: str) -> dict[str, Any]:
-    found = find(context.store, name)
+    checkpoint = find(context.store, name)
     try:
-        signer = trusted_signer(found)
+        signer = trusted_signer(checkpoint)
     except IntegrityError:
         signer = "BROKEN"
     try:
-        stated = document(context.store, found)
+        stated = document(context.store, checkpoint)
     except IntegrityError:
         stated = {}
     return {
         "name": name,
-        "task": found.event.task,
-        "timestamp": found.event.timestamp,
+        "task": checkpoint.event.task,
+        "timestamp": checkpoint.event.timestamp,
         "callsUsed": stated.get("callsUsed"),
         "budget": stated.get("budget"),
         "signer": signer,
-        "key": found.data.key,
-        "description": found.data.description,
-        "hash": found.hash,
-        "seq": found.event.seq,
+        "key": checkpoint.data.key,
+        "description": checkpoint.data.description,
+        "hash": checkpoint.hash,
+        "seq": checkpoint.event.seq,
         "source": "store",
     }
 
@@ -182,9 +184,7 @@ LINES_BESIDE = 200
 
 @click.command(epilog=example("adjourn resume fix-auth", "adjourn resume fix-auth --json"))
 @click.argument("name", default="", type=CHECKPOINT_NAME)
-@click.option(
-    "--more", default="", metavar="CURSOR", help="Show older history: N is the `more` of an earlier answer."
-)
+@text_option("--more CURSOR", "Show older history: N is the `more` of an earlier answer.")
 @click.option(
     "--brief-bytes",
     type=click.IntRange(MIN_ROOM, MAX_ROOM),
@@ -223,43 +223,44 @@ def resume(context: CommandContext, name: str, *, more: str, brief_bytes: int, a
         )
 
 
-def _print(told: Handover, now: int, room: int) -> None:
+def _print(handover: Handover, now: int, room: int) -> None:
     from adjourn.handover.rendering import to_lines
 
-    rest = "" if told.calls_left is None else f", {told.calls_left} left"
-    unsure = f"; {told.doubts} in doubt" if told.doubts else ""
+    left_over = "" if handover.calls_left is None else f", {handover.calls_left} left"
+    unsure = f"; {handover.doubts} in doubt" if handover.doubts else ""
     say_prose(
-        f"{told.name}: task {safe(told.task)}, {counted(told.calls_used, 'call')} used{rest}{unsure}", "bold"
+        f"{handover.name}: task {safe(handover.task)}, {counted(handover.calls_used, 'call')} used{left_over}{unsure}",
+        "bold",
     )
-    key = told.untrusted_signer
+    key = handover.untrusted_signer
     rows = (
-        ("state", told.state),
-        ("goal", told.goal),
-        ("mission", told.mission),
-        ("description", described(fit_text(told.description, room // 10), "" if key else "trusted", key)),
-        ("made", ago(told.made, now)),
-        ("imported", imported_line(dict(told.imported) if told.imported else None)),
+        ("state", handover.state),
+        ("goal", handover.goal),
+        ("mission", handover.mission),
+        ("description", described(fit_text(handover.description, room // 10), "" if key else "trusted", key)),
+        ("made", ago(handover.made, now)),
+        ("imported", imported_line(dict(handover.imported) if handover.imported else None)),
     )
-    for note in told.notes:
+    for note in handover.notes:
         complain(safe(note))
     say_facts(*rows)
     left = room - len(facts(rows).encode()) - LINES_BESIDE
-    for line in to_lines(told, left, lambda text: facts([("-", text)])):
+    for line in to_lines(handover, left, lambda text: facts([("-", text)])):
         title = line.removeprefix("## ")
         if title != line:
             say("")
         say_prose(title, "bold") if title != line else say(line)
     say("")
-    say(f"history: adjourn resume {told.name} --more {told.events}")
+    say(f"history: adjourn resume {handover.name} --more {handover.events}")
 
 
-def _print_history(told: dict[str, Any]) -> None:
+def _print_history(answer: dict[str, Any]) -> None:
     say("what happened")
-    for entry in told["auditSummary"]:
+    for entry in answer["auditSummary"]:
         about = " ".join(f"{value}" for value in entry["data"].values())
         say(cut(f"  {safe(entry['event']):<18} {safe(about)}", width()))
-    if "more" in told:
-        say(f"  older: adjourn resume {told['name']} --more {told['more']}")
+    if "more" in answer:
+        say(f"  older: adjourn resume {answer['name']} --more {answer['more']}")
 
 
 # --- `adjourn show`
@@ -267,7 +268,7 @@ def _print_history(told: dict[str, Any]) -> None:
 
 @click.command(epilog=example("adjourn show fix-auth", "adjourn show fix-auth --policy"))
 @click.argument("name", default="", type=CHECKPOINT_NAME)
-@click.option("--policy", is_flag=True, help="Show the texts of the policy and the contract, too.")
+@flag("--policy", "Show the texts of the policy and the contract, too.")
 @at_store
 @for_machines
 def show(context: CommandContext, name: str, *, policy: bool, as_json: bool) -> None:
@@ -283,43 +284,45 @@ def show(context: CommandContext, name: str, *, policy: bool, as_json: bool) -> 
         facts = session_facts(store, name)
         say_json(facts) if as_json else show_session(facts)
         return
-    found: FoundCheckpoint = find_checkpoint(context, name)
-    told = _to_json(context, found) | {"signer": trusted_signer(found.checkpoint)}
-    texts = {key: _text(found, told[key]) for key in ("policy", "contract")} if policy else {}
+    checkpoint: FoundCheckpoint = find_checkpoint(context, name)
+    members = _to_json(context, checkpoint) | {"signer": trusted_signer(checkpoint.checkpoint)}
+    texts = {key: _text(checkpoint, members[key]) for key in ("policy", "contract")} if policy else {}
     if as_json:
-        say_json(told | {f"{key}Text": text for key, text in texts.items()})
+        say_json(members | {f"{key}Text": text for key, text in texts.items()})
         return
-    _show_print(context, told)
+    _show_print(context, members)
     for key, text in texts.items():
         if text:
-            say(f"\n# {key} {told[key][:12]}\n{safe_lines(text.rstrip())}")
-        elif text is None and told[key]:
-            say(f"\n# the text of the {key} {told[key][:12]} is not in the store")
+            say(f"\n# {key} {members[key][:12]}\n{safe_lines(text.rstrip())}")
+        elif text is None and members[key]:
+            say(f"\n# the text of the {key} {members[key][:12]} is not in the store")
 
 
-def _text(found: Any, text_digest: str) -> str | None:
-    stored = found.store.get_blob(text_digest) if text_digest else None
+def _text(checkpoint: Any, text_digest: str) -> str | None:
+    stored = checkpoint.store.get_blob(text_digest) if text_digest else None
     return None if stored is None else stored.decode(errors="replace")
 
 
-def _to_json(context: CommandContext, found: Any) -> dict[str, Any]:
-    event, event_hash, data = found.checkpoint
-    stored = found.store.get_blob(data.document)
+def _to_json(context: CommandContext, checkpoint: Any) -> dict[str, Any]:
+    event, event_hash, data = checkpoint.checkpoint
+    stored = checkpoint.store.get_blob(data.document)
     if stored is not None:
         stated = msgspec.json.decode(stored, type=dict[str, Any])
     else:  # an older version of an imported history: what it said follows from the events
         ledger = Ledger(task=event.task)
-        for entry in verified_entries_from(found.store, event.task, 0, Head(event.seq, event_hash)):
+        for entry in verified_entries_from(checkpoint.store, event.task, 0, Head(event.seq, event_hash)):
             past = decode(entry.data)
             if past.seq < event.seq:
                 ledger.apply(past, entry.hash, data_of(past))
         stated = document_of(ledger, data.name, data.description, known_to(data))
     try:
-        as_written = folder.is_as_written(context.store_or_none() or found.store, context.root, data.name)
+        as_written = folder.is_as_written(
+            context.store_or_none() or checkpoint.store, context.root, data.name
+        )
         state = {None: "none", True: "as written", False: "brought or changed"}[as_written]
     except AdjournError as error:
         state = error.message
-    kept = ("goal", "callsUsed", "callsRefused", "budget", "tools", "inDoubt", "policy", "contract")
+    members = ("goal", "callsUsed", "callsRefused", "budget", "tools", "inDoubt", "policy", "contract")
     return {
         "name": data.name,
         "task": event.task,
@@ -329,46 +332,50 @@ def _to_json(context: CommandContext, found: Any) -> dict[str, Any]:
         "by": event.by.id,
         "trigger": data.trigger,
         "description": data.description,
-        **{key: stated.get(key) for key in kept},
+        **{key: stated.get(key) for key in members},
         "key": data.key,
         "document": data.document,
         "root": data.root,
         "previous": data.previous,
-        "source": found.source,
-        "imported": imported_history(found.task(context).ledger),
+        "source": checkpoint.source,
+        "imported": imported_history(checkpoint.task(context).ledger),
         "folder": state,
     }
 
 
-def _show_print(context: CommandContext, told: dict[str, Any]) -> None:
+def _show_print(context: CommandContext, members: dict[str, Any]) -> None:
     signed = (
-        f"signed by {told['signer']}"
-        if told["signer"]
-        else f"signed by {told['key']}, which is not trusted here"
+        f"signed by {members['signer']}"
+        if members["signer"]
+        else f"signed by {members['key']}, which is not trusted here"
     )
-    say_prose(f"{told['name']}: checkpoint of task {safe(told['task'])}, {signed}", "bold")
-    used = str(told["callsUsed"]) if told["budget"] is None else f"{told['callsUsed']} of {told['budget']}"
-    tools = ", ".join(f"{tool} {count}" for tool, count in (told["tools"] or {}).items())
-    doubts = ", ".join(f"{call['call']} {call['tool']}" for call in told["inDoubt"] or [])
+    say_prose(f"{members['name']}: checkpoint of task {safe(members['task'])}, {signed}", "bold")
+    used = (
+        str(members["callsUsed"])
+        if members["budget"] is None
+        else f"{members['callsUsed']} of {members['budget']}"
+    )
+    tools = ", ".join(f"{tool} {count}" for tool, count in (members["tools"] or {}).items())
+    doubts = ", ".join(f"{call['call']} {call['tool']}" for call in members["inDoubt"] or [])
     say_facts(
-        ("goal", told["goal"] or ""),
-        ("description", described(told["description"], told["signer"], told["key"])),
+        ("goal", members["goal"] or ""),
+        ("description", described(members["description"], members["signer"], members["key"])),
         (
             "made",
-            f"{local(told['timestamp'])} ({ago(told['timestamp'], context.now)}) by {told['by']}, {told['trigger']}",
+            f"{local(members['timestamp'])} ({ago(members['timestamp'], context.now)}) by {members['by']}, {members['trigger']}",
         ),
-        ("calls", f"{used} used, {told['callsRefused']} refused"),
+        ("calls", f"{used} used, {members['callsRefused']} refused"),
         ("tools", tools),
         ("in doubt", doubts or "nothing"),
-        ("imported", imported_line(told["imported"])),
-        ("position", f"event {told['seq']}"),
-        ("hash", told["hash"]),
-        ("previous", told["previous"]),
-        ("document", told["document"]),
-        ("root", told["root"]),
-        ("key", told["key"]),
-        ("policy", told["policy"] or ""),
-        ("contract", told["contract"] or ""),
-        ("found in", told["source"]),
-        ("folder", told["folder"]),
+        ("imported", imported_line(members["imported"])),
+        ("position", f"event {members['seq']}"),
+        ("hash", members["hash"]),
+        ("previous", members["previous"]),
+        ("document", members["document"]),
+        ("root", members["root"]),
+        ("key", members["key"]),
+        ("policy", members["policy"] or ""),
+        ("contract", members["contract"] or ""),
+        ("found in", members["source"]),
+        ("folder", members["folder"]),
     )

@@ -1,6 +1,6 @@
 """`adjourn init` and `adjourn init --undo`: starts servers to see their tools, shows what changes in clients' files, asks, changes it.
 
-Owns: what is shown and asked. Must never: change what was not shown.
+Nothing is changed that was not shown.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from adjourn.clients.served_tools import keep_tools
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.policy.tool_effects import Effect
 from adjourn.setup import policy_plan, undo
-from adjourn.setup.entries import ServerEntry, shown_start
 from adjourn.setup.first_policy import ListedServer, RuledTool, ruled
 from adjourn.setup.places import CODEX, IGNORED, POLICY, SERVER_FILES, home, user_folder
 from adjourn.setup.planning import SetupNote, SetupPlan, plan, plan_for_user
 from adjourn.setup.probe import Probed, ServerStart, probe_all
+from adjourn.setup.servers import ServerEntry, shown_start
 
 NO_CLIENT = "no client was found here"
 _WANTED = f"none of the files that list servers is here: {', '.join(entry.path for entry in SERVER_FILES)}"
@@ -78,43 +78,43 @@ class Shown:
 def set_up(how: Asked, *, observe: bool) -> int:
     """Plan, ask the servers for their tools, show, ask, change; returns the exit code."""
     root, at = os.path.realpath(os.getcwd()), home(os.environ)
-    made = plan(root, at)
-    if made.broken:
-        for note in made.broken:
+    setup = plan(root, at)
+    if setup.broken:
+        for note in setup.broken:
             complain(f"nothing was changed: {_shown(note.path, root)}: {note.text}", note.remedy)
         return 1
-    asked = policy_plan.to_probe(made)
-    answers = _probed(asked, root, how)
-    listed = policy_plan.with_tools(made, list(zip(asked, answers, strict=True)), observe=observe)
-    pending = made.pending
-    shown = [Shown(change.path, root, change.before, change.after, change.about) for change in pending]
-    clients = ", ".join(made.clients) or NO_CLIENT
-    notes = made.notes if made.clients else [*made.notes, SetupNote(root, _WANTED, _BY_HAND)]
+    to_probe = policy_plan.to_probe(setup)
+    answers = _probed(to_probe, root, how)
+    listed = policy_plan.with_tools(setup, list(zip(to_probe, answers, strict=True)), observe=observe)
+    pending = setup.pending
+    changes = [Shown(change.path, root, change.before, change.after, change.about) for change in pending]
+    clients = ", ".join(setup.clients) or NO_CLIENT
+    notes = setup.notes if setup.clients else [*setup.notes, SetupNote(root, _WANTED, _BY_HAND)]
     if not pending:
-        said = f"nothing to change: {clients} {'is' if len(made.clients) < 2 else 'are'} set up"
-        _tell(said if made.clients else NO_CLIENT, [], notes, root, as_json=how.as_json, done=False)
+        message = f"nothing to change: {clients} {'is' if len(setup.clients) < 2 else 'are'} set up"
+        _tell(message if setup.clients else NO_CLIENT, [], notes, root, as_json=how.as_json, done=False)
         propose_pin(root, how)
         return 0
     extends = any(change.before and change.path.endswith(".aex") for change in pending)
     if not how.as_json and (how.diff or not how.yes or extends):
         show_tools(listed)
     head = f"{clients}: {counted(len(pending), 'file')} to change"
-    if not _agreed(head, shown, how):
-        _tell("nothing was changed", shown, notes, root, as_json=how.as_json, done=False, servers=listed)
+    if not _agreed(head, changes, how):
+        _tell("nothing was changed", changes, notes, root, as_json=how.as_json, done=False, servers=listed)
         complain("you did not confirm", "answer y when asked, or run it with --yes")
         return 1
     if extends:
         check_person("init", None, attended=False)  # more is permitted from now on
     undo.make(pending, root)
-    _keep_tools(asked, answers, root)
-    said = f"set up: {clients}" if made.clients else NO_CLIENT
+    _keep_tools(to_probe, answers, root)
+    message = f"set up: {clients}" if setup.clients else NO_CLIENT
     if not how.as_json:
-        say(said)
-        show(made, listed, [one.name for one in shown], observe=observe)
+        say(message)
+        show(setup, listed, [each.name for each in changes], observe=observe)
         _tell_notes(notes, root)
         propose_pin(root, how)
         return 0
-    _tell(said, shown, notes, root, as_json=True, done=True, servers=listed)
+    _tell(message, changes, notes, root, as_json=True, done=True, servers=listed)
     return 0
 
 
@@ -128,62 +128,62 @@ def propose_pin(root: str, how: Asked) -> None:
 
 def set_up_user(how: Asked) -> int:
     """Show the changes of the user's own settings, ask, change them; returns the exit code. Starts no server."""
-    made, root = plan_for_user(home(os.environ)), user_folder()
-    if made.broken:
-        for note in made.broken:
+    setup, root = plan_for_user(home(os.environ)), user_folder()
+    if setup.broken:
+        for note in setup.broken:
             complain(f"nothing was changed: {_shown(note.path, root)}: {note.text}", note.remedy)
         return 1
-    pending, clients = made.pending, ", ".join(made.clients) or NO_CLIENT
-    shown = [Shown(change.path, root, change.before, change.after, change.about) for change in pending]
+    pending, clients = setup.pending, ", ".join(setup.clients) or NO_CLIENT
+    changes = [Shown(change.path, root, change.before, change.after, change.about) for change in pending]
     if not pending:
-        said = f"nothing to change: {clients} {'is' if len(made.clients) < 2 else 'are'} set up for every project"
-        _tell(said if made.clients else NO_CLIENT, [], made.notes, root, as_json=how.as_json, done=False)
+        message = f"nothing to change: {clients} {'is' if len(setup.clients) < 2 else 'are'} set up for every project"
+        _tell(message if setup.clients else NO_CLIENT, [], setup.notes, root, as_json=how.as_json, done=False)
         return 0
-    if not _agreed(f"{clients}: {counted(len(pending), 'file')} to change", shown, how):
-        _tell("nothing was changed", shown, made.notes, root, as_json=how.as_json, done=False)
+    if not _agreed(f"{clients}: {counted(len(pending), 'file')} to change", changes, how):
+        _tell("nothing was changed", changes, setup.notes, root, as_json=how.as_json, done=False)
         complain("you did not confirm", "answer y when asked, or run it with --yes")
         return 1
     check_person("init", None, attended=False)  # every project is governed otherwise from now on
     os.makedirs(root, mode=0o700, exist_ok=True)
     undo.make(pending, root)
-    _tell(f"set up for every project: {clients}", shown, made.notes, root, as_json=how.as_json, done=True)
+    _tell(f"set up for every project: {clients}", changes, setup.notes, root, as_json=how.as_json, done=True)
     if not how.as_json:
-        show_user([one.name for one in shown])
+        show_user([each.name for each in changes])
     return 0
 
 
 def policy_for(how: Asked, *, observe: bool) -> str:
     """The policy that `set_up` would write where there is none. Raises `InvalidError` for settings that cannot be parsed."""
     root = os.path.realpath(os.getcwd())
-    made = plan(root, home(os.environ))
-    for note in made.broken:
+    setup = plan(root, home(os.environ))
+    for note in setup.broken:
         raise InvalidError(f"nothing was written: {_shown(note.path, root)}: {note.text}", note.remedy)
-    asked = policy_plan.to_probe(made)
-    answers = _probed(asked, root, how)
-    policy_plan.with_tools(made, list(zip(asked, answers, strict=True)), observe=observe)
-    return made.changes[os.path.join(root, POLICY)].after
+    to_probe = policy_plan.to_probe(setup)
+    answers = _probed(to_probe, root, how)
+    policy_plan.with_tools(setup, list(zip(to_probe, answers, strict=True)), observe=observe)
+    return setup.changes[os.path.join(root, POLICY)].after
 
 
 def _probed(entries: Sequence[ServerEntry], root: str, how: Asked) -> list[Probed]:
     """What the servers answered. They are started with an approval only: a repository may name any command."""
-    found = [policy_plan.start(entry, root, os.environ) for entry in entries]
-    starts = [start for start in found if isinstance(start, ServerStart)]
+    ready = [policy_plan.start(entry, root, os.environ) for entry in entries]
+    starts = [start for start in ready if isinstance(start, ServerStart)]
     if not starts:
-        return [start for start in found if isinstance(start, Probed)]
+        return [start for start in ready if isinstance(start, Probed)]
     yes = how.yes and not how.no_start
     if not (how.yes or how.no_start or how.as_json) and sys.stdin.isatty():
-        asked = [
+        to_start = [
             AskedStart(entry, start)
-            for entry, start in zip(entries, found, strict=True)
+            for entry, start in zip(entries, ready, strict=True)
             if isinstance(start, ServerStart)
         ]
-        yes = agreed(asked, root, "to see which tools they list")
+        yes = agreed(to_start, root, "to see which tools they list")
     if not yes:
-        return [start if isinstance(start, Probed) else policy_plan.NOT_STARTED for start in found]
+        return [start if isinstance(start, Probed) else policy_plan.NOT_STARTED for start in ready]
     check_person("init", None, attended=False)  # what is started is what settings of the workspace say
     with Spinner(f"starting {counted(len(starts), 'server')} to list their tools"):
         answers = iter(probe_all(starts))
-    return [start if isinstance(start, Probed) else next(answers) for start in found]
+    return [start if isinstance(start, Probed) else next(answers) for start in ready]
 
 
 def _keep_tools(entries: Sequence[ServerEntry], answers: Sequence[Probed], root: str) -> None:
@@ -200,44 +200,51 @@ def take_back(how: Asked, *, user: bool = False) -> int:
     """Show what would be restored, ask, restore it; returns the exit code."""
     root, at = user_folder() if user else os.path.realpath(os.getcwd()), home(os.environ)
     files, left = undo.undoable(root, at)
-    shown = [Shown(one.path, root, _text(one.before), _text(one.after)) for one in files]
-    notes = [_left(one) for one in left]
+    changes = [Shown(file.path, root, _text(file.before), _text(file.after)) for file in files]
+    notes = [_left(file) for file in left]
     head = f"{len(files)} file{'s' * (len(files) != 1)} to restore"
-    if files and not _agreed(head, shown, how):
-        _tell("nothing was restored", shown, notes, root, as_json=how.as_json, done=False)
+    if files and not _agreed(head, changes, how):
+        _tell("nothing was restored", changes, notes, root, as_json=how.as_json, done=False)
         complain("you did not confirm", "answer y when asked, or run it with --yes")
         return 1
-    edited = [one for one in left if not one.path.endswith((POLICY, IGNORED))]  # these are there to be edited
+    edited = [
+        file for file in left if not file.path.endswith((POLICY, IGNORED))
+    ]  # these are there to be edited
     undo.take_back(files, root, keep=bool(edited))
-    restored = ", ".join(one.name for one in shown) or "nothing"
-    _tell(f"restored: {restored}", shown, notes, root, as_json=how.as_json, done=True)
+    restored = ", ".join(file.name for file in changes) or "nothing"
+    _tell(f"restored: {restored}", changes, notes, root, as_json=how.as_json, done=True)
     return 1 if edited else 0
 
 
-def _left(one: undo.NotRestored) -> SetupNote:
+def _left(remainder: undo.NotRestored) -> SetupNote:
     """What stays of a change, since it was edited."""
-    remedy = f"as it was before: {one.copy}" if one.copy else "it did not exist before"
-    if not one.pieces:
-        return SetupNote(one.path, "was edited since, and was not restored", remedy)
-    return SetupNote(one.path, f"edited since, and not restored: {'; '.join(one.pieces)}", remedy)
+    remedy = f"as it was before: {remainder.copy}" if remainder.copy else "it did not exist before"
+    if not remainder.pieces:
+        return SetupNote(remainder.path, "was edited since, and was not restored", remedy)
+    return SetupNote(remainder.path, f"edited since, and not restored: {'; '.join(remainder.pieces)}", remedy)
 
 
-def _agreed(head: str, shown: list[Shown], how: Asked) -> bool:
+def _agreed(head: str, changes: list[Shown], how: Asked) -> bool:
     """Show the changes, and ask unless it was said beforehand."""
     if how.as_json:
         return how.yes
     if how.diff or not how.yes:
         say(head)
-        for one in shown if how.diff else ():
-            print_diff(safe_lines(one.diff))
+        for change in changes if how.diff else ():
+            print_diff(safe_lines(change.diff))
         if not how.diff:
-            say_facts(*((f"  {safe(one.name)}", _about(one.about) or "as it was before") for one in shown))
+            say_facts(
+                *(
+                    (f"  {safe(change.name)}", _about(change.about) or "as it was before")
+                    for change in changes
+                )
+            )
     if how.yes or not sys.stdin.isatty():
         return how.yes
     answer = click.prompt("Change these files? y, n, or d for the differences", default="n")
     if answer.strip().lower() in ("d", "diff"):
-        for one in shown:
-            print_diff(safe_lines(one.diff))
+        for change in changes:
+            print_diff(safe_lines(change.diff))
         return click.confirm("Change these files?", default=False)
     return answer.strip().lower() in ("y", "yes")
 
@@ -250,8 +257,8 @@ def _about(about: Sequence[str]) -> str:
 
 
 def _tell(
-    said: str,
-    shown: list[Shown],
+    message: str,
+    changes: list[Shown],
     notes: Sequence[SetupNote],
     root: str,
     *,
@@ -260,11 +267,11 @@ def _tell(
     servers: Sequence[ListedServer] | None = None,
 ) -> None:
     if not as_json:
-        say(said)
+        say(message)
         _tell_notes(notes, root)
         return
-    told = [{"path": note.path, "text": note.text, "remedy": note.remedy} for note in notes]
-    members = {"done": done, "files": [one.to_json() for one in shown], "notes": told}
+    notes_json = [{"path": note.path, "text": note.text, "remedy": note.remedy} for note in notes]
+    members = {"done": done, "files": [change.to_json() for change in changes], "notes": notes_json}
     say_json(members if servers is None else members | {"servers": to_json(servers)})
 
 
@@ -301,21 +308,21 @@ def show_tools(servers: Sequence[ListedServer]) -> None:
         say_table(
             ("SERVER", "TOOL", "DOES", "POLICY", "WHY"),
             [
-                (one.server, one.tool.name, one.effect.kind, one.ruling or "refused", one.effect.why)
-                for one in tools[:MAX_ROWS]
+                (row.server, row.tool.name, row.effect.kind, row.ruling or "refused", row.effect.why)
+                for row in tools[:MAX_ROWS]
             ],
         )
         say(f"… {len(tools) - MAX_ROWS:,} more\n" if len(tools) > MAX_ROWS else "")
 
 
-def show(made: SetupPlan, servers: Sequence[ListedServer], changed: Sequence[str], *, observe: bool) -> None:
+def show(setup: SetupPlan, servers: Sequence[ListedServer], changed: Sequence[str], *, observe: bool) -> None:
     """What was found, what was written, what the agents may do now, what to do next."""
     tools = [tool for server in servers for tool in ruled(server)]
-    has_policy = any(change.path.endswith(".aex") for change in made.pending)
-    is_first = any(change.path.endswith(".aex") and change.before is None for change in made.pending)
+    has_policy = any(change.path.endswith(".aex") for change in setup.pending)
+    is_first = any(change.path.endswith(".aex") and change.before is None for change in setup.pending)
     rows = [("found", "; ".join(map(_found, servers))), ("changed", ", ".join(changed))]
     if has_policy:
-        shell = ["shell.exec"] if CODEX not in made.clients else []
+        shell = ["shell.exec"] if CODEX not in setup.clients else []
         reading = (["file.read"] + ["shell.exec to read"] * (not shell)) * is_first + _named(tools, "allow")
         asking = ["file.write", "network.*", *shell] * is_first + _named(tools, "confirm")
         rows += [
@@ -368,8 +375,8 @@ def _tool_json(tool: RuledTool) -> dict[str, str]:
 
 def _found(server: ListedServer) -> str:
     if failure := server.probed.failure:
-        said = f" ({server.probed.errors[-1]})" if server.probed.errors else ""
-        return f"{server.name}: no tools, it {failure}{said}"
+        error = f" ({server.probed.errors[-1]})" if server.probed.errors else ""
+        return f"{server.name}: no tools, it {failure}{error}"
     does = Counter(tool.effect.kind for tool in ruled(server))
     parts = [f"{does[kind]} {verb}" for kind, verb in _VERBS if does[kind]]
     return f"{server.name}: {counted(len(server.probed.tools), 'tool')}" + (
@@ -403,13 +410,13 @@ class AskedStart(NamedTuple):
     behind: str = ""
 
 
-def agreed(asked: Sequence[AskedStart], root: str, purpose: str) -> bool:
+def agreed(starts: Sequence[AskedStart], root: str, purpose: str) -> bool:
     """Whether the person at the terminal agrees that these are started. `purpose` begins a sentence: "to see …"."""
     say_prose(
         f"{purpose}, adjourn starts these servers once, and calls nothing. Files of this folder name them: each runs with your rights,"
         " and may run further files of the folder that it starts in"
     )
-    for entry, start, behind in asked:
+    for entry, start, behind in starts:
         say(f"  {safe(entry.name)} ({safe(entry.path.removeprefix(os.path.join(root, '')))})")
         rows = [*shown_start(entry, start, root), *([("behind", behind)] if behind else [])]
         say_facts(*((f"    {name}", safe(value)) for name, value in rows))

@@ -21,7 +21,7 @@ from adjourn.cli.start import StoreContext
 from adjourn.clients.options import options_of
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.host.executables import leave_working_folder
-from adjourn.store.passwords import check_argument
+from adjourn.store.url import check_argument
 
 if TYPE_CHECKING:
     from adjourn.log.event import Actor
@@ -153,6 +153,23 @@ def example(*lines: str) -> str:
     return "\n".join(["\b", "Example:", *(f"  {line}" for line in lines)])
 
 
+def flag(spelled: str, meaning: str, *, dest: str = "") -> Callable[[_F], _F]:
+    """Add a switch: `flag("-y, --yes", "Delete them.")`."""
+    return click.option(*spelled.split(", "), *filter(None, [dest]), is_flag=True, help=meaning)
+
+
+def text_option(
+    spelled: str, meaning: str, *, dest: str = "", kind: StringParamType | None = None, **settings: Any
+) -> Callable[[_F], _F]:
+    """Add an option that takes a text: `text_option("--out FILE", "Write to FILE.")`. A FILE or DIR is completed as a path."""
+    flags, metavar = spelled.rsplit(" ", 1)
+    kind = kind or {"FILE": FILE_PATH, "DIR": FOLDER_PATH}.get(metavar)
+    if "multiple" not in settings:
+        settings.setdefault("default", "")
+    names = (*flags.split(", "), *filter(None, [dest]))
+    return click.option(*names, metavar=metavar, type=kind, help=meaning, **settings)
+
+
 def in_folder(function: _F) -> _F:
     """Adds -C."""
     option = click.option(
@@ -182,7 +199,7 @@ def at_store(function: _F) -> _F:
 
 def for_machines(function: _F) -> _F:
     """Adds --json."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(function)
+    return flag("--json", "Print one JSON document.", dest="as_json")(function)
 
 
 def click_options(program: str) -> list[click.Parameter]:
@@ -207,23 +224,20 @@ def click_options(program: str) -> list[click.Parameter]:
 
 def with_policy(function: _F) -> _F:
     """Adds --policy."""
-    text = "Policy, .aex or JSON (default: .aex/policy.aex, then aex.policy.aex)."
-    return click.option("--policy", default="", metavar="FILE", type=FILE_PATH, help=text)(function)
+    return text_option(
+        "--policy FILE", "Policy, .aex or JSON (default: .aex/policy.aex, then aex.policy.aex)."
+    )(function)
 
 
 def with_model(what: str) -> Callable[[_F], _F]:
     """Adds --model and --model-handler; `what` says what the model does."""
-    model = click.option(
-        "--model",
-        default="",
-        metavar="PROVIDER",
-        help=f"Model that {what}: anthropic, openai, mcp (the connected client), or PROVIDER:MODEL (default: $AEX_MODEL).",
+    model = text_option(
+        "--model PROVIDER",
+        f"Model that {what}: anthropic, openai, or PROVIDER:MODEL (default: $AEX_MODEL).",
     )
-    handler = click.option(
-        "--model-handler",
-        default="",
-        metavar="MODULE:FUNCTION",
-        help=f"Your own function that {what}, if no model is named.",
+    handler = text_option(
+        "--model-handler MODULE:FUNCTION",
+        f"Your own function that {what}, if no model is named.",
     )
     return lambda function: model(handler(function))
 
@@ -266,16 +280,16 @@ class AskingStore:
         self._below.swap(name, *arguments, **options)
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._below, name)
+        attribute = getattr(self._below, name)
         if name in _READS:
-            return found
+            return attribute
         if name not in _WRITES:  # what is not known may write
             self._ask("")
-            return found
+            return attribute
 
         def asked(*arguments: Any, **options: Any) -> Any:
             self._ask("")
-            return found(*arguments, **options)
+            return attribute(*arguments, **options)
 
         return asked
 

@@ -1,8 +1,8 @@
 """`adjourn demo`: a session that is killed in mid-call, and the one that resumes it, step by step.
 
 Everything is real: a third-party MCP server (mcp-server-git) on a scratch repository, the official SDK's client in both
-protocol eras, a SIGKILL. Owns: the story. Must never: touch anything but a folder of its own (and its cached
-environment), or print what it did not see happen.
+protocol eras, a SIGKILL. It touches no folder but its own and its cached environment, and prints only what it
+saw happen.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 import click
 
-from adjourn.cli.context import example, user
+from adjourn.cli.context import example, flag, user
 from adjourn.cli.output import say_prose
 from adjourn.cli.terminal import Spinner
 from adjourn.errors import AdjournError
@@ -54,7 +54,7 @@ budget calls=100
 
 
 @click.command(epilog=example("adjourn demo", "adjourn demo --keep"))
-@click.option("--keep", is_flag=True, help="Keep the scratch folder, so that you can inspect it.")
+@flag("--keep", "Keep the scratch folder, so that you can inspect it.")
 def demo(*, keep: bool) -> None:
     """Demonstrate how a session is killed during a call, and how another client resumes it.
 
@@ -185,17 +185,17 @@ class Story:
             "second-client", "2026-07-28", [("aex.resume", {"name": "greeting"}, "resumes")]
         )
         client.finish()
-        told = json.loads(client.texts[-1])
+        handover = json.loads(client.texts[-1])
         self._say(
-            f"     used {told['callsUsed']}, remaining {told['budgetRemaining']} of 100: nothing is refunded"
+            f"     used {handover['callsUsed']}, remaining {handover['budgetRemaining']} of 100: nothing is refunded"
         )
-        self._say(f"     description: {told['description']}")
-        for doubt in told.get("inDoubt", []):
+        self._say(f"     description: {handover['description']}")
+        for doubt in handover.get("inDoubt", []):
             self._say(
                 f"     in doubt: {doubt['tool']} {doubt.get('arguments', '')} since {doubt['since']}",
                 "yellow",
             )
-        for doubt in told.get("inDoubt", []):
+        for doubt in handover.get("inDoubt", []):
             self._settle(doubt["call"])
         repository = {"repo_path": str(self.folder)}
         steps: list[tuple[str, Any, str]] = [

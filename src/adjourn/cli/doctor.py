@@ -9,14 +9,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Literal
 
 import click
 
 from adjourn import __version__
 from adjourn.checkpoints import rollback
 from adjourn.cli import annexes, doctor_tries, task_view
-from adjourn.cli.context import CommandContext, at_store, example, for_machines
+from adjourn.cli.context import CommandContext, at_store, example, flag, for_machines
+from adjourn.cli.doctor_tries import problem
 from adjourn.cli.output import finding_json, safe, say, say_finding, say_json
 from adjourn.errors import AdjournError
 from adjourn.findings import Finding
@@ -38,8 +38,8 @@ _OLDEST_PYTHON = (3, 11)
 
 
 @click.command(epilog=example("adjourn doctor"))
-@click.option("--yes", "-y", is_flag=True, help="Start the registered servers without asking.")
-@click.option("--fix", is_flag=True, help="Mend what can be mended without a decision, and say so.")
+@flag("--yes, -y", "Start the registered servers without asking.")
+@flag("--fix", "Mend what can be mended without a decision, and say so.")
 @at_store
 @for_machines
 def doctor(context: CommandContext, *, yes: bool, fix: bool, as_json: bool) -> int:
@@ -61,16 +61,20 @@ def doctor(context: CommandContext, *, yes: bool, fix: bool, as_json: bool) -> i
         found = list(look(context))
         findings += found
         checks.append(
-            {"check": name, "ok": not any(one.severity == "error" for one in found), "findings": len(found)}
+            {
+                "check": name,
+                "ok": not any(finding.severity == "error" for finding in found),
+                "findings": len(found),
+            }
         )
-    errors = sum(one.severity == "error" for one in findings)
+    errors = sum(finding.severity == "error" for finding in findings)
     clients = doctor_tries.clients(context)
     if as_json:
-        told = [finding_json(one) for one in findings]
+        findings_json = [finding_json(finding) for finding in findings]
         say_json(
             healthy=not errors,
             checks=checks,
-            findings=told,
+            findings=findings_json,
             clients=clients,
             **({"fixed": fixed} if fix else {}),
         )
@@ -85,48 +89,46 @@ def doctor(context: CommandContext, *, yes: bool, fix: bool, as_json: bool) -> i
             f"{errors} error{'s' * (errors != 1)}, {warnings} warning{'s' * (warnings != 1)}",
             "red" if errors else "yellow",
         )
-    for one in findings:
+    for finding in findings:
         where = (
-            f" · {safe(one.source)}" + (f":{one.span.line}" if one.span.line else "") if one.source else ""
+            f" · {safe(finding.source)}" + (f":{finding.span.line}" if finding.span.line else "")
+            if finding.source
+            else ""
         )
-        say_finding(f"{one.severity} {one.code}{where} · {safe(one.message)}\n  help: {safe(one.help)}")
+        say_finding(
+            f"{finding.severity} {finding.code}{where} · {safe(finding.message)}\n  help: {safe(finding.help)}"
+        )
     if clients:
-        shown = ", ".join(f"{name} {version or '(version unknown)'}" for name, version in clients.items())
-        say(f"clients: {safe(shown)}; adjourn {__version__}")
+        versions = ", ".join(f"{name} {version or '(version unknown)'}" for name, version in clients.items())
+        say(f"clients: {safe(versions)}; adjourn {__version__}")
     return 1 if errors else 0
-
-
-def _found(
-    code: str, message: str, remedy: str, severity: Literal["error", "warning"] = "error", source: str = ""
-) -> Finding:
-    return Finding(code=code, message=message, severity=severity, source=source, help=remedy)
 
 
 def _workspace(context: CommandContext) -> Iterator[Finding]:
     for reason in context.workspace.skipped:
-        yield _found("workspace-skipped", reason, "make it yours, or remove it", "warning")
+        yield problem("workspace-skipped", reason, "make it yours, or remove it", "warning")
     try:
         if rollback.interrupted(context.tree):
-            yield _found("rollback", "a rollback was interrupted", "finish it: adjourn rollback --yes")
+            yield problem("rollback", "a rollback was interrupted", "finish it: adjourn rollback --yes")
     except AdjournError as error:
-        yield _found("rollback", error.message, error.remedy, "warning")
+        yield problem("rollback", error.message, error.remedy, "warning")
 
 
 def _python(context: CommandContext) -> Iterator[Finding]:
     for name, entry in strays(os.environ, context.root):
-        yield _found(
+        yield problem(
             "code-from-here", f"{name} has the entry {entry!r}: programs load code from the folder that they are started in",
             f"remove it from {name}, or use the absolute path of a folder outside the workspace", "warning",
         )  # fmt: skip
     if sys.version_info < _OLDEST_PYTHON:
-        yield _found("python", f"Python {sys.version.split()[0]} is too old", "install Python 3.11 or newer")
+        yield problem("python", f"Python {sys.version.split()[0]} is too old", "install Python 3.11 or newer")
 
 
 def _store(context: CommandContext) -> Iterator[Finding]:
     try:
         store = context.store_or_none()
         if store is None:
-            yield _found(
+            yield problem(
                 "no-store",
                 "there is no store yet",
                 "start a session behind `adjourn proxy` to create it",
@@ -135,14 +137,14 @@ def _store(context: CommandContext) -> Iterator[Finding]:
             return
         store.streams()
     except AdjournError as error:
-        yield _found("store", error.message, error.remedy)
+        yield problem("store", error.message, error.remedy)
         return
     if getattr(store, "writable", True) is False:
-        yield _found(
+        yield problem(
             "store-read-only", "the store is read-only", "make the file and its folder writable", "warning"
         )
     if getattr(store, "schema", latest := LATEST["postgres"]) < latest:
-        yield _found(
+        yield problem(
             "store-schema",
             f"the store has an older schema than this adjourn writes (below {latest})",
             "update adjourn wherever the store is used, then: adjourn migrate",
@@ -155,7 +157,7 @@ def _keys(context: CommandContext) -> Iterator[Finding]:
     try:
         keys.check_outside(context.root)
     except AdjournError as error:
-        yield _found("keys-in-workspace", error.message, error.remedy)
+        yield problem("keys-in-workspace", error.message, error.remedy)
     if not os.path.isdir(folder):
         yield from _can_make(folder)
         return
@@ -166,18 +168,18 @@ def _keys(context: CommandContext) -> Iterator[Finding]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            yield _found(
+            yield problem(
                 "keys", f"{path}: {error.strerror}", "make yourself its owner: chown, then chmod u+rw"
             )
             continue
         open_to_all = mode & 0o022 if name in ("", "trusted") else mode & 0o077
         if open_to_all:
             wanted = "700" if name in ("", "trusted") else "600"
-            yield _found("keys-open", f"others may use {path} (mode {mode:o})", f"chmod {wanted} {path}")
+            yield problem("keys-open", f"others may use {path} (mode {mode:o})", f"chmod {wanted} {path}")
     try:
         keys.trusted()
     except AdjournError as error:
-        yield _found("keys", error.message, error.remedy)
+        yield problem("keys", error.message, error.remedy)
 
 
 def _can_make(folder: str) -> Iterator[Finding]:
@@ -185,7 +187,7 @@ def _can_make(folder: str) -> Iterator[Finding]:
     while not os.path.exists(above):
         above = os.path.dirname(above)
     if not os.access(above, os.W_OK):
-        yield _found(
+        yield problem(
             "keys-unwritable", f"cannot create a key in {folder}: {above} is not writable",
             "make it writable, or set ADJOURN_CONFIG to a folder that is",
         )  # fmt: skip
@@ -195,8 +197,8 @@ def _policy(context: CommandContext) -> Iterator[Finding]:
     try:
         yield from read_contract(context.root).findings
     except BrokenContractError as error:
-        if [found.code for found in error.findings] == ["AEX135"]:
-            yield _found(
+        if [finding.code for finding in error.findings] == ["AEX135"]:
+            yield problem(
                 "no-policy",
                 f"there is no policy {context.workspace.searched()}; a proxy does not start without one",
                 "write one: adjourn init --policy",
@@ -224,7 +226,7 @@ def _git(context: CommandContext) -> Iterator[Finding]:
         return
     for path in (".aex/adjourn.db", ".aex/adjourn.db-wal"):
         if _run_git(context.root, "ls-files", "--error-unmatch", path) == 0:
-            yield _found(
+            yield problem(
                 "store-tracked",
                 f"git tracks {path}",
                 f"git rm --cached {path}; commit checkpoints instead",
@@ -234,7 +236,7 @@ def _git(context: CommandContext) -> Iterator[Finding]:
             os.path.exists(os.path.join(context.root, path))
             and _run_git(context.root, "check-ignore", "-q", path) == 1
         ):
-            yield _found(
+            yield problem(
                 "store-not-ignored", f"git does not ignore {path}", "add the line `.aex/adjourn.db*` to .gitignore",
                 "warning", path,
             )  # fmt: skip
@@ -242,7 +244,7 @@ def _git(context: CommandContext) -> Iterator[Finding]:
     for path in (".aex/policy.aex", ".aex/checkpoints"):
         there = os.path.exists(os.path.join(context.root, path))
         if there and _run_git(context.root, "check-ignore", "-q", path) == 0:
-            yield _found(
+            yield problem(
                 "ignored", f"git ignores {path}, so it is not shared with others",
                 "ignore only `.aex/adjourn.db*`", "warning", path,
             )  # fmt: skip
@@ -283,24 +285,24 @@ def _tasks(context: CommandContext) -> Iterator[Finding]:
         return  # `_store` has said it
     for name, task in tasks:
         if isinstance(task, AdjournError):
-            yield _found(
+            yield problem(
                 "task-unreadable", f"task {name}: {task.message}", "find the first bad event: adjourn verify"
             )
             continue
         try:
             task.check_history()
         except AdjournError as error:
-            yield _found(
+            yield problem(
                 "task-changed", error.message, "restore a backup or `adjourn import` its newest folder"
             )
             continue
         ledger = task.ledger
         sessions = task_view.holders(context, ledger)
-        for one in sessions:
-            if not one.alive and one.session.pid:  # the sessions of hooks never close
-                state = "its process has exited" if one.alive is False else "its lease has expired"
-                yield _found(
-                    "stale-session", f"task {name}: session {one.session.id} of {task_view.who(one.session)} has not closed; {state}",
+        for holder in sessions:
+            if not holder.alive and holder.session.pid:  # the sessions of hooks never close
+                state = "its process has exited" if holder.alive is False else "its lease has expired"
+                yield problem(
+                    "stale-session", f"task {name}: session {holder.session.id} of {task_view.who(holder.session)} has not closed; {state}",
                     "nothing to do: the next session on the task marks it as lost", "warning",
                 )  # fmt: skip
         yield from _waiting(context, name, ledger, sessions)
@@ -311,24 +313,24 @@ def _waiting(
 ) -> Iterator[Finding]:
     """What waits for a person in a task."""
     for call in task_view.doubts(ledger, sessions):
-        yield _found(
+        yield problem(
             "in-doubt", f"task {name}: call {call.call} ({call.tool}) is in doubt: it may have had its effect",
             f"check its effect, then: adjourn settle {call.call} --done   (or --not-done)", "warning",
         )  # fmt: skip
-    for asked in task_view.questions(ledger, context.now):
-        yield _found(
-            "waiting", f"task {name}: {tool_name(asked)} waits for an answer",
-            f"adjourn approve {asked.id}   (or deny)", "warning",
+    for question in task_view.questions(ledger, context.now):
+        yield problem(
+            "waiting", f"task {name}: {tool_name(question)} waits for an answer",
+            f"adjourn approve {question.id}   (or deny)", "warning",
         )  # fmt: skip
     try:
         noted = waiting_in_record(context.store, ledger, context.now)
     except AdjournError as error:
-        yield _found(
+        yield problem(
             "record-unreadable", f"the record of task {name}: {error.message}", "find the first bad event: adjourn verify"
         )  # fmt: skip
         return
     if noted:
-        yield _found(
+        yield problem(
             "waiting-in-record", f"task {name}: {len(noted)} waiting in its record, first {noted[0].kind} {noted[0].id}",
             "adjourn inbox", "warning",
         )  # fmt: skip
@@ -336,10 +338,10 @@ def _waiting(
 
 def _missing(context: CommandContext, there: set[str]) -> Iterator[Finding]:
     """Tasks that this user's sessions used in this store, and that it no longer has."""
-    for kept in KeptHeads(context.store, reading_secret()).known():
-        if kept.task not in there:
-            yield _found(
-                "task-missing", f"task {kept.task} is missing from the store: it had {kept.seq + 1} events, {kept.calls} calls used",
+    for head in KeptHeads(context.store, reading_secret()).known():
+        if head.task not in there:
+            yield problem(
+                "task-missing", f"task {head.task} is missing from the store: it had {head.seq + 1} events, {head.calls} calls used",
                 "restore a backup or `adjourn import` its folder, else: adjourn verify --accept",
             )  # fmt: skip
 

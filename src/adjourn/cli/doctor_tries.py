@@ -1,7 +1,7 @@
 """What `adjourn doctor` tries out: it starts the servers that clients are set up with, feeds their hooks a request that does nothing,
 asks the adjourn on PATH for its version, and looks for sessions that were refused most of what they tried.
 
-Owns: these checks. Must never: call a tool, or start a server that nobody agreed to start: a repository may name any command.
+It calls no tool, and starts no server that nobody agreed to start: a repository may name any command.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _MAX_EVENTS = 2000
 _MAX_NAMED = 8
 
 
-def found(
+def problem(
     code: str, message: str, remedy: str, severity: Literal["error", "warning"] = "error", source: str = ""
 ) -> Finding:
     """A finding of the doctor's."""
@@ -67,57 +67,57 @@ def found(
 def servers(context: CommandContext, *, yes: bool, as_json: bool) -> Iterator[Finding]:
     """Start every server that settings of the workspace list, as its client would, and list its tools."""
     registered = registered_servers(context.root, os.environ, home(os.environ))
-    for one in registered:
-        if one.reason:
-            yield found("server-untried", f"server {one.entry.name} {one.reason}",
-                        "start its client to try it", "warning", one.entry.path)  # fmt: skip
-    able = [one for one in registered if one.start is not None]
+    for server in registered:
+        if server.reason:
+            yield problem("server-untried", f"server {server.entry.name} {server.reason}",
+                        "start its client to try it", "warning", server.entry.path)  # fmt: skip
+    able = [server for server in registered if server.start is not None]
     if not able:
         return
     if not (yes or _agreed(able, context.root, as_json=as_json)):
-        yield found("servers-not-started", f"{counted(len(able), 'server')} not started to see whether they work",
+        yield problem("servers-not-started", f"{counted(len(able), 'server')} not started to see whether they work",
                     "start them, and call nothing: adjourn doctor --yes", "warning")  # fmt: skip
         return
     check_person("doctor", context, attended=False)  # what is started is what settings of the workspace say
     with Spinner(f"starting {counted(len(able), 'server')} to list their tools"):
-        answers = probe_all([one.start for one in able if one.start is not None])
-    for one, answer in zip(able, answers, strict=True):
-        yield from _tried(context, one, answer)
+        answers = probe_all([server.start for server in able if server.start is not None])
+    for server, answer in zip(able, answers, strict=True):
+        yield from _tried(context, server, answer)
 
 
 def _agreed(able: Sequence[RegisteredServer], root: str, *, as_json: bool) -> bool:
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     asked = [
-        AskedStart(one.entry, start, one.behind(root))
-        for one in able
-        if (start := one.own_start(root, os.environ))
+        AskedStart(server.entry, start, server.behind(root))
+        for server in able
+        if (start := server.own_start(root, os.environ))
     ]
     return agreed(asked, root, "to see whether they work")
 
 
-def _tried(context: CommandContext, one: RegisteredServer, answer: Probed) -> Iterator[Finding]:
-    name, path = one.entry.name, one.entry.path
-    if failure := one.failure(answer):
-        yield found("server-failed", f"server {name}: {failure}", f"run it by hand to see why: {one.entry.command}", source=path)  # fmt: skip
+def _tried(context: CommandContext, server: RegisteredServer, answer: Probed) -> Iterator[Finding]:
+    name, path = server.entry.name, server.entry.path
+    if failure := server.failure(answer):
+        yield problem("server-failed", f"server {name}: {failure}", f"run it by hand to see why: {server.entry.command}", source=path)  # fmt: skip
         return
     tools = [tool for tool in answer.tools if not meta_tool(tool.name)]
-    if not one.is_proxied:
-        yield found("server-unproxied", f"server {name} is not behind the proxy: no policy holds for its tools in clients without hooks",
+    if not server.is_proxied:
+        yield problem("server-unproxied", f"server {name} is not behind the proxy: no policy holds for its tools in clients without hooks",
                     "put it behind the proxy: adjourn init", "warning", path)  # fmt: skip
-        _keep(context, one, answer)
+        _keep(context, server, answer)
     elif not tools and (hidden := _hidden(context, name)):
-        yield found("server-refused", f"server {name}: the policy refuses all of its {counted(hidden, 'tool')}",
+        yield problem("server-refused", f"server {name}: the policy refuses all of its {counted(hidden, 'tool')}",
                     "permit those that the agent needs in the policy", "warning", path)  # fmt: skip
     elif not tools:
-        yield found("server-empty", f"server {name} lists no tools", "check its settings", "warning", path)
+        yield problem("server-empty", f"server {name} lists no tools", "check its settings", "warning", path)
 
 
-def _keep(context: CommandContext, one: RegisteredServer, answer: Probed) -> None:
+def _keep(context: CommandContext, server: RegisteredServer, answer: Probed) -> None:
     """Take in what a server lists. Of one behind the proxy, the proxy has done so."""
     with suppress(AdjournError):
         if (store := context.store_or_none()) is not None and getattr(store, "writable", True):
-            keep_tools(store, one.entry.name, answer.known_tools, command=one.entry.command_digest)
+            keep_tools(store, server.entry.name, answer.known_tools, command=server.entry.command_digest)
 
 
 def _hidden(context: CommandContext, server: str) -> int:
@@ -140,14 +140,14 @@ def hooks(context: CommandContext) -> Iterator[Finding]:
                 timeout=_SECONDS, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            yield found("hook-failed", f"the hook did not answer within {_SECONDS} seconds", "run `adjourn hook` by hand", source=path)  # fmt: skip
+            yield problem("hook-failed", f"the hook did not answer within {_SECONDS} seconds", "run `adjourn hook` by hand", source=path)  # fmt: skip
             continue
         except OSError as error:
-            yield found("hook-failed", f"the hook cannot be started: {error.strerror}", "write it again: adjourn init", source=path)  # fmt: skip
+            yield problem("hook-failed", f"the hook cannot be started: {error.strerror}", "write it again: adjourn init", source=path)  # fmt: skip
             continue
         if done.returncode:
             lines = "; ".join(last_lines(done.stderr, 3, 300))
-            yield found("hook-failed", f"the hook exited with code {done.returncode} (stderr: {lines})",
+            yield problem("hook-failed", f"the hook exited with code {done.returncode} (stderr: {lines})",
                         "correct its options, or write it again: adjourn init", source=path)  # fmt: skip
 
 
@@ -159,11 +159,11 @@ def program(context: CommandContext) -> Iterator[Finding]:
     try:
         done = subprocess.run([path, "--version"], capture_output=True, timeout=_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        yield found("other-program", f"{path} cannot be run", "install adjourn again, or take it off PATH")
+        yield problem("other-program", f"{path} cannot be run", "install adjourn again, or take it off PATH")
         return
     version = "".join(last_lines(done.stdout, 1, 100)).rpartition(" ")[2]
     if version != __version__:
-        yield found("other-program", f"a client that starts `adjourn` finds version {version or 'unknown'} ({path}); this is {__version__}",
+        yield problem("other-program", f"a client that starts `adjourn` finds version {version or 'unknown'} ({path}); this is {__version__}",
                     "install one version, or put this one first on PATH", "warning")  # fmt: skip
 
 
@@ -177,8 +177,8 @@ def clients(context: CommandContext) -> dict[str, str]:
             except (OSError, subprocess.TimeoutExpired):
                 versions[name] = ""
                 continue
-            said = _VERSION.search("".join(last_lines(done.stdout, 1, 200)))
-            versions[name] = said[0] if said else ""
+            version = _VERSION.search("".join(last_lines(done.stdout, 1, 200)))
+            versions[name] = version[0] if version else ""
     return versions
 
 
@@ -191,7 +191,7 @@ def refusals(context: CommandContext) -> Iterator[Finding]:
         store = context.store_or_none()
         if store is None or not (task := _newest(context)):
             return
-        policy, known = read_contract(context.root).policy, known_tools(store)
+        policy, tools = read_contract(context.root).policy, known_tools(store)
         head = store.head(task)
         with Spinner("reading the last calls"):
             events = [
@@ -200,20 +200,20 @@ def refusals(context: CommandContext) -> Iterator[Finding]:
             ]
     except AdjournError:
         return  # other checks have said it
-    data = [kinds.data_of(event) for event in events]
-    allowed = sum(isinstance(one, kinds.ToolAllowed) for one in data)
+    calls = [kinds.data_of(event) for event in events]
+    allowed = sum(isinstance(call, kinds.ToolAllowed) for call in calls)
     refused = Counter(
-        tool_name(one)
-        for one in data
-        if isinstance(one, kinds.ToolDenied)
-        and one.reason == "not_allowed"
-        and not policy.at_server(one.server, known).visible(one.tool)
+        tool_name(call)
+        for call in calls
+        if isinstance(call, kinds.ToolDenied)
+        and call.reason == "not_allowed"
+        and not policy.at_server(call.server, tools).visible(call.tool)
     )
     if refused.total() < max(MANY_REFUSED, allowed):
         return
     names = [name for name, _ in refused.most_common()]
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    yield found("many-refused", f"task {task}: {refused.total()} calls refused because no rule allows them: {', '.join(names[:_MAX_NAMED])}{more}",
+    yield problem("many-refused", f"task {task}: {refused.total()} calls refused because no rule allows them: {', '.join(names[:_MAX_NAMED])}{more}",
                 f"permit what the agent needs: edit the policy, as in: allow {names[0]}", "warning")  # fmt: skip
 
 
@@ -249,22 +249,20 @@ def _closed_keys(context: CommandContext) -> Iterator[str]:
     for name, others in (("", 0o022), ("trusted", 0o022), ("default.key", 0o077), ("secret", 0o077)):
         path = os.path.join(keys.folder(), name).rstrip("/")
         with suppress(OSError):
-            found = os.lstat(path)
-            if found.st_mode & others and found.st_uid == os.geteuid() and not stat.S_ISLNK(found.st_mode):
-                os.chmod(path, stat.S_IMODE(found.st_mode) & ~(0o077 if others == 0o077 else 0o022))
+            status = os.lstat(path)
+            if status.st_mode & others and status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode):
+                os.chmod(path, stat.S_IMODE(status.st_mode) & ~(0o077 if others == 0o077 else 0o022))
                 yield f"{path} is closed to other users"
 
 
 def _lost_sessions(context: CommandContext) -> Iterator[str]:
     if context.store_or_none() is None:
         return
-    for name, task in task_view.each_task(context):
-        if isinstance(task, AdjournError):
-            continue
+    for name, ledger in task_view.readable_ledgers(context):
         ended = [
-            one.session.id
-            for one in task_view.holders(context, task.ledger)
-            if not one.alive and one.session.pid
+            holder.session.id
+            for holder in task_view.holders(context, ledger)
+            if not holder.alive and holder.session.pid
         ]
         if ended:
             expire_dead_sessions(context.writable(name))

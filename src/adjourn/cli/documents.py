@@ -1,7 +1,6 @@
 """The documents that a command line names: files, folders with what is in them, and `-` for stdin.
 
-Owns: which files of a folder are documents, reading stdin within bounds. Must never: follow a link that it finds in
-a folder, judge a document.
+No link is followed that is found in a folder.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ def named(arguments: Sequence[str]) -> list[str]:
 
     Raises `NotFoundError` for a folder without a document, so that the wrong folder does not pass for a good one.
     """
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for argument in arguments:
         inside = list(islice(_below(argument), MAX_FILES + 1)) if os.path.isdir(argument) else [argument]
         if not inside:
             raise NotFoundError(f"there is no {ENDING} file in {argument}", "name a file, or another folder")
         if len(inside) > MAX_FILES:
             raise UsageError(f"{argument} has more than {MAX_FILES:,} {ENDING} files", "name a folder in it")
-        found |= dict.fromkeys(inside)
-    return list(found)
+        paths |= dict.fromkeys(inside)
+    return list(paths)
 
 
 def read(path: str) -> tuple[str | None, list[Finding]]:

@@ -17,8 +17,10 @@ from adjourn.cli.context import (
     CommandContext,
     at_store,
     example,
+    flag,
     for_machines,
     in_folder,
+    text_option,
     with_model,
     with_policy,
 )
@@ -39,7 +41,7 @@ from adjourn.errors import InvalidError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from adjourn.aex.task_review import Review
-    from adjourn.models.draft import Draft
+    from adjourn.runs.draft import Draft
     from adjourn.setup.tightening import ToolUse
 
 
@@ -64,23 +66,11 @@ class DraftOptions(NamedTuple):
 )
 @click.argument("prompt", nargs=-1)
 @with_model("drafts")
-@click.option(
-    "--from-plan",
-    default="",
-    metavar="FILE",
-    type=FILE_PATH,
-    help="Take the request from a file; PROMPT is added to it.",
-)
+@text_option("--from-plan FILE", "Take the request from a file; PROMPT is added to it.")
 @with_policy
-@click.option("--name", default="", metavar="NAME", help="The task's name (default: from the request).")
-@click.option(
-    "--out",
-    default="",
-    metavar="FILE",
-    type=FILE_PATH,
-    help="Write the draft to FILE (default: a new file in .aex/runs/).",
-)
-@click.option("--max-retries", default=1, metavar="N", help="Retry up to N times with the findings (1).")
+@text_option("--name NAME", "The task's name (default: from the request).")
+@text_option("--out FILE", "Write the draft to FILE (default: a new file in .aex/runs/).")
+@text_option("--max-retries N", "Retry up to N times with the findings (1).", default=1)
 @in_folder
 @for_machines
 def draft_(prompt: tuple[str, ...], *, as_json: bool, **options: Any) -> int:
@@ -92,49 +82,49 @@ def draft_(prompt: tuple[str, ...], *, as_json: bool, **options: Any) -> int:
     from adjourn.adapters.models import choose
     from adjourn.cli.documents import policy_for, text_of
     from adjourn.host.finding import workspace_of
-    from adjourn.models import draft
+    from adjourn.runs import draft
 
-    given = DraftOptions(**options)
-    under = policy_for(given.policy)
-    plan = text_of(given.from_plan) if given.from_plan else ""
+    wanted = DraftOptions(**options)
+    under = policy_for(wanted.policy)
+    plan = text_of(wanted.from_plan) if wanted.from_plan else ""
     request = "\n\n".join(part for part in (plan, " ".join(prompt)) if part)
-    chosen = choose(given.model, given.model_handler)
+    chosen = choose(wanted.model, wanted.model_handler)
     if sys.stderr.isatty():
         click.echo(f"asking {chosen}…", err=True)
-    made = draft.draft(request, chosen, name=given.name, policy=under, max_retries=given.max_retries)
+    drafted = draft.draft(request, chosen, name=wanted.name, policy=under, max_retries=wanted.max_retries)
     root = workspace_of().root
-    path = draft.save(made, root, time.localtime(), given.out)
-    path = given.out or os.path.relpath(os.path.join(root, path))
+    path = draft.save(drafted, root, time.localtime(), wanted.out)
+    path = wanted.out or os.path.relpath(os.path.join(root, path))
     if as_json:
-        _print_json(made, path)
+        _print_json(drafted, path)
     else:
-        _print(made, path, under is not None)
-    return 0 if made.valid else 1
+        _print(drafted, path, under is not None)
+    return 0 if drafted.valid else 1
 
 
-def _print(made: Draft, path: str, has_policy: bool) -> None:
+def _print(drafted: Draft, path: str, has_policy: bool) -> None:
     from adjourn.aex.diagnostics import render
 
-    attempts = f", {made.attempts} attempts" if made.attempts > 1 else ""
-    verdict = "valid task" if made.valid else f"not valid, {len(made.refused)} to fix"
-    say(f"{safe(path)}: {verdict}{attempts}", "green" if made.valid else "red")
-    for finding in made.findings:
-        say_finding(render(finding, made.text))
+    attempts = f", {drafted.attempts} attempts" if drafted.attempts > 1 else ""
+    verdict = "valid task" if drafted.valid else f"not valid, {len(drafted.refused)} to fix"
+    say(f"{safe(path)}: {verdict}{attempts}", "green" if drafted.valid else "red")
+    for finding in drafted.findings:
+        say_finding(render(finding, drafted.text))
     if not has_policy:
         say("  there is no policy: nothing but the task itself limits what it may do")
-    say(f"  {'read it' if made.valid else 'fix it'}, then: adjourn review {safe(path)}")
+    say(f"  {'read it' if drafted.valid else 'fix it'}, then: adjourn review {safe(path)}")
 
 
-def _print_json(made: Draft, path: str) -> None:
+def _print_json(drafted: Draft, path: str) -> None:
     from adjourn.cli.output import finding_json
 
     say_json(
         path=path,
-        task=made.name,
-        valid=made.valid,
-        model=made.model,
-        attempts=made.attempts,
-        findings=[finding_json(finding) for finding in made.findings],
+        task=drafted.name,
+        valid=drafted.valid,
+        model=drafted.model,
+        attempts=drafted.attempts,
+        findings=[finding_json(finding) for finding in drafted.findings],
     )
 
 
@@ -142,7 +132,7 @@ def _print_json(made: Draft, path: str) -> None:
 
 
 @click.command(epilog=example("adjourn tighten", "adjourn tighten --write"))
-@click.option("--write", is_flag=True, help="Write the proposed policy.")
+@flag("--write", "Write the proposed policy.")
 @at_store
 @for_machines
 def tighten(*, context: CommandContext, write: bool, as_json: bool) -> int:
@@ -154,33 +144,37 @@ def tighten(*, context: CommandContext, write: bool, as_json: bool) -> int:
     before 20 calls are recorded.
     """
     from adjourn.aex.layers import discover
-    from adjourn.setup import files
+    from adjourn.setup import places
     from adjourn.setup.tightening import tightened
 
     path = discover(context.root)
     if path is None:
         raise NotFoundError("there is no policy to tighten", "write one: adjourn init")
-    shown = os.path.relpath(path, context.root)
-    text = files.read_plain(path, context.root)
+    relative = os.path.relpath(path, context.root)
+    text = places.read_plain(path, context.root)
     tasks, uses = _recorded(context)
-    found = tightened(text, shown, uses)
-    diff = unified_diff(text.splitlines(True), found.text.splitlines(True), shown, shown)
+    tightening = tightened(text, relative, uses)
+    diff = unified_diff(text.splitlines(True), tightening.text.splitlines(True), relative, relative)
     calls = sum(use.calls for use in uses)
-    is_written = write and found.text != text
+    is_written = write and tightening.text != text
     if is_written:
-        files.replace(path, context.root, found.text.encode(), expect=text.encode())
+        places.replace(path, context.root, tightening.text.encode(), expect=text.encode())
     if as_json:
         changes = [
-            {"line": one.line, "rule": one.rule, "calls": one.calls, "proposal": one.text}
-            for one in found.proposals
+            {"line": proposal.line, "rule": proposal.rule, "calls": proposal.calls, "proposal": proposal.text}
+            for proposal in tightening.proposals
         ]
-        say_json(policy=shown, tasks=tasks, calls=calls, changes=changes, diff=diff, written=is_written)
+        say_json(policy=relative, tasks=tasks, calls=calls, changes=changes, diff=diff, written=is_written)
         return 0
     say(
-        f"{counted(calls, 'recorded call')} of {counted(tasks, 'task')}: {counted(len(found.proposals), 'proposal')} for {shown}"
+        f"{counted(calls, 'recorded call')} of {counted(tasks, 'task')}: {counted(len(tightening.proposals), 'proposal')} for {relative}"
     )
-    unused = [one for one in found.proposals if one.line and not one.calls]
-    rows = [(one.rule, str(one.calls), one.text) for one in found.proposals if one not in unused]
+    unused = [proposal for proposal in tightening.proposals if proposal.line and not proposal.calls]
+    rows = [
+        (proposal.rule, str(proposal.calls), proposal.text)
+        for proposal in tightening.proposals
+        if proposal not in unused
+    ]
     if unused:
         rows.append((counted(len(unused), "pattern"), "0", unused[0].text))
     if rows:
@@ -189,7 +183,7 @@ def tighten(*, context: CommandContext, write: bool, as_json: bool) -> int:
         say("")
         print_diff(safe_lines(diff))
         say(
-            f"\nwritten: {shown}"
+            f"\nwritten: {relative}"
             if is_written
             else "\nnothing was changed; write it: adjourn tighten --write"
         )
@@ -198,7 +192,7 @@ def tighten(*, context: CommandContext, write: bool, as_json: bool) -> int:
 
 def _recorded(context: CommandContext) -> tuple[int, list[ToolUse]]:
     """How many tasks there are, and the calls of all of them, by tool."""
-    from adjourn.clients.replaying import recorded_arguments
+    from adjourn.clients.explaining import recorded_arguments
     from adjourn.log import kinds
     from adjourn.log.event import decode
     from adjourn.policy.calls import paths_of
@@ -214,8 +208,8 @@ def _recorded(context: CommandContext) -> tuple[int, list[ToolUse]]:
                 data = kinds.data_of(decode(entry.data))
                 if isinstance(data, kinds.ToolAllowed) and not data.uncounted:
                     use = uses.setdefault((data.server, data.tool), ToolUse(data.server, data.tool))
-                    given = recorded_arguments(data)
-                    use.count(paths_of(given, context.tree) if given else ())
+                    arguments = recorded_arguments(data)
+                    use.count(paths_of(arguments, context.tree) if arguments else ())
     return len(names), list(uses.values())
 
 
@@ -227,16 +221,11 @@ def _recorded(context: CommandContext) -> tuple[int, list[ToolUse]]:
 )
 @click.argument("file", metavar="FILE", type=FILE_PATH)
 @with_policy
-@click.option(
-    "--run",
-    "run_it",
-    is_flag=True,
-    help="Run the task after you confirm, if the policy refuses nothing of it.",
-)
-@click.option("--yes", is_flag=True, help="With --run: do not ask, and approve each confirmation in the run.")
-@click.option("--inputs", default="", metavar="FILE", type=FILE_PATH, help="With --run: its inputs, as JSON.")
+@flag("--run", "Run the task after you confirm, if the policy refuses nothing of it.", dest="run_it")
+@flag("--yes", "With --run: do not ask, and approve each confirmation in the run.")
+@text_option("--inputs FILE", "With --run: its inputs, as JSON.")
 @with_model("answers `make` steps, with --run")
-@click.option("--auto-confirm", is_flag=True, help="With --run: approve each confirmation in the run.")
+@flag("--auto-confirm", "With --run: approve each confirmation in the run.")
 @in_folder
 @for_machines
 def review(
@@ -254,7 +243,7 @@ def review(
     under = policy_for(policy)
     root = workspace_of().root
     text = text_of(file, root)
-    told = reviewed(
+    result = reviewed(
         text,
         os.path.relpath(file),
         under.policy if under else None,
@@ -262,10 +251,10 @@ def review(
         refusals=unsigned(root, from_here(file, root), text, under.policy, file) if under else (),
     )
     if as_json:
-        say_json(msgspec.to_builtins(told))
+        say_json(msgspec.to_builtins(result))
     else:
-        _review_print(told)
-    runs = told.valid and told.runs_under_policy
+        _review_print(result)
+    runs = result.valid and result.runs_under_policy
     if not run_it or not runs:
         if run_it:
             complain(f"{safe(file)} is not run", "fix what the review warns about")
@@ -292,29 +281,29 @@ def _run(arguments: Sequence[str]) -> int:
     return main(["run", *arguments])
 
 
-def _review_print(told: Review) -> None:
-    runs = told.valid and told.runs_under_policy
-    say(f"Status: {_status(told)}", "green" if runs else "red")
+def _review_print(result: Review) -> None:
+    runs = result.valid and result.runs_under_policy
+    say(f"Status: {_status(result)}", "green" if runs else "red")
     head = [
-        ("Task:", told.task),
-        ("Goal:", told.goal),
-        ("File:", told.source.task),
-        ("Policy:", told.source.policy),
+        ("Task:", result.task),
+        ("Goal:", result.goal),
+        ("File:", result.source.task),
+        ("Policy:", result.source.policy),
     ]
     say_facts(*head)
-    effective = told.effective
+    effective = result.effective
     budget = [] if effective.budget is None else [f"calls={effective.budget}"]
     sections = {
-        "Requested": told.requested,
-        "Denied by the task": told.denied,
+        "Requested": result.requested,
+        "Denied by the task": result.denied,
         "Effective: allowed": effective.allow,
         "Effective: denied": effective.deny,
         "Effective: asked for": effective.confirm,
         "Effective: budget": budget,
-        "Checks": told.checks,
-        "Made by a model": told.make_steps,
-        "Confirmations in the task": told.confirm_required,
-        "Warnings": told.warnings,
+        "Checks": result.checks,
+        "Made by a model": result.make_steps,
+        "Confirmations in the task": result.confirm_required,
+        "Warnings": result.warnings,
     }
     for title, lines in sections.items():
         if lines:
@@ -323,11 +312,11 @@ def _review_print(told: Review) -> None:
             say(f"  {safe(line)}")
 
 
-def _status(told: Review) -> str:
-    policy = safe(told.source.policy)
-    if not told.valid:
+def _status(result: Review) -> str:
+    policy = safe(result.source.policy)
+    if not result.valid:
         return "not valid, would not run"
-    if not told.runs_under_policy:
+    if not result.runs_under_policy:
         return f"valid, but {policy} refuses something of what it asks for"
     return f"valid, runs under {policy}" if policy else "valid; there is no policy"
 
@@ -342,6 +331,6 @@ def classify_(prompt: tuple[str, ...]) -> None:
 
     The mode is contract_required, contract_recommended or exploratory. It is advice: the policy says what is permitted.
     """
-    from adjourn.aex.classification import classify
+    from adjourn.aex.task_review import classify
 
     say_json(msgspec.to_builtins(classify(" ".join(prompt))))

@@ -2,7 +2,7 @@
 
 Every text is shown as it is: no markup, no emoji codes, nothing that a terminal would obey.
 
-Owns: that layout. Must never: be imported for a pipe; rich takes 50 ms.
+This is not imported for a pipe: rich takes 50 ms.
 """
 
 from __future__ import annotations
@@ -159,8 +159,10 @@ def _bar(bar: Bar, length: int) -> Text:
     share = min(1.0, max(0.0, bar.used / bar.limit if bar.limit else 1.0))
     colour = "red" if share >= 0.9 else "yellow" if share >= 0.75 else "green"
     full = round(share * length)
-    said, rest = _said(bar)
-    return _text([("━" * full, colour), ("━" * (length - full), "bright_black"), (said, ""), (rest, "dim")])
+    amount, remaining = _said(bar)
+    return _text(
+        [("━" * full, colour), ("━" * (length - full), "bright_black"), (amount, ""), (remaining, "dim")]
+    )
 
 
 def drawn_line(line: Spans) -> Text:

@@ -14,17 +14,18 @@ from adjourn.aex.layers import discover, effective, narrowed
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import Rule
 from adjourn.cli.context import (
-    FILE_PATH,
     CommandContext,
     example,
+    flag,
     for_machines,
     in_folder,
+    text_option,
     with_policy,
 )
 from adjourn.cli.output import finding_json, safe, say, say_finding, say_json, say_table
 from adjourn.cli.task_view import current_task
 from adjourn.cli.terminal import Spinner, cells
-from adjourn.clients.replaying import replay_calls
+from adjourn.clients.explaining import replay_calls
 from adjourn.errors import AdjournError
 from adjourn.host.finding import workspace_of
 from adjourn.policy.contract import Contract
@@ -34,8 +35,7 @@ from adjourn.tasks.ledger import Ledger
 from adjourn.text.times import ago
 
 if TYPE_CHECKING:
-    from adjourn.clients.explaining import ExplainedCall
-    from adjourn.clients.replaying import Stopped
+    from adjourn.clients.explaining import ExplainedCall, Stopped
 
 
 _TITLES = {
@@ -62,25 +62,15 @@ _WIDEST = 40
     ),
 )
 @with_policy
-@click.option(
-    "--contract",
-    default="",
-    metavar="FILE",
-    type=FILE_PATH,
-    help="Contract of a task, which narrows the policy.",
+@text_option("--contract FILE", "Contract of a task, which narrows the policy.")
+@text_option(
+    "--as NAMES",
+    "Show what holds for somebody: user:ann, service:ci or group:ops; several with commas.",
+    dest="names",
 )
-@click.option(
-    "--as",
-    "names",
-    default="",
-    metavar="NAMES",
-    help="Show what holds for somebody: user:ann, service:ci or group:ops; several with commas.",
-)
-@click.option("--explain", default="", metavar="TOOL", help="Explain whether TOOL may be called, and why.")
-@click.option(
-    "--args", "arguments", default="", metavar="JSON", help="Arguments of the call that --explain looks at."
-)
-@click.option("--replay", is_flag=True, help="Show which recorded calls this policy would have refused.")
+@text_option("--explain TOOL", "Explain whether TOOL may be called, and why.")
+@text_option("--args JSON", "Arguments of the call that --explain looks at.", dest="arguments")
+@flag("--replay", "Show which recorded calls this policy would have refused.")
 @in_folder
 @for_machines
 def effective_(
@@ -102,8 +92,8 @@ def effective_(
     if arguments and not explain:
         raise click.UsageError("--args goes with --explain TOOL")
     root = workspace_of().root
-    found = "" if policy else discover(root)
-    path = policy or (os.path.relpath(found) if found else "")
+    discovered = "" if policy else discover(root)
+    path = policy or (os.path.relpath(discovered) if discovered else "")
     permissions, findings = effective(path or None, contract or None, root=root)
     context = CommandContext()
     findings += rule_findings(permissions, context)
@@ -130,14 +120,16 @@ def effective_(
 
 def _somebody(names: str) -> Principal:
     """Who has these names."""
-    found = [(kind, name) for kind, _, name in (each.strip().partition(":") for each in names.split(","))]
-    if wrong := [kind for kind, name in found if kind not in ("user", "service", "group") or not name]:
+    principals = [
+        (kind, name) for kind, _, name in (each.strip().partition(":") for each in names.split(","))
+    ]
+    if wrong := [kind for kind, name in principals if kind not in ("user", "service", "group") or not name]:
         raise click.UsageError(f"--as takes user:NAME, service:NAME or group:NAME, not {wrong[0][:40]!r}")
-    who = [each for each in found if each[0] != "group"]
+    who = [each for each in principals if each[0] != "group"]
     if len(who) > 1:
         raise click.UsageError("--as takes one user or service, and groups")
     kind, name = who[0] if who else ("user", "")
-    groups = tuple(name for kind, name in found if kind == "group")
+    groups = tuple(name for kind, name in principals if kind == "group")
     return Principal(id="", name=name, type="service" if kind == "service" else "human", groups=groups)
 
 
@@ -155,23 +147,28 @@ def _sections(permissions: Policy) -> dict[str, Sequence[Rule]]:
 
 def _print_json(permissions: Policy, path: str, contract: str, findings: Sequence[Any]) -> None:
     valid = all(finding.severity != "error" for finding in findings)
-    told: dict[str, Any] = {"valid": valid, "policy": path, "contract": contract, "goal": permissions.goal}
+    document: dict[str, Any] = {
+        "valid": valid,
+        "policy": path,
+        "contract": contract,
+        "goal": permissions.goal,
+    }
     for name, rules in _sections(permissions).items():
         if rules or name in _ALWAYS_TOLD:
-            told[name] = [rule_json(rule) for rule in rules]
+            document[name] = [rule_json(rule) for rule in rules]
     if permissions.budgets:
-        told["budgets"] = {key: rule.amount for key, rule in permissions.budgets.items()}
+        document["budgets"] = {key: rule.amount for key, rule in permissions.budgets.items()}
     if permissions.workspace_budgets:
-        told["workspaceBudgets"] = [
+        document["workspaceBudgets"] = [
             {"calls": int(rule.amount), "perSeconds": rule.per_seconds}
             | ({"for": list(rule.whom)} if rule.whom else {})
             | ({"each": "principal"} if rule.each else {})
             for rule in permissions.workspace_budgets
         ]
     if permissions.observe:
-        told["mode"] = "observe"
+        document["mode"] = "observe"
     say_json(
-        told | {"budget": permissions.budget, "findings": [finding_json(finding) for finding in findings]}
+        document | {"budget": permissions.budget, "findings": [finding_json(finding) for finding in findings]}
     )
 
 
@@ -242,11 +239,11 @@ def _section(title: str, rows: Sequence[Stopped], now: int) -> None:
         return
     if title:
         say(title)
-    shown = [
+    lines = [
         (_WORDS[row.decision], str(row.calls), ago(row.last, now), _tools(row.tools.most_common()), row.rule)
         for row in rows
     ]
-    say_table(("", "calls", "last", "tools", "rule"), shown)
+    say_table(("", "calls", "last", "tools", "rule"), lines)
 
 
 def _tools(counted: Sequence[tuple[str, int]]) -> str:
@@ -275,19 +272,18 @@ def answer(
 ) -> list[ExplainedCall]:
     """What would happen to a call of the tool; one answer for each server that may be meant."""
     from adjourn.cli.check import known_here
-    from adjourn.clients.client import ClientContext
-    from adjourn.clients.client_options import ClientOptions
+    from adjourn.clients.client_process import ClientOptions
     from adjourn.clients.explaining import CallSetting, explain_call
 
-    known, given = known_here(context), _decoded(arguments)
+    tools, call_arguments = known_here(context), _decoded(arguments)
     options = ClientOptions(
         root=os.path.realpath(context.root),
         contract=Contract(policy=permissions, policy_files=(policy_path,) if policy_path else ()),
     )
     setting = CallSetting(
-        permissions, ClientContext(options), _ledger(context), known, _spent(permissions, context)
+        permissions, options, context.now, _ledger(context), tools, _spent(permissions, context)
     )
-    return explain_call(setting, tool, given)
+    return explain_call(setting, tool, call_arguments)
 
 
 def _ledger(context: CommandContext) -> Ledger:
@@ -324,56 +320,58 @@ def show(
     if as_json:
         _explain_print_json(answers, permissions, tool)
     else:
-        for number, one in enumerate(answers):
+        for number, explained in enumerate(answers):
             if number:
                 say("")
-            _explain_print(one, unlooked=unlooked)
-    return 0 if all(one.permitted for one in answers) else 3
+            _explain_print(explained, unlooked=unlooked)
+    return 0 if all(explained.permitted for explained in answers) else 3
 
 
-def _explain_print(one: ExplainedCall, *, unlooked: bool) -> None:
-    found = one.explanation
-    say(f"{found.answer}: {safe(one.shown)} {safe(found.why)}", _COLOURS[found.answer])
-    for note in one.notes:
+def _explain_print(explained: ExplainedCall, *, unlooked: bool) -> None:
+    explanation = explained.explanation
+    say(
+        f"{explanation.answer}: {safe(explained.shown)} {safe(explanation.why)}", _COLOURS[explanation.answer]
+    )
+    for note in explained.notes:
         say(f"  {safe(note)}")
     if unlooked:
         say("  this is the answer for a call without arguments; give them with --args JSON")
-    for part in found.parts:
+    for part in explanation.parts:
         say(f"\n  {part.rule.kind} {safe(part.rule.text)}  {place(part.rule)}")
         say(f"    {safe(part.why)}")
 
 
 def _explain_print_json(answers: Sequence[ExplainedCall], permissions: Policy, tool: str) -> None:
-    told = [_explain_to_json(one, permissions) for one in answers]
-    if len(told) == 1:
-        say_json({"tool": tool} | told[0])
+    answers_json = [_explain_to_json(explained, permissions) for explained in answers]
+    if len(answers_json) == 1:
+        say_json({"tool": tool} | answers_json[0])
         return
-    strictest = min(told, key=lambda one: ("no", "ask", "yes").index(one["answer"]))
-    say_json({"tool": tool} | strictest | {"servers": told})
+    strictest = min(answers_json, key=lambda explained: ("no", "ask", "yes").index(explained["answer"]))
+    say_json({"tool": tool} | strictest | {"servers": answers_json})
 
 
-def _explain_to_json(one: ExplainedCall, permissions: Policy) -> dict[str, Any]:
-    found = one.explanation
+def _explain_to_json(explained: ExplainedCall, permissions: Policy) -> dict[str, Any]:
+    explanation = explained.explanation
     rules = [
         {"kind": part.rule.kind} | rule_json(part.rule) | {"decides": part.decides, "why": part.why}
-        for part in found.parts
+        for part in explanation.parts
     ]
     return (
-        {"answer": found.answer, "why": found.why, "mode": "observe" if permissions.observe else "enforce", "rules": rules}
-        | ({"server": one.server} if one.server else {})
-        | ({"notes": one.notes} if one.notes else {})
+        {"answer": explanation.answer, "why": explanation.why, "mode": "observe" if permissions.observe else "enforce", "rules": rules}
+        | ({"server": explained.server} if explained.server else {})
+        | ({"notes": explained.notes} if explained.notes else {})
     )  # fmt: skip
 
 
 def rule_json(rule: Rule) -> dict[str, Any]:
     """A rule for machines."""
-    told: dict[str, Any] = {"pattern": rule.pattern}
+    document: dict[str, Any] = {"pattern": rule.pattern}
     if rule.clauses:
-        told["clauses"] = rule.clauses
+        document["clauses"] = rule.clauses
     if rule.whom:
-        told["for"] = list(rule.whom)
-    told |= {"source": rule.source, "line": rule.line}
-    return told | ({"under": rule_json(rule.under)} if rule.under else {})
+        document["for"] = list(rule.whom)
+    document |= {"source": rule.source, "line": rule.line}
+    return document | ({"under": rule_json(rule.under)} if rule.under else {})
 
 
 def place(rule: Rule) -> str:

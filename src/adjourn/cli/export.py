@@ -13,11 +13,12 @@ from adjourn.checkpoints.checkpoint import find
 from adjourn.cli.context import (
     CHECKPOINT_NAME,
     FILE_PATH,
-    FOLDER_PATH,
     CommandContext,
     at_store,
     example,
+    flag,
     for_machines,
+    text_option,
     user,
 )
 from adjourn.cli.output import complain, safe, say, say_json
@@ -35,13 +36,8 @@ FORMATS: tuple[Source, ...] = ("aex", "continuum", "langgraph", "handoff")
 
 @click.command(epilog=example("adjourn export fix-auth", "adjourn export fix-auth --to ~/handover/fix-auth"))
 @click.argument("name", type=CHECKPOINT_NAME)
-@click.option(
-    "--to",
-    "target",
-    default="",
-    metavar="DIR",
-    type=FOLDER_PATH,
-    help="Write to DIR instead of the workspace. DIR is created if it does not exist.",
+@text_option(
+    "--to DIR", "Write to DIR instead of the workspace. DIR is created if it does not exist.", dest="target"
 )
 @at_store
 @for_machines
@@ -51,19 +47,21 @@ def export(context: CommandContext, name: str, *, target: str, as_json: bool) ->
     Without --to, the folder .aex/checkpoints/NAME of the workspace is written again. The folder can be committed, sent, and
     imported elsewhere with `adjourn import`.
     """
-    found = find(context.store, name)
+    checkpoint = find(context.store, name)
     with Spinner("writing"):
         if target:
             _make(target)
             with locked(target):
-                folder.write_into(context.store, found, target)
+                folder.write_into(context.store, checkpoint, target)
             path = os.path.join(target, "")
         else:
-            path = folder.write(context.store, found, context.root)
+            path = folder.write(context.store, checkpoint, context.root)
     if as_json:
-        say_json(name=name, path=path, task=found.event.task, seq=found.event.seq, hash=found.hash)
+        say_json(
+            name=name, path=path, task=checkpoint.event.task, seq=checkpoint.event.seq, hash=checkpoint.hash
+        )
     else:
-        say(f"written: {path} ({found.event.seq + 1} events of task {found.event.task})")
+        say(f"written: {path} ({checkpoint.event.seq + 1} events of task {checkpoint.event.task})")
 
 
 def _make(target: str) -> None:
@@ -96,8 +94,8 @@ def _make(target: str) -> None:
     help="Format of PATH (default: the one that it looks like).",
 )
 @click.option("--name", default="", help="Name of the checkpoint (default: made from PATH or its content).")
-@click.option("--thread", default="", metavar="ID", help="Thread of a LangGraph file that has several.")
-@click.option("--dry-run", is_flag=True, help="Preview the import. Write nothing.")
+@text_option("--thread ID", "Thread of a LangGraph file that has several.")
+@flag("--dry-run", "Preview the import. Write nothing.")
 @at_store
 @for_machines
 def import_(
@@ -125,22 +123,22 @@ def import_(
     if not os.path.lexists(path):
         raise NotFoundError(f"{path} does not exist", "name the folder of a checkpoint, or a file")
     check_plain(path)
-    found = source or detect(path)
-    if found == "aex" and not os.path.isdir(path):
+    kind = source or detect(path)
+    if kind == "aex" and not os.path.isdir(path):
         path = os.path.dirname(path) or os.curdir
-    if found == "aex" and folder.read_published(path).file.adjourn is not None:
+    if kind == "aex" and folder.read_published(path).file.adjourn is not None:
         if name:
             raise UsageError("a signed checkpoint keeps its name", "leave out --name")
-        told = _signed(context, path, dry_run=dry_run)
+        result = _signed(context, path, dry_run=dry_run)
     else:
-        work = read_work(path, found, thread)
+        work = read_work(path, kind, thread)
         work = msgspec.structs.replace(work, name=check_name(name)) if name else work
         with Spinner("importing"):
-            told = _foreign(context, path, work, dry_run=dry_run)
+            result = _foreign(context, path, work, dry_run=dry_run)
     if as_json:
-        say_json(told)
+        say_json(result)
     else:
-        _print(told)
+        _print(result)
 
 
 def _signed(context: CommandContext, directory: str, *, dry_run: bool) -> dict[str, Any]:
@@ -177,10 +175,15 @@ def _foreign(context: CommandContext, path: str, work: ForeignWork, *, dry_run: 
     from adjourn.tasks.task import Task
 
     before = _owner(context, check_name(work.name))
-    said = {"from": work.source, "kept": list(work.kept), "leftOut": list(work.left_out), "dryRun": dry_run}
+    members = {
+        "from": work.source,
+        "kept": list(work.kept),
+        "leftOut": list(work.left_out),
+        "dryRun": dry_run,
+    }
     kind = "published" if work.source == "aex" else work.source
     if dry_run:
-        return _to_json(work.name, None, before, signer="", kind=kind, **said)
+        return _to_json(work.name, None, before, signer="", kind=kind, **members)
     store = context.make_store()
     target = folder.path_of(context.root, work.name)
     here = os.path.realpath(path) == target
@@ -190,22 +193,24 @@ def _foreign(context: CommandContext, path: str, work: ForeignWork, *, dry_run: 
             "import or move that checkpoint first",
         )
     task = Task(store, clock.task_id(context.now), clock=context.clock, secret=keys.secret())
-    made = import_work(task, context.root, work, user(), context.tree)
-    for note in made.notes:
+    imported = import_work(task, context.root, work, user(), context.tree)
+    for note in imported.notes:
         complain(note)
-    return _to_json(work.name, made.checkpoint, before, signer="default", kind=kind, page=made.page, **said)
+    return _to_json(
+        work.name, imported.checkpoint, before, signer="default", kind=kind, page=imported.page, **members
+    )
 
 
 def _to_json(
-    name: str, made: TaskCheckpoint | None, before: str, *, signer: str, kind: str, **more: Any
+    name: str, imported: TaskCheckpoint | None, before: str, *, signer: str, kind: str, **more: Any
 ) -> dict[str, Any]:
-    task = made.event.task if made else ""
+    task = imported.event.task if imported else ""
     return {
         "name": name,
         "task": task,
-        "seq": made.event.seq if made else None,
-        "hash": made.hash if made else "",
-        "key": made.data.key if made else "",
+        "seq": imported.event.seq if imported else None,
+        "hash": imported.hash if imported else "",
+        "key": imported.data.key if imported else "",
         "signer": signer,
         "vouched": not signer or kind != "history",
         "kind": kind,
@@ -214,25 +219,25 @@ def _to_json(
     }
 
 
-def _print(told: dict[str, Any]) -> None:
-    begin = "would import" if told["dryRun"] else "imported"
-    if told["kind"] == "history":
-        by = f"signed by {told['key']} ({'trusted as ' + told['signer'] if told['signer'] else 'vouched for by you'})"
-        say(f"{begin} {told['name']}: task {told['task']}, {told['seq'] + 1} events, {by}")
-    elif told["dryRun"]:
-        say(f"{begin} {told['name']} from {told['from']}: vouched for by you, not verified")
+def _print(result: dict[str, Any]) -> None:
+    begin = "would import" if result["dryRun"] else "imported"
+    if result["kind"] == "history":
+        by = f"signed by {result['key']} ({'trusted as ' + result['signer'] if result['signer'] else 'vouched for by you'})"
+        say(f"{begin} {result['name']}: task {result['task']}, {result['seq'] + 1} events, {by}")
+    elif result["dryRun"]:
+        say(f"{begin} {result['name']} from {result['from']}: vouched for by you, not verified")
     else:
         say(
-            f"{begin} {told['name']} from {told['from']}: task {told['task']}, {told['seq'] + 1} events, vouched for by you, "
+            f"{begin} {result['name']} from {result['from']}: task {result['task']}, {result['seq'] + 1} events, vouched for by you, "
             "not verified"
         )
-    for title, lines in (("kept", told.get("kept", [])), ("left out", told.get("leftOut", []))):
+    for title, lines in (("kept", result.get("kept", [])), ("left out", result.get("leftOut", []))):
         for line in lines:
             say(f"  {title:<9} {safe(line)}")
-    if told["replaced"]:
+    if result["replaced"]:
         say(
-            f"  the name belonged to a checkpoint of task {safe(told['replaced'])}; "
-            f"show that with: adjourn show {safe(told['replaced'])}/{told['name']}"
+            f"  the name belonged to a checkpoint of task {safe(result['replaced'])}; "
+            f"show that with: adjourn show {safe(result['replaced'])}/{result['name']}"
         )
-    if not told["dryRun"]:
-        say(f"  continue in any client: call aex.resume with the name {told['name']}")
+    if not result["dryRun"]:
+        say(f"  continue in any client: call aex.resume with the name {result['name']}")

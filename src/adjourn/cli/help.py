@@ -42,18 +42,18 @@ def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
 def _of_command(context: click.Context, words: tuple[str, ...]) -> str:
     for number, word in enumerate(words):
         command = context.command
-        found = command.get_command(context, word) if isinstance(command, click.Group) else None
-        if found is None:
-            known = list(TOPICS) if not number else []
-            known += command.list_commands(context) if isinstance(command, click.Group) else []
-            near = nearest(word, known)
+        below = command.get_command(context, word) if isinstance(command, click.Group) else None
+        if below is None:
+            names = list(TOPICS) if not number else []
+            names += command.list_commands(context) if isinstance(command, click.Group) else []
+            near = nearest(word, names)
             remedy = (
                 f"did you mean: adjourn help {' '.join([*words[:number], near])}"
                 if near
                 else "list them: adjourn help"
             )
             raise NotFoundError(f"no topic or command is named {' '.join(words)!r}", remedy)
-        context = click.Context(found, info_name=word, parent=context)
+        context = click.Context(below, info_name=word, parent=context)
     return context.get_help()
 
 

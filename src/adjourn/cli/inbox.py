@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from adjourn.cli.context import TASK_NAME, CommandContext, at_store, example, for_machines
+from adjourn.cli.context import TASK_NAME, CommandContext, at_store, example, flag, for_machines, text_option
 from adjourn.cli.output import complain, cut, safe, say, say_facts, say_json
 from adjourn.cli.terminal import Spinner, interactive, width
 from adjourn.errors import NotFoundError
@@ -19,8 +19,8 @@ _OPTIONS = {"decision": "variant"}
 
 
 @click.command(epilog=example("adjourn inbox", "adjourn inbox --task 20261121 --json"))
-@click.option("--task", metavar="TASK", type=TASK_NAME, default="", help="Show only what waits in this task.")
-@click.option("--list", "as_list", is_flag=True, help="Print a list on a terminal, too.")
+@text_option("--task TASK", "Show only what waits in this task.", kind=TASK_NAME)
+@flag("--list", "Print a list on a terminal, too.", dest="as_list")
 @at_store
 @for_machines
 def inbox(context: CommandContext, *, task: str, as_list: bool, as_json: bool) -> int:
@@ -32,32 +32,32 @@ def inbox(context: CommandContext, *, task: str, as_list: bool, as_json: bool) -
     """
     name, missing = _task(context, task)
     with Spinner("reading tasks"):
-        found = _find(context, name)
-    if missing and not (found.items or found.unreadable or record_of(context.store, name)):
+        waiting = _find(context, name)
+    if missing and not (waiting.items or waiting.unreadable or record_of(context.store, name)):
         raise missing
     if interactive() and not (as_json or as_list):
         from adjourn.cli.inbox_session import InboxSession  # only for a terminal
 
-        known: dict[str, KnownStream] = {}
-        session = InboxSession(context, lambda: _find(context, name, known))
+        streams: dict[str, KnownStream] = {}
+        session = InboxSession(context, lambda: _find(context, name, streams))
         session.run()
-        for said in session.answered:
-            say(safe(said))
+        for line in session.answered:
+            say(safe(line))
         return 1 if session.unreadable else 0
     if as_json:
-        unreadable = [{"name": name, "reason": str(error)} for name, error in found.unreadable.items()]
-        say_json(waiting=[msgspec.to_builtins(one) for one in found.items], unreadable=unreadable)
+        unreadable = [{"name": name, "reason": str(error)} for name, error in waiting.unreadable.items()]
+        say_json(waiting=[msgspec.to_builtins(item) for item in waiting.items], unreadable=unreadable)
     else:
-        say(counted(len(found.items)))
-        for one in found.items:
-            _say(one, context.now)
-    for name, error in found.unreadable.items():
+        say(counted(len(waiting.items)))
+        for item in waiting.items:
+            _say(item, context.now)
+    for name, error in waiting.unreadable.items():
         complain(f"{safe(name)} cannot be read: {error.message}", "`adjourn verify` tells more")
-    return 1 if found.unreadable else 0
+    return 1 if waiting.unreadable else 0
 
 
-def _find(context: CommandContext, task: str, known: dict[str, KnownStream] | None = None) -> Inbox:
-    return find_waiting(context.store, clock=context.clock, secret=reading_secret(), task=task, known=known)
+def _find(context: CommandContext, task: str, streams: dict[str, KnownStream] | None = None) -> Inbox:
+    return find_waiting(context.store, clock=context.clock, secret=reading_secret(), task=task, known=streams)
 
 
 def counted(count: int) -> str:
@@ -75,20 +75,20 @@ def _task(context: CommandContext, start: str) -> tuple[str, NotFoundError | Non
         return start, error
 
 
-def _say(one: WaitingItem, now: int) -> None:
-    kind = _KINDS.get(one.kind, one.kind)
-    say(cut(f"\n{kind} {safe(one.id)}  {safe(one.title)}", width() + 1), "bold")
+def _say(item: WaitingItem, now: int) -> None:
+    kind = _KINDS.get(item.kind, item.kind)
+    say(cut(f"\n{kind} {safe(item.id)}  {safe(item.title)}", width() + 1), "bold")
     options = [
-        (f"  {_OPTIONS.get(one.kind, 'option')} {number}", option)
-        for number, option in enumerate(one.options)
+        (f"  {_OPTIONS.get(item.kind, 'option')} {number}", option)
+        for number, option in enumerate(item.options)
     ]
     say_facts(
-        ("  arguments" if one.kind in ("approval", "in-doubt") else "  context", one.context),
-        ("  because", one.cause),
+        ("  arguments" if item.kind in ("approval", "in-doubt") else "  context", item.context),
+        ("  because", item.cause),
         *options,
-        ("  then", "; ".join(one.steps)),
-        ("  task", one.task),
-        ("  since", ago(one.since, now) + (f", {left(one.until, now)}" if one.until else "")),
+        ("  then", "; ".join(item.steps)),
+        ("  task", item.task),
+        ("  since", ago(item.since, now) + (f", {left(item.until, now)}" if item.until else "")),
     )
-    for number, command in enumerate(one.commands):
+    for number, command in enumerate(item.commands):
         say(f"  {'answer' if not number else '    or'}: {safe(command)}")

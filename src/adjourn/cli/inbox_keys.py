@@ -276,14 +276,14 @@ class Key(NamedTuple):
 
 def keys_of(sent: str) -> Iterator[Key]:
     """The keys in what a terminal sent. Those without a name here are left out."""
-    for found in _KEY.finditer(sent):
-        one = found["sequence"] or found["one"]
-        if one is None:
-            yield Key("paste", found["paste"][:MAX_PASTE])
-        elif one in _NAMES:
-            yield Key(_NAMES[one])
-        elif one.isprintable():
-            yield Key("text", one)
+    for match in _KEY.finditer(sent):
+        char = match["sequence"] or match["one"]
+        if char is None:
+            yield Key("paste", match["paste"][:MAX_PASTE])
+        elif char in _NAMES:
+            yield Key(_NAMES[char])
+        elif char.isprintable():
+            yield Key("text", char)
 
 
 class Keyboard:

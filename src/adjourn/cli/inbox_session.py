@@ -1,6 +1,6 @@
 """The interactive inbox at work: what waits is read as it changes, and answers are recorded as they are given.
 
-Owns: this loop. Must never: record an answer of a process that does not speak for a person, or end because the store cannot be read.
+An answer is recorded only of a process that speaks for a person. A store that cannot be read does not end the session.
 """
 
 from __future__ import annotations
@@ -52,18 +52,18 @@ class InboxSession:
 
     def run(self) -> None:
         """Show what waits until the person quits."""
-        shown: object = None
+        drawn: object = None
         with suppress(KeyboardInterrupt), keyboard() as keys, live() as redraw:
             while not (self._keys.is_over or keys.is_closed):
                 self._look()
                 self._read_arguments()
                 lines = draw(self._keys, len(self._unreadable), self._context.clock(), width(), height())
-                if lines != shown:
+                if lines != drawn:
                     redraw([drawn_line(line) for line in lines])
-                    shown = lines
+                    drawn = lines
                 for key in keys.read(LOOK_SECONDS):
                     if key.name == "redraw":
-                        shown = None
+                        drawn = None
                     reply = self._keys.press(key)
                     if reply is not None:
                         self._record(reply, self._keys.take_pin())
@@ -76,13 +76,13 @@ class InboxSession:
             heads = self._context.store.streams()
             if heads == self._heads and now - self._looked < REDRAW_SECONDS:
                 return
-            found = self._find()
+            inbox = self._find()
         except AdjournError as error:
             self._keys.notice = f"cannot read the store: {error.message}"
             self._rested = now + REDRAW_SECONDS
             return
-        self._heads, self._unreadable, self._looked = heads, list(found.unreadable), now
-        self._keys.show(found.items)
+        self._heads, self._unreadable, self._looked = heads, list(inbox.unreadable), now
+        self._keys.show(inbox.items)
         self._rested = now + _SHARE * (time.monotonic() - now)
 
     def _read_arguments(self) -> None:
@@ -110,14 +110,14 @@ class InboxSession:
                 warning = person.warning_of(before)
             check_person("inbox", context, attended=True, task=reply.task)
             by = Answerer(context.store, user(), "cli", context.clock, secret(), context.root, context.tree)
-            said = record_answer(by, reply).text
+            outcome = record_answer(by, reply).text
         except AdjournError as error:
             if isinstance(error, pins.WrongPinError) and error.may_retry:
                 self._keys.ask_pin(reply)
-            said = f"Not recorded: {error.message}" + (f"; {error.remedy}" if error.remedy else "")
+            outcome = f"Not recorded: {error.message}" + (f"; {error.remedy}" if error.remedy else "")
         else:
-            self.answered.append(said)
-        self._keys.notice = f"{said} {warning}".rstrip()
+            self.answered.append(outcome)
+        self._keys.notice = f"{outcome} {warning}".rstrip()
         self._heads, self._rested = None, 0.0
 
 
@@ -149,10 +149,10 @@ def draw(state: InboxKeys, unreadable: int, now: int, columns: int, rows: int) -
     count = len(state.items)
     listed = min(count, max(1, room // 3))
     first = min(max(0, state.at - listed // 2), max(0, count - listed))
-    shown = range(first, first + listed)
+    visible = range(first, first + listed)
     lines: list[Spans] = [
         _head(state, unreadable, columns),
-        *(_row(state.items[at], now, columns, is_selected=at == state.at) for at in shown),
+        *(_row(state.items[at], now, columns, is_selected=at == state.at) for at in visible),
         [("─" * columns, "dim")],
     ]
     lines += _below(state, now, columns, max(0, rows - len(lines) - len(footer)))
@@ -161,21 +161,23 @@ def draw(state: InboxKeys, unreadable: int, now: int, columns: int, rows: int) -
 
 def _clipped(line: Spans, columns: int) -> Spans:
     """The line without what is beyond the last column."""
-    kept = []
+    spans = []
     for text, style in line:
         part = cut(text, columns)
         columns -= cells(part)
-        kept.append((part, style))
-    return kept
+        spans.append((part, style))
+    return spans
 
 
 def _head(state: InboxKeys, unreadable: int, columns: int) -> Spans:
     count = len(state.items)
-    said = f"{count:,} {'thing waits' if count == 1 else 'things wait'} for you" if count else "nothing waits"
+    heading = (
+        f"{count:,} {'thing waits' if count == 1 else 'things wait'} for you" if count else "nothing waits"
+    )
     place = f"{state.at + 1:,} of {count:,}" if count else ""
     broken = f"{unreadable:,} cannot be read: adjourn verify" if unreadable else ""
     right = "  ".join(filter(None, (broken, place)))
-    title = cut(said, max(0, columns - cells(right) - 2))
+    title = cut(heading, max(0, columns - cells(right) - 2))
     return [
         (title, "bold"),
         (" " * max(1, columns - cells(title) - cells(right)), ""),
@@ -224,9 +226,9 @@ def item_lines(
     is_call = item.kind in ("approval", "in-doubt")
     for number, text in enumerate(item.options):
         mark = "●" if number == option else "○"
-        for part, shown in enumerate(folded(safe_lines(text), columns - 8)):
+        for part, line in enumerate(folded(safe_lines(text), columns - 8)):
             head = f"  {mark} {number + 1}. " if not part else " " * 7
-            lines.append([(head, "cyan"), (shown, "bold" if number == option else "")])
+            lines.append([(head, "cyan"), (line, "bold" if number == option else "")])
     facts = (
         ("arguments" if is_call else "context", _arguments(arguments) if is_call else item.context),
         ("only", f"{item.who} can approve it" if item.who else ""),
@@ -240,8 +242,8 @@ def item_lines(
         ("or run", item.commands[0] if item.commands else ""),
     )
     for name, value in facts:
-        for part, shown in enumerate(folded(safe_lines(value), columns - _FACT - 3)) if value else ():
-            lines.append([(f"  {name if not part else '':<{_FACT}} ", "dim"), (shown, "")])
+        for part, line in enumerate(folded(safe_lines(value), columns - _FACT - 3)) if value else ():
+            lines.append([(f"  {name if not part else '':<{_FACT}} ", "dim"), (line, "")])
             if len(lines) >= _MAX_LINES:
                 return [*lines, [("  … more is not shown", "dim")]]
         if name == "arguments":
@@ -252,15 +254,13 @@ def item_lines(
 def _arguments(arguments: ShownArguments) -> str:
     """Arguments as `name: value` lines."""
     rows = [
-        f"{row.name}:\n{_indented(row.value)}" if "\n" in row.value else f"{row.name}: {row.value}"
+        f"{row.name}:\n  {row.value.replace(chr(10), chr(10) + '  ')}"
+        if "\n" in row.value
+        else f"{row.name}: {row.value}"
         for row in arguments.rows
     ]
     cut_off = ["(cut: the record has only the beginning; an answer covers all)"] * arguments.is_cut
     return "\n".join([*rows, *filter(None, [arguments.raw]), *cut_off])
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.split("\n"))
 
 
 def _diff(arguments: ShownArguments, columns: int) -> list[Spans]:
@@ -274,16 +274,17 @@ def _diff(arguments: ShownArguments, columns: int) -> list[Spans]:
 
 def _footer(state: InboxKeys, columns: int) -> Iterator[Spans]:
     yield [("─" * columns, "dim")]
-    said: list[Spans] = [[(line, "yellow")] for line in folded(safe(state.notice), columns)[:_NOTICE_LINES]]
+    notice: list[Spans] = [[(line, "yellow")] for line in folded(safe(state.notice), columns)[:_NOTICE_LINES]]
     if (unproven := state.unproven) is not None:
         yield _asked_for_pin(unproven, columns)
-        yield from said if state.notice else [_typed(unproven, columns)]
+        typed = [("your PIN: ", "dim"), ("•" * min(len(unproven.pin), columns - 12), ""), ("█", "")]
+        yield from notice if state.notice else [typed]
         return
     if (draft := state.draft) is not None:
         yield _asked(draft, columns)
-        yield from said if state.notice else [_written(draft, columns)]
+        yield from notice if state.notice else [_written(draft, columns)]
         return
-    yield from said
+    yield from notice
     item = state.selected
     actions = actions_of(item) if item else ()
     named = [f"{key} {action.label}" for key, action in zip("ad", actions, strict=False)]
@@ -295,10 +296,6 @@ def _asked_for_pin(draft: PinDraft, columns: int) -> Spans:
     tail = "  Enter record, Esc back"
     title = cut(f"{draft.reply.action.capitalize()}: {safe(draft.title)}", max(8, columns - cells(tail)))
     return [(title, "bold"), (tail, "dim")]
-
-
-def _typed(draft: PinDraft, columns: int) -> Spans:
-    return [("your PIN: ", "dim"), ("•" * min(len(draft.pin), columns - 12), ""), ("█", "")]
 
 
 def _asked(draft: DraftedReply, columns: int) -> Spans:
@@ -330,13 +327,13 @@ def folded(text: str, room: int) -> list[str]:
     lines: list[str] = []
     for line in text.split("\n"):
         start = line[: len(line) - len(line.lstrip(" "))][: room // 2]
-        rest = line[len(start) :]
-        while (at := _fit(rest, room - len(start))) < len(rest):
-            space = rest.rfind(" ", 0, at + 1)
+        remaining = line[len(start) :]
+        while (at := _fit(remaining, room - len(start))) < len(remaining):
+            space = remaining.rfind(" ", 0, at + 1)
             at = space if space > at // 2 else at
-            lines.append(start + rest[:at])
-            rest = rest[at:].lstrip(" ")
-        lines.append(start + rest)
+            lines.append(start + remaining[:at])
+            remaining = remaining[at:].lstrip(" ")
+        lines.append(start + remaining)
     return lines
 
 

@@ -10,7 +10,7 @@ import click
 from adjourn.aex import templates
 from adjourn.aex.layers import discover
 from adjourn.cli import annexes, clients
-from adjourn.cli.context import example, for_machines, in_folder
+from adjourn.cli.context import example, flag, for_machines, in_folder, text_option
 from adjourn.cli.output import safe, say, say_json
 from adjourn.host.finding import top_of, workspace_of
 from adjourn.host.workspace import create_file, make_folder
@@ -31,35 +31,16 @@ from adjourn.setup.servers import check_lasting
         "adjourn init --code",
     )
 )
-@click.option("--policy", is_flag=True, help="Write .aex/policy.aex: what agents may do in this workspace.")
-@click.option("--task", default="", metavar="NAME", help="Write tasks/NAME.aex with sample inputs.")
-@click.option(
-    "--code",
-    is_flag=True,
-    help="Write the /code skill for Claude Code and Codex, and the prompts of its phases.",
-)
-@click.option(
-    "--user", is_flag=True, help="Set up your own settings in the home folder, which count in every project."
-)
-@click.option("--undo", is_flag=True, help="Undo the set-up: restore every file as it was.")
-@click.option("--diff", is_flag=True, help="Show every change as a diff.")
-@click.option(
-    "--observe", is_flag=True, help="Write a policy that refuses nothing yet, and records everything."
-)
-@click.option(
-    "--here", is_flag=True, help="Set up the current folder, also if it belongs to a workspace above it."
-)
-@click.option(
-    "--yes",
-    "-y",
-    is_flag=True,
-    help="Start every server that settings here name, and change the files, without asking.",
-)
-@click.option(
-    "--no-start",
-    is_flag=True,
-    help="Start no server, and do not ask; its tools are refused until rules name them.",
-)
+@flag("--policy", "Write .aex/policy.aex: what agents may do in this workspace.")
+@text_option("--task NAME", "Write tasks/NAME.aex with sample inputs.")
+@flag("--code", "Write the /code skill for Claude Code and Codex, and the prompts of its phases.")
+@flag("--user", "Set up your own settings in the home folder, which count in every project.")
+@flag("--undo", "Undo the set-up: restore every file as it was.")
+@flag("--diff", "Show every change as a diff.")
+@flag("--observe", "Write a policy that refuses nothing yet, and records everything.")
+@flag("--here", "Set up the current folder, also if it belongs to a workspace above it.")
+@flag("--yes, -y", "Start every server that settings here name, and change the files, without asking.")
+@flag("--no-start", "Start no server, and do not ask; its tools are refused until rules name them.")
 @in_folder
 @for_machines
 def init(
@@ -109,10 +90,10 @@ def _go_to_workspace(*, as_json: bool) -> None:
 
     Without one it is the top of the git repository, unless the current folder has settings of its own.
     """
-    found = workspace_of()
-    root = found.root if found.is_found else top_of(found.start) or found.start
+    workspace = workspace_of()
+    root = workspace.root if workspace.is_found else top_of(workspace.start) or workspace.start
     own = (*(file.path for file in SERVER_FILES), ".claude", ".codex")
-    if root == found.start or (not found.is_found and any(map(os.path.lexists, own))):
+    if root == workspace.start or (not workspace.is_found and any(map(os.path.lexists, own))):
         return
     os.chdir(root)
     if not as_json:
@@ -125,8 +106,8 @@ def _write_first(first: str, *, policy: bool, task: str, code: bool, as_json: bo
     written: list[str] = []
     for path, text in files.items():
         folder = make_folder(".", os.path.dirname(path))
-        made = create_file(folder, os.path.basename(path), text.encode())
-        (written if made else there).append(path)
+        is_new = create_file(folder, os.path.basename(path), text.encode())
+        (written if is_new else there).append(path)
     if as_json:
         say_json(written=written, skipped=there)
         return
@@ -156,11 +137,11 @@ def _first_files(first: str, *, policy: bool, task: str, code: bool) -> tuple[di
     files: dict[str, str] = {}
     there: list[str] = []
     if policy:
-        found = discover(".")
-        if found is None:
+        discovered = discover(".")
+        if discovered is None:
             files[".aex/policy.aex"] = first
         else:
-            there.append(os.path.normpath(found))
+            there.append(os.path.normpath(discovered))
     if task or not (policy or code):
         name = templates.safe_name(task or "sample-task")
         files[f"tasks/{name}.aex"] = templates.sample_task(name)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from adjourn.cli.context import CommandContext, check_person, example, for_machines, speak
+from adjourn.cli.context import CommandContext, check_person, example, flag, for_machines, speak
 from adjourn.cli.output import complain, safe, say, say_json, say_prose, say_table
 from adjourn.cli.usage import SuggestingGroup
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 _PUBLIC = 44
+"""Characters of a public key in base64."""
 _MAX_PUBLIC = 10_000
 """Most bytes of a file with a public key."""
-"""Characters of a public key in base64."""
 
 
 @click.group(
@@ -74,11 +74,11 @@ def keys_(ctx: click.Context, *, as_json: bool) -> None:
 @for_machines
 def show(*, as_json: bool) -> None:
     """Print your public key, to give to others. Create the key if there is none."""
-    told = _to_json("default", keys.own_public_key())
+    key_json = _to_json("default", keys.own_public_key())
     if as_json:
-        say_json(told)
+        say_json(key_json)
     else:
-        say(told["public"])
+        say(key_json["public"])
 
 
 @keys_.command(epilog=example('adjourn keys trust ann "7sB1...="', "adjourn keys trust ann ann.pub"))
@@ -93,11 +93,11 @@ def trust(name: str, key: str, *, as_json: bool) -> None:
     public = _public(key)
     speak()
     keys.trust(name, public)
-    told = _to_json(name, public)
+    key_json = _to_json(name, public)
     if as_json:
-        say_json(told)
+        say_json(key_json)
     else:
-        say(f"trusted as {name}: {told['key']}")
+        say(f"trusted as {name}: {key_json['key']}")
 
 
 @keys_.command(epilog=example("adjourn keys distrust ann"))
@@ -113,7 +113,7 @@ def distrust(name: str, *, as_json: bool) -> None:
 
 
 @keys_.command("pin", epilog=example("adjourn keys pin", "adjourn keys pin --remove"))
-@click.option("--remove", is_flag=True, help="Remove the PIN: no command asks for it any more.")
+@flag("--remove", "Remove the PIN: no command asks for it any more.")
 def pin_(*, remove: bool) -> None:
     """Set or change your PIN: every answer and command that speaks for you then asks for it.
 

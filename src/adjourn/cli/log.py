@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from adjourn.cli.context import TASK_NAME, CommandContext, at_store, example
+from adjourn.cli.context import TASK_NAME, CommandContext, at_store, example, flag
 from adjourn.cli.output import complain, counted, cut, print_spans, safe, say
 from adjourn.cli.task_view import current_task, doubts, holders
 from adjourn.cli.terminal import WIDTH, Spans, Spinner, cells, paged, width
@@ -36,13 +36,11 @@ WATCH_SECONDS = 1.0
 @click.command(epilog=example("adjourn log --tail 20", "adjourn log 20261121 --json | jq .event"))
 @click.argument("task", default="", type=TASK_NAME)
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Show only the last N lines.")
-@click.option("--follow", is_flag=True, help="Follow new events until Ctrl-C.")
-@click.option("--full", is_flag=True, help="Do not cut long lines.")
-@click.option("--graph", is_flag=True, help="Draw sessions as branches, with their calls and checkpoints.")
-@click.option(
-    "-v", "--verbose", is_flag=True, help="Show each event: position, local time, who, event, details."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the stored events unchanged, one per line.")
+@flag("--follow", "Follow new events until Ctrl-C.")
+@flag("--full", "Do not cut long lines.")
+@flag("--graph", "Draw sessions as branches, with their calls and checkpoints.")
+@flag("-v, --verbose", "Show each event: position, local time, who, event, details.")
+@flag("--json", "Print the stored events unchanged, one per line.", dest="as_json")
 @at_store
 def log(context: CommandContext, task: str, *, tail: int | None, as_json: bool, **shown: bool) -> None:
     """Show the history of a task: one line per call with its outcome, under the days.
@@ -50,14 +48,14 @@ def log(context: CommandContext, task: str, *, tail: int | None, as_json: bool, 
     Without TASK, the same task as `adjourn status`. On a terminal, what is longer than the screen is shown in $PAGER. With --json each
     line is an event's stored bytes: the SHA-256 of the line is its hash.
     """
-    found = current_task(context, task)
+    current = current_task(context, task)
     if shown["graph"] and (shown["follow"] or shown["verbose"] or as_json):
         raise UsageError(
             "--graph shows neither events nor what follows", "leave out --follow, --verbose and --json"
         )
     columns = 0 if shown["full"] else width()
-    lines = _Lines(context, found, columns)
-    view = _Events(context, found, as_json, columns) if as_json or shown["verbose"] else lines
+    lines = _Lines(context, current, columns)
+    view = _Events(context, current, as_json, columns) if as_json or shown["verbose"] else lines
     with nullcontext() if shown["follow"] or as_json else paged():
         if shown["graph"]:
             lines.graph(tail)
@@ -66,8 +64,8 @@ def log(context: CommandContext, task: str, *, tail: int | None, as_json: bool, 
     while shown["follow"]:
         sys.stdout.flush()
         head = view.head
-        context.store.watch(found.id, head, WATCH_SECONDS)
-        view.head = Head(found.refresh().seq, found.ledger.hash)
+        context.store.watch(current.id, head, WATCH_SECONDS)
+        view.head = Head(current.refresh().seq, current.ledger.hash)
         if view.head != head:
             view.more(head.seq + 1)
 
@@ -189,7 +187,7 @@ def graph_lines(
     """The lines of a graph: lanes, time, and what happened. Calls in a row of one session are one line."""
     lanes: list[str] = []
     drawn: list[tuple[str, str, TimelineEntry, str]] = []
-    for (session, kind), run in groupby(entries, key=lambda one: (one.session, _kind(one))):
+    for (session, kind), run in groupby(entries, key=lambda each: (each.session, _kind(each))):
         group = list(run)
         if kind == "calls":
             drawn.append((_at(lanes, session, "●"), "", group[-1], _counts(group)))
@@ -200,9 +198,9 @@ def graph_lines(
         lane = prefix if unicode else prefix.translate(_PLAIN)
         when = f"{ago(entry.timestamp, now):>10}  "
         room = columns - size - len(when) - 2
-        shown = cut(text, max(room, _MIN_TEXT)) if columns else text
+        line = cut(text, max(room, _MIN_TEXT)) if columns else text
         style = STYLES.get(label, "bold" if label == "session" else "")
-        yield [(f"{lane:<{size}}  ", _STYLE), (when, "dim"), (shown, style)]
+        yield [(f"{lane:<{size}}  ", _STYLE), (when, "dim"), (line, style)]
 
 
 def _kind(entry: TimelineEntry) -> str:
@@ -219,9 +217,9 @@ def _node(lanes: list[str], entry: TimelineEntry) -> str:
     ended = entry.closes or entry.session
     if entry.event in _ENDS and ended in lanes:
         at = lanes.index(ended)
-        shown = "├─" + "│─" * at + "╯" + " │" * (len(lanes) - at - 1)
+        drawn = "├─" + "│─" * at + "╯" + " │" * (len(lanes) - at - 1)
         lanes.pop(at)
-        return shown
+        return drawn
     return _at(lanes, entry.session, _POINTS.get(entry.event, "○"))
 
 
@@ -233,9 +231,9 @@ def _at(lanes: Sequence[str], session: str, mark: str) -> str:
 def _counts(group: Sequence[TimelineEntry]) -> str:
     """`12 calls: 10 ok, 1 error, 1 refused`; a single call is named."""
     if len(group) == 1:
-        (one,) = group
-        return "  ".join(part for part in (one.label, one.what, one.about) if part)
-    labels = Counter(one.label for one in group)
+        (entry,) = group
+        return "  ".join(part for part in (entry.label, entry.what, entry.about) if part)
+    labels = Counter(entry.label for entry in group)
     return (
         f"{counted(len(group), 'call')}: {', '.join(f'{count} {label}' for label, count in labels.items())}"
     )
@@ -293,8 +291,8 @@ def entry_line(entry: TimelineEntry, now: int, shape: Layout) -> Spans:
         room = shape.columns - shape.time - LABEL - 4
         what = cut(what, max(room * 2 // 3, shape.subject)) if cells(what) > shape.subject else what
         about, note = _fit(about, note, room - cells(what) - 2)
-    rest = [(f"  {text}", style) for text, style in ((about, ""), (note, "dim")) if text]
-    return [*head, (what if rest else what.rstrip(), "bold"), *rest]
+    details = [(f"  {text}", style) for text, style in ((about, ""), (note, "dim")) if text]
+    return [*head, (what if details else what.rstrip(), "bold"), *details]
 
 
 def _fit(about: str, note: str, room: int) -> tuple[str, str]:
@@ -305,10 +303,10 @@ def _fit(about: str, note: str, room: int) -> tuple[str, str]:
         return about, note
     if not gap:
         return cut(about, room), cut(note, room)
-    kept = max(room - gap - cells(about), int(room * _NOTE_SHARE))
+    note_room = max(room - gap - cells(about), int(room * _NOTE_SHARE))
     if note.startswith(_COMMAND):  # what a person has to type is of no use in part
-        kept = max(kept, min(cells(note), room - gap - 1))
-    note = cut(note, kept)
+        note_room = max(note_room, min(cells(note), room - gap - 1))
+    note = cut(note, note_room)
     return cut(about, room - gap - cells(note)), note
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, Literal, NamedTuple
 
 from adjourn.checkpoints import folder_verification
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, as_checkpoint
 from adjourn.cli.context import CommandContext
 from adjourn.cli.output import safe, say, say_facts
-from adjourn.cli.task_view import each_task
+from adjourn.cli.task_view import readable_ledgers
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.host.keys import reading_secret
 from adjourn.host.workspace import CHECKPOINTS, resolve_inside
@@ -21,7 +22,7 @@ from adjourn.store.memory import MemoryStore
 from adjourn.tasks.task import Task, tasks_of
 from adjourn.text.near_words import did_you_mean
 
-MIN_HASH = 6
+_HASH = re.compile("[0-9a-fA-F]{6,}")
 _SHOWN = 5
 _MARK = b'"event":"' + CheckpointCreated.KIND.encode() + b'"'
 
@@ -50,14 +51,14 @@ def find_checkpoint(context: CommandContext, name: str) -> FoundCheckpoint:
         if not isinstance(error, NotFoundError) and "not a checkpoint name" not in error.message:
             raise
     store = context.store
-    found = _by_hash(store, name.lower()) if len(name) >= MIN_HASH and _is_hex(name) else None
-    if found is not None:
-        return FoundCheckpoint(found, "store", store)
+    by_hash = _by_hash(store, name.lower()) if _HASH.fullmatch(name) else None
+    if by_hash is not None:
+        return FoundCheckpoint(by_hash, "store", store)
     try:
         ledger = context.task(name).ledger
     except (NotFoundError, InvalidError):
-        known = [ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")]
-        near = did_you_mean(name, [*known, *tasks_of(store)])
+        names = [ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")]
+        near = did_you_mean(name, [*names, *tasks_of(store)])
         raise NotFoundError(
             f"no checkpoint or task is named {name[:80]!r}", near or "list them: adjourn checkpoints"
         ) from None
@@ -70,21 +71,23 @@ def find_checkpoint(context: CommandContext, name: str) -> FoundCheckpoint:
 def only_checkpoint(context: CommandContext) -> str:
     """The newest checkpoint of the only unfinished task that has one; without a store, the only folder. Raises `UsageError`."""
     if context.store_or_none() is None and (names := checkpoint_folders(context.root)):
-        found = names
+        candidates = names
     else:
-        ledgers = [task.ledger for _, task in each_task(context) if not isinstance(task, AdjournError)]
-        ledgers.sort(key=lambda ledger: ledger.touched, reverse=True)
-        found = [ledger.checkpoint for ledger in ledgers if ledger.checkpoint and not ledger.finished]
-    if not found:
+        ledgers = sorted(
+            (ledger for _, ledger in readable_ledgers(context)), key=lambda each: each.touched, reverse=True
+        )
+        candidates = [ledger.checkpoint for ledger in ledgers if ledger.checkpoint and not ledger.finished]
+    if not candidates:
         raise NotFoundError(
             "no unfinished task has a checkpoint", "list all checkpoints: adjourn checkpoints"
         )
-    if len(found) > 1:
-        shown = ", ".join(found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+    if len(candidates) > 1:
+        some = ", ".join(candidates[:_SHOWN]) + (", …" if len(candidates) > _SHOWN else "")
         raise UsageError(
-            f"{len(found)} checkpoints can be meant: {shown}", "name one; `adjourn checkpoints` lists them"
+            f"{len(candidates)} checkpoints can be meant: {some}",
+            "name one; `adjourn checkpoints` lists them",
         )
-    return found[0]
+    return candidates[0]
 
 
 def checkpoint_folders(root: str) -> list[str]:
@@ -98,38 +101,34 @@ def checkpoint_folders(root: str) -> list[str]:
 def _by_name(context: CommandContext, name: str) -> FoundCheckpoint:
     from adjourn.checkpoints.checkpoint import find as checkpoints_find
 
-    kept = context.store_or_none()
-    if kept is not None:
+    store = context.store_or_none()
+    if store is not None:
         try:
-            return FoundCheckpoint(checkpoints_find(kept, name), "store", kept)
+            return FoundCheckpoint(checkpoints_find(store, name), "store", store)
         except NotFoundError:
             pass
-    brought = folder_verification.verify_named(context.root, name)
+    folder = folder_verification.verify_named(context.root, name)
     scratch = MemoryStore()
-    scratch.append(brought.extra.task, list(brought.audit.entries()), expect=scratch.head(brought.extra.task))
-    for text in (brought.extra.contract, brought.extra.policy):
+    scratch.append(folder.extra.task, list(folder.audit.entries()), expect=scratch.head(folder.extra.task))
+    for text in (folder.extra.contract, folder.extra.policy):
         if text:
             scratch.put_blob(text.encode())
-    return FoundCheckpoint(brought.checkpoint, "folder", scratch)
-
-
-def _is_hex(text: str) -> bool:
-    return all(char in "0123456789abcdef" for char in text.lower())
+    return FoundCheckpoint(folder.checkpoint, "folder", scratch)
 
 
 def _by_hash(store: Store, start: str) -> TaskCheckpoint | None:
     """Any version of any checkpoint: reads every event, but decodes only those."""
-    found = [
+    matches = [
         entry
         for task in tasks_of(store)
         for entry in store.read(task)
         if entry.hash.startswith(start) and _MARK in entry.data and digest(entry.data) == entry.hash
     ]
-    if len(found) > 1:
+    if len(matches) > 1:
         raise NotFoundError(
-            f"{len(found)} checkpoints have a hash that begins with {start}", "give more digits"
+            f"{len(matches)} checkpoints have a hash that begins with {start}", "give more digits"
         )
-    return as_checkpoint(found[0]) if found else None
+    return as_checkpoint(matches[0]) if matches else None
 
 
 # --- cognitive sessions of programs
@@ -149,10 +148,10 @@ def session_facts(store: Store, session_id: str) -> dict[str, Any]:
     from adjourn.knowledge.cognition.repository import SessionRepository, head_of
 
     sessions = SessionRepository(store)
-    found = sessions.open(session_id)
-    if found is None:
+    opened = sessions.open(session_id)
+    if opened is None:
         raise NotFoundError(f"there is no session {session_id}", "see `adjourn checkpoints`")
-    session, made = found.session, list(sessions.made(session_id))
+    session, checkpoints = opened.session, list(sessions.made(session_id))
     goals = {goal["id"]: goal["description"] for goal in session["workingState"]["intentGraph"]["goals"]}
     return {
         "session": session_id,
@@ -160,7 +159,7 @@ def session_facts(store: Store, session_id: str) -> dict[str, Any]:
         "timestamp": timestamp(session["lastModifiedAt"]),
         "branch": session["currentBranchId"],
         "head": head_of(session),
-        "checkpoints": made,
+        "checkpoints": checkpoints,
         "facts": len(session["workingState"]["epistemicState"]["facts"]),
         "openQuestions": len(session["workingState"]["epistemicState"]["openQuestions"]),
         "metrics": session["totalMetrics"],
@@ -169,25 +168,25 @@ def session_facts(store: Store, session_id: str) -> dict[str, Any]:
 
 def all_sessions(store: Store) -> tuple[list[dict[str, Any]], list[tuple[str, AdjournError]]]:
     """The facts of all sessions of programs, and those that cannot be read."""
-    told, broken = [], []
+    sessions, broken = [], []
     for name in session_ids(store):
         try:
-            told.append(session_facts(store, name))
+            sessions.append(session_facts(store, name))
         except AdjournError as error:
             broken.append((name, error))
-    return told, broken
+    return sessions, broken
 
 
 def verify_sessions(store: Store) -> list[dict[str, Any]]:
     """Read every session and every checkpoint of it as a resume would. `reason` says why one is not valid."""
     checked = []
     for name in session_ids(store):
-        made, reason = 0, ""
+        count, reason = 0, ""
         try:
-            made = _read_all(store, name)
+            count = _read_all(store, name)
         except AdjournError as error:
             reason = error.message
-        checked.append({"session": name, "checkpoints": made, "valid": not reason, "reason": reason})
+        checked.append({"session": name, "checkpoints": count, "valid": not reason, "reason": reason})
     return checked
 
 
@@ -196,10 +195,10 @@ def _read_all(store: Store, session_id: str) -> int:
 
     sessions = SessionRepository(store)
     sessions.open(session_id)
-    made = list(sessions.made(session_id))
-    for name in made:  # a deleted one is None, and no defect
+    checkpoints = list(sessions.made(session_id))
+    for name in checkpoints:  # a deleted one is None, and no defect
         sessions.checkpoint(name)
-    return len(made)
+    return len(checkpoints)
 
 
 def show_session(facts: dict[str, Any]) -> None:

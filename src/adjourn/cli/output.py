@@ -1,7 +1,4 @@
-"""How things are said: safely, in 80 columns, as the same text to everybody.
-
-Owns: cleaning of foreign text, tables, JSON, messages. Must never: know a command.
-"""
+"""How things are said: safely, in 80 columns, as the same text to everybody."""
 
 from __future__ import annotations
 
@@ -63,18 +60,20 @@ def cut(text: str, room: int) -> str:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns under their titles. The last one takes the rest of the line; numbers are right-aligned."""
-    shown = [[safe(value) for value in row] for row in rows]
-    sizes = [max(map(cells, column)) for column in zip(head, *shown, strict=True)]
+    cleaned = [[safe(value) for value in row] for row in rows]
+    sizes = [max(map(cells, column)) for column in zip(head, *cleaned, strict=True)]
     used = sum(sizes[:-1]) + 2 * (len(head) - 1)
     sizes[-1] = max(min(sizes[-1], width() - used), 0)
-    right = _numbers(head, shown)
-    return "\n".join(
-        "  ".join(
-            _cell(cut(value, size), size, to_right=side)
-            for value, size, side in zip(row, sizes, right, strict=True)
-        ).rstrip()
-        for row in [list(head), *shown]
-    )
+    right = _numbers(head, cleaned)
+    lines = []
+    for row in [list(head), *cleaned]:
+        line = []
+        for value, size, to_right in zip(row, sizes, right, strict=True):
+            text = cut(value, size)
+            blanks = " " * (size - cells(text))
+            line.append(blanks + text if to_right else text + blanks)
+        lines.append("  ".join(line).rstrip())
+    return "\n".join(lines)
 
 
 def _numbers(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
@@ -83,18 +82,13 @@ def _numbers(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:
     return [bool(column) and all(value.isdigit() or not value for value in column) for column in columns]
 
 
-def _cell(text: str, size: int, *, to_right: bool) -> str:
-    blanks = " " * (size - cells(text))
-    return blanks + text if to_right else text + blanks
-
-
 def facts(rows: Sequence[tuple[str, str]]) -> str:
     """`name  value` lines; long values wrap. Empty values are left out."""
-    kept = [(name, safe(value)) for name, value in rows if value]
-    size = max((len(name) for name, _ in kept), default=0)
+    filled = [(name, safe(value)) for name, value in rows if value]
+    size = max((len(name) for name, _ in filled), default=0)
     room = width() - size - 2
     lines = []
-    for name, value in kept:
+    for name, value in filled:
         for number, part in enumerate(_wrapped(value, room)):
             lines.append(f"{name if not number else '':<{size}}  {part}")
     return "\n".join(lines)
@@ -110,8 +104,8 @@ def wrapped(text: str, stream: TextIO) -> str:
             lines.append(line)
             continue
         start = line[: len(line) - len(line.lstrip(" "))]
-        first, *rest = _wrapped(line[len(start) :], width() - len(start) - 2)
-        lines += [start + first, *(f"{start}  {part}" for part in rest)]
+        first, *following = _wrapped(line[len(start) :], width() - len(start) - 2)
+        lines += [start + first, *(f"{start}  {part}" for part in following)]
     return "\n".join(lines)
 
 
@@ -154,11 +148,11 @@ def say_prose(text: str, colour: str = "") -> None:
 def say_finding(text: str, *, err: bool = False) -> None:
     """A finding: a line that begins with its severity and code, what it quotes, and a line `help: `."""
     stream = sys.stderr if err else sys.stdout
-    head, *rest = visible_lines(text).split("\n")
+    head, *lines = visible_lines(text).split("\n")
     mark = " ".join(head.split(" ")[:2])
     colour = _SEVERITIES.get(mark.partition(" ")[0], "")
     print(paint(mark, colour, stream) + wrapped(head, stream).removeprefix(mark), file=stream)
-    for line in rest:
+    for line in lines:
         print(wrapped(line, stream) if line.lstrip().startswith("help: ") else line, file=stream)
 
 
@@ -178,10 +172,10 @@ def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     if not fancy():
         say(table(head, rows))
         return
-    shown = [[safe(value) for value in row] for row in rows]
+    cleaned = [[safe(value) for value in row] for row in rows]
     from adjourn.cli.drawing import print_table  # as above
 
-    print_table(head, shown, right=_numbers(head, shown))
+    print_table(head, cleaned, right=_numbers(head, cleaned))
 
 
 def say_json(value: Any = None, /, **members: Any) -> None:

@@ -6,7 +6,7 @@ import re
 
 import click
 
-from adjourn.cli.context import CommandContext, at_store, example, for_machines
+from adjourn.cli.context import CommandContext, at_store, example, flag, for_machines, text_option
 from adjourn.cli.output import counted, safe, say, say_json, say_table, shown_bytes
 from adjourn.cli.terminal import Spinner
 
@@ -17,19 +17,19 @@ _BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**
 def _age(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
     if not value:
         return None
-    found = re.fullmatch(r"(\d{1,6})([hdw]?)", value)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,6})([hdw]?)", value)
+    if match is None:
         raise click.BadParameter(f"{value!r} is not an age: write 12h, 30d or 8w", ctx, param)
-    return int(found[1]) * _UNITS[found[2]]
+    return int(match[1]) * _UNITS[match[2]]
 
 
 def _size(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
     if not value:
         return None
-    found = re.fullmatch(r"(\d{1,12})([kmg]?i?)b?", value.lower())
-    if found is None or found[2] == "i":
+    match = re.fullmatch(r"(\d{1,12})([kmg]?i?)b?", value.lower())
+    if match is None or match[2] == "i":
         raise click.BadParameter(f"{value!r} is not a size: write 500MB or 2GiB", ctx, param)
-    return int(found[1]) * _BYTES[found[2]]
+    return int(match[1]) * _BYTES[match[2]]
 
 
 @click.command(
@@ -52,21 +52,9 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
     default=0,
     help="Also keep the last one of each of the last D days.",
 )
-@click.option(
-    "--older-than",
-    callback=_age,
-    default="",
-    metavar="AGE",
-    help="Delete only those older than AGE: 30d, 12h or 8w.",
-)
-@click.option(
-    "--max-size",
-    callback=_size,
-    default="",
-    metavar="SIZE",
-    help="Delete the oldest until all fit in SIZE: 500MB or 2GiB.",
-)
-@click.option("-y", "--yes", is_flag=True, help="Delete them. Without this option, preview only.")
+@text_option("--older-than AGE", "Delete only those older than AGE: 30d, 12h or 8w.", callback=_age)
+@text_option("--max-size SIZE", "Delete the oldest until all fit in SIZE: 500MB or 2GiB.", callback=_size)
+@flag("-y, --yes", "Delete them. Without this option, preview only.")
 @at_store
 @for_machines
 def prune_(
@@ -83,27 +71,37 @@ def prune_(
 
     A task's newest checkpoint, active pages, pages that were edited, and archives stay. A deleted checkpoint cannot be resumed by its name.
     """
-    from adjourn.retention.pruning import RetentionRules, plan, prune
+    from adjourn.checkpoints.pruning import RetentionRules, plan, prune
 
     rules = RetentionRules(keep_last=keep_last, daily=daily, older_than=older_than, max_bytes=max_size)
     with Spinner("pruning" if yes else "looking"):
-        found = plan(context.store, context.root, rules, context.now)
+        pruning = plan(context.store, context.root, rules, context.now)
         if yes:
-            prune(context.store, context.root, found)
+            prune(context.store, context.root, pruning)
     if as_json:
         points = [
-            {"task": one.task, "name": one.name, "hash": one.hash, "size": one.size, "named": one.named}
-            for one in found.points
+            {
+                "task": point.task,
+                "name": point.name,
+                "hash": point.hash,
+                "size": point.size,
+                "named": point.named,
+            }
+            for point in pruning.points
         ]
-        say_json(done=yes, kept=found.kept, size=found.size, pruned=points)
+        say_json(done=yes, kept=pruning.kept, size=pruning.size, pruned=points)
         return
-    what = f"{counted(len(found.points), 'checkpoint')} ({shown_bytes(found.size)}); {found.kept} stay"
-    say(f"pruned {what}" if yes else f"would prune {what}" + ("; add --yes to do it" if found.points else ""))
-    if found.points and not yes:
-        rows = [(safe(one.name), one.task, shown_bytes(one.size)) for one in found.points[:50]]
+    what = f"{counted(len(pruning.points), 'checkpoint')} ({shown_bytes(pruning.size)}); {pruning.kept} stay"
+    say(
+        f"pruned {what}"
+        if yes
+        else f"would prune {what}" + ("; add --yes to do it" if pruning.points else "")
+    )
+    if pruning.points and not yes:
+        rows = [(safe(point.name), point.task, shown_bytes(point.size)) for point in pruning.points[:50]]
         say_table(("NAME", "TASK", "SIZE"), rows)
-        if len(found.points) > 50:
-            say(f"  and {len(found.points) - 50} more")
+        if len(pruning.points) > 50:
+            say(f"  and {len(pruning.points) - 50} more")
 
 
 # --- `adjourn gc`
@@ -119,17 +117,17 @@ def gc(context: CommandContext, *, as_json: bool) -> None:
     name refers to (not while a session is open). When the histories in the folders of one task take more than 64 MiB, they
     are replaced by one that the folders share. The store's file does not shrink; it reuses the space.
     """
-    from adjourn.retention.pruning import collect
+    from adjourn.checkpoints.pruning import collect
 
     with Spinner("looking"):
         freed = collect(context.store_or_none(), context.root, context.now)
     if as_json:
-        say_json(freed=[one._asdict() for one in freed], size=sum(one.size for one in freed))
+        say_json(freed=[kind._asdict() for kind in freed], size=sum(kind.size for kind in freed))
         return
-    say(f"freed {shown_bytes(sum(one.size for one in freed))}")
-    for one in freed:
-        if one.number or "(" in one.what:
-            say(f"  {one.number} {one.what}, {shown_bytes(one.size)}")
+    say(f"freed {shown_bytes(sum(kind.size for kind in freed))}")
+    for kind in freed:
+        if kind.number or "(" in kind.what:
+            say(f"  {kind.number} {kind.what}, {shown_bytes(kind.size)}")
 
 
 # --- `adjourn migrate`

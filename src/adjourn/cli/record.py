@@ -8,28 +8,31 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import click
 
-from adjourn.cli.context import CommandContext, at_store, example, for_machines
-from adjourn.cli.output import complain, safe, say, say_facts, say_json, say_table
-from adjourn.cli.transfer import export, import_, prove, verify
-from adjourn.cli.usage import SuggestingGroup
-from adjourn.cli.view import (
+from adjourn.cli.context import CommandContext, at_store, example, flag, for_machines, text_option
+from adjourn.cli.output import complain, safe, say, say_json, say_table
+from adjourn.cli.record_transfer import export, import_, prove, verify
+from adjourn.cli.record_view import (
+    RECORD_OPTION,
     author,
     brief,
     find_id,
     find_version,
     items,
+    list_items,
     newest,
     one_item,
     readable,
     records_at,
     say_conflicts,
     say_diff,
+    say_freed,
     say_record,
     short_names,
     stamp,
     summary,
     written,
 )
+from adjourn.cli.usage import SuggestingGroup
 from adjourn.errors import UsageError
 from adjourn.knowledge.model.documents import tree_of
 from adjourn.knowledge.records.effect_lookup import current
@@ -75,19 +78,19 @@ class MergeOptions(NamedTuple):
 def diff_(context: CommandContext, a: str, b: str, *, as_json: bool) -> None:
     """Show how the second record differs from the first; with one RECORD, show what its newest version changed."""
     store = records_at(context)
-    one = find_version(store, a)
-    other = find_version(store, b) if b else one
+    base = find_version(store, a)
+    other = find_version(store, b) if b else base
     if not b:
-        if "parentCRHash" not in one:
-            say(f"version 0 of record {one['id']} is its first") if not as_json else say_json(identical=True)
+        if "parentCRHash" not in base:
+            say(f"version 0 of record {base['id']} is its first") if not as_json else say_json(identical=True)
             return
-        one = store.resolve(one["parentCRHash"])
-    found = store.diff(one["contentHash"], other["contentHash"])
+        base = store.resolve(base["parentCRHash"])
+    difference = store.diff(base["contentHash"], other["contentHash"])
     if as_json:
-        say_json(tree_of(found))
+        say_json(tree_of(difference))
         return
-    say(f"{_name(one)} → {_name(other)}: {'identical' if found.identical else summary(found)}")
-    say_diff(found)
+    say(f"{_name(base)} → {_name(other)}: {'identical' if difference.identical else summary(difference)}")
+    say_diff(difference)
 
 
 @click.command(
@@ -105,11 +108,9 @@ def diff_(context: CommandContext, a: str, b: str, *, as_json: bool) -> None:
     default="manual",
     help="Choose the side that wins a conflict: neither (the default), or one of them.",
 )
-@click.option("--take", multiple=True, metavar="PATH=SIDE", help="Resolve a conflict: a, b or base.")
-@click.option(
-    "--set", "values", multiple=True, metavar="PATH=JSON", help="Resolve a conflict with another value."
-)
-@click.option("--interactive", is_flag=True, help="Ask about each unresolved conflict; not with --json.")
+@text_option("--take PATH=SIDE", "Resolve a conflict: a, b or base.", multiple=True)
+@text_option("--set PATH=JSON", "Resolve a conflict with another value.", dest="values", multiple=True)
+@flag("--interactive", "Ask about each unresolved conflict; not with --json.")
 @at_store
 @for_machines
 def merge(context: CommandContext, a: str, b: str, *, as_json: bool, **options: Any) -> int:
@@ -118,8 +119,8 @@ def merge(context: CommandContext, a: str, b: str, *, as_json: bool, **options: 
     A change of only one side is taken, and additions of both sides are kept. What both sides changed differently is a conflict: it stays in
     the record until it is resolved with --take, --set or --interactive. Exit code 1 while conflicts are unresolved.
     """
-    given = MergeOptions(**options)
-    resolutions = given.resolutions()
+    settings = MergeOptions(**options)
+    resolutions = settings.resolutions()
     store = records_at(context)
     name = find_id(store, a)
     before = store.resolve(name)
@@ -128,12 +129,12 @@ def merge(context: CommandContext, a: str, b: str, *, as_json: bool, **options: 
     sides = ""
     if b:
         other = find_version(store, b)
-        result = store.merge(name, other["contentHash"], given.strategy, author=author())
+        result = store.merge(name, other["contentHash"], settings.strategy, author=author())
         conflicts, warnings = result.conflicts, result.warnings
         sides = f"a is {_name(before)}, b is {_name(other)}"
     for path, how in resolutions:
         store.resolve_conflict(name, path, author(), **how)
-    if given.interactive and not as_json:
+    if settings.interactive and not as_json:
         _ask(store, name, sides)
     after = store.resolve(name)
     left = [conflict["path"] for conflict in after.get("conflicts", ())]
@@ -148,10 +149,10 @@ def merge(context: CommandContext, a: str, b: str, *, as_json: bool, **options: 
         say(f"{done}; {len(left)} unresolved" if left else done, "yellow" if left else "green")
     for warning in warnings:
         say(f"  warning: {warning}", "yellow")
-    shown = [one for one in conflicts if one.resolution != "unresolved" or one.path in left]
-    if shown:
+    listed = [each for each in conflicts if each.resolution != "unresolved" or each.path in left]
+    if listed:
         say(f"  {sides}")
-    say_conflicts(shown)
+    say_conflicts(listed)
     if left:
         say(f"\nresolve: adjourn record merge {name[:8]} --take {left[0]}=a   (or b, base)")
     return 1 if left else 0
@@ -197,17 +198,12 @@ def _name(record: Tree) -> str:
     return f"{str(record['id'])[:8]}@{record['sequence']}"
 
 
-_RECORD = click.option(
-    "--record", metavar="RECORD", default="", help="Record to look in, if several have that id."
-)
-
-
 @click.command(
     epilog=example("adjourn record resolve", 'adjourn record resolve blocker-3f "the token is in CI now"')
 )
 @click.argument("blocker", default="")
 @click.argument("resolution", default="")
-@_RECORD
+@RECORD_OPTION
 @at_store
 @for_machines
 def resolve(context: CommandContext, blocker: str, resolution: str, *, record: str, as_json: bool) -> None:
@@ -216,34 +212,25 @@ def resolve(context: CommandContext, blocker: str, resolution: str, *, record: s
     BLOCKER is its id or a beginning of it; RESOLUTION says how it was removed.
     """
     store = records_at(context)
-    active = [one for one in items(store, "blocker") if one.item["status"] == "active"]
+    active = [entry for entry in items(store, "blocker") if entry.item["status"] == "active"]
     if not blocker:
-        if as_json:
-            say_json(blockers=[one.item | {"record": one.cr_id} for one in active])
-            return
-        say(
-            f"{len(active)} active: `adjourn record resolve ID RESOLUTION`"
-            if active
-            else "no active blockers"
-        )
-        for one in active:
-            say(f"\n{safe(one.id)}  {safe(one.item['description'])}")
-            say_facts(
-                ("  type", one.item["type"]),
-                ("  blocks", ", ".join(one.item["blocksResumePoints"])),
-                ("  record", one.cr_id),
-            )
+        heading = "active: `adjourn record resolve ID RESOLUTION`"
+        list_items(active, "blockers", "no active blockers", heading, _blocker, as_json=as_json)
         return
     if not resolution:
         raise UsageError("no resolution is given", "say how the blocker was removed")
-    found = one_item(active, blocker, "active blocker", "list them: adjourn record resolve", record)
-    after = store.resolve_blocker(found.cr_id, found.id, resolution, author())
+    target = one_item(active, blocker, "active blocker", "list them: adjourn record resolve", record)
+    after = store.resolve_blocker(target.cr_id, target.id, resolution, author())
     if as_json:
-        say_json(written(after, blocker=next(one for one in after["blockers"] if one["id"] == found.id)))
+        say_json(written(after, blocker=next(item for item in after["blockers"] if item["id"] == target.id)))
         return
-    say(f"resolved: {safe(found.item['description'])}", "green")
-    if freed := [one["label"] for one in store.usable_resume_points(found.cr_id)]:
-        say(f"  can start now: {safe(', '.join(freed))}")
+    say(f"resolved: {safe(target.item['description'])}", "green")
+    say_freed(store, target.cr_id)
+
+
+def _blocker(item: Tree) -> tuple[str, Sequence[tuple[str, str]]]:
+    blocks = ", ".join(item["blocksResumePoints"])
+    return safe(item["description"]), [("  type", item["type"]), ("  blocks", blocks)]
 
 
 @click.command(
@@ -252,10 +239,10 @@ def resolve(context: CommandContext, blocker: str, resolution: str, *, record: s
     )
 )
 @click.argument("invariant", default="")
-@click.option("--holding", is_flag=True, help="Record that it is true now.")
-@click.option("--violated", is_flag=True, help="Record that it is not true now.")
-@click.option("--evidence", metavar="TEXT", default="", help="Record how you know.")
-@_RECORD
+@flag("--holding", "Record that it is true now.")
+@flag("--violated", "Record that it is not true now.")
+@text_option("--evidence TEXT", "Record how you know.")
+@RECORD_OPTION
 @at_store
 @for_machines
 def check(
@@ -273,29 +260,26 @@ def check(
     INVARIANT is its id or a beginning of it. A violated hard invariant blocks resume points, and the end of the task.
     """
     store = records_at(context)
-    known = items(store, "invariant")
+    invariants = items(store, "invariant")
     if not invariant:
-        if as_json:
-            say_json(invariants=[one.item | {"record": one.cr_id} for one in known])
-            return
-        say(
-            f"{len(known)} known: `adjourn record check ID --holding`, or --violated"
-            if known
-            else "no invariants"
-        )
-        for one in known:
-            say(f"\n{safe(one.id)}  {safe(one.item['description'])} ({one.item['status']})")
-            say_facts(("  severity", one.item["severity"]), ("  record", one.cr_id))
+        heading = "known: `adjourn record check ID --holding`, or --violated"
+        list_items(invariants, "invariants", "no invariants", heading, _invariant, as_json=as_json)
         return
     if holding == violated:
         raise UsageError("no result is given", "give --holding or --violated")
-    found = one_item(known, invariant, "invariant", "list them: adjourn record check", record)
+    target = one_item(invariants, invariant, "invariant", "list them: adjourn record check", record)
     status = "holding" if holding else "violated"
-    after = store.check_invariant(found.cr_id, found.id, status, author(), evidence=evidence)
+    after = store.check_invariant(target.cr_id, target.id, status, author(), evidence=evidence)
     if as_json:
-        say_json(written(after, invariant=next(one for one in after["invariants"] if one["id"] == found.id)))
+        say_json(
+            written(after, invariant=next(item for item in after["invariants"] if item["id"] == target.id))
+        )
         return
-    say(f"{status}: {safe(found.item['description'])}", "green" if holding else "red")
+    say(f"{status}: {safe(target.item['description'])}", "green" if holding else "red")
+
+
+def _invariant(item: Tree) -> tuple[str, Sequence[tuple[str, str]]]:
+    return f"{safe(item['description'])} ({item['status']})", [("  severity", item["severity"])]
 
 
 @click.command(epilog=example("adjourn record complete 4f1c"))
@@ -335,14 +319,14 @@ def record(ctx: click.Context, context: CommandContext, *, as_json: bool) -> Non
     if ctx.invoked_subcommand is not None:
         return
 
-    found, broken = readable(records_at(context))
-    found.sort(key=lambda one: one["lastModifiedAt"], reverse=True)
+    versions, broken = readable(records_at(context))
+    versions.sort(key=lambda version: version["lastModifiedAt"], reverse=True)
     if as_json:
         unreadable = [{"record": name, "reason": str(error)} for name, error in broken.items()]
-        say_json(records=[_to_json(one) for one in found], unreadable=unreadable)
-    elif found:
-        names = short_names([one["id"] for one in found])
-        rows = [_row(one, name, context.now) for one, name in zip(found, names, strict=True)]
+        say_json(records=[_to_json(version) for version in versions], unreadable=unreadable)
+    elif versions:
+        names = short_names([version["id"] for version in versions])
+        rows = [_row(version, name, context.now) for version, name in zip(versions, names, strict=True)]
         say_table(("RECORD", "TASK", "VERSION", "WHEN", "STATUS", "GOAL"), rows)
     elif not broken:
         say("no records yet")
@@ -364,12 +348,12 @@ def show(context: CommandContext, name: str, *, as_json: bool) -> None:
     part of its hash.
     """
     store = records_at(context)
-    found = find_version(store, name)
-    is_head = store.versions.head_position(found["id"]).hash == found["contentHash"]
-    now = current(context.store, found) if is_head else found
+    version = find_version(store, name)
+    is_head = store.versions.head_position(version["id"]).hash == version["contentHash"]
+    now = current(context.store, version) if is_head else version
     if as_json:
-        since = [effect for effect in now["toolEffects"] if effect not in found["toolEffects"]]
-        say_json(found | ({"effectsSince": since} if since else {}))
+        since = [effect for effect in now["toolEffects"] if effect not in version["toolEffects"]]
+        say_json(version | ({"effectsSince": since} if since else {}))
     else:
         say_record(now, context.now)
 
@@ -385,12 +369,12 @@ def history(context: CommandContext, name: str, *, tail: int, as_json: bool) -> 
     """List the versions of a record, the newest last: who wrote each, and what it changed."""
     store = records_at(context)
     versions = newest(store, find_id(store, name), tail + 1)
-    told: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for number, version in enumerate(versions):
         if number == 0 and len(versions) > tail:
             continue
         changed = summary(diff(versions[number - 1], version)) if number else "created"
-        told.append(
+        rows.append(
             {
                 "sequence": version["sequence"],
                 "contentHash": version["contentHash"],
@@ -401,38 +385,38 @@ def history(context: CommandContext, name: str, *, tail: int, as_json: bool) -> 
             }
         )
     if as_json:
-        say_json(record=versions[-1]["id"], versions=told)
+        say_json(record=versions[-1]["id"], versions=rows)
     else:
         say_table(
-            ("VERSION", "WHEN", "BY", "HASH", "CHANGED"), [_version_row(one, context.now) for one in told]
+            ("VERSION", "WHEN", "BY", "HASH", "CHANGED"), [_version_row(row, context.now) for row in rows]
         )
 
 
-def _version_row(one: dict[str, Any], now: int) -> tuple[str, ...]:
-    changed = one["changed"] + (" (merged)" if one["merged"] else "")
-    return str(one["sequence"]), ago(stamp(one["at"]), now), one["by"]["id"], one["contentHash"][:12], changed
+def _version_row(row: dict[str, Any], now: int) -> tuple[str, ...]:
+    changed = row["changed"] + (" (merged)" if row["merged"] else "")
+    return str(row["sequence"]), ago(stamp(row["at"]), now), row["by"]["id"], row["contentHash"][:12], changed
 
 
-def _to_json(one: dict[str, Any]) -> dict[str, Any]:
+def _to_json(version: dict[str, Any]) -> dict[str, Any]:
     return {
-        "record": one["id"],
-        "task": one["task"]["id"],
-        "goal": one["task"]["goal"],
-        "status": one["task"]["status"],
-        "sequence": one["sequence"],
-        "contentHash": one["contentHash"],
-        "lastModifiedAt": one["lastModifiedAt"],
-        "lastModifiedBy": one["lastModifiedBy"],
-        "openQuestions": [item["id"] for item in one["questionsForUser"] if item["status"] == "open"],
-        "contested": [item["id"] for item in one["decisions"] if item["status"] == "contested"],
-        "conflicts": [item["path"] for item in one.get("conflicts", ())],
+        "record": version["id"],
+        "task": version["task"]["id"],
+        "goal": version["task"]["goal"],
+        "status": version["task"]["status"],
+        "sequence": version["sequence"],
+        "contentHash": version["contentHash"],
+        "lastModifiedAt": version["lastModifiedAt"],
+        "lastModifiedBy": version["lastModifiedBy"],
+        "openQuestions": [item["id"] for item in version["questionsForUser"] if item["status"] == "open"],
+        "contested": [item["id"] for item in version["decisions"] if item["status"] == "contested"],
+        "conflicts": [item["path"] for item in version.get("conflicts", ())],
     }
 
 
-def _row(one: dict[str, Any], name: str, now: int) -> tuple[str, ...]:
-    task = one["task"]
-    when = ago(stamp(one["lastModifiedAt"]), now)
-    return name, task["id"], str(one["sequence"]), when, task["status"], safe(task["goal"])
+def _row(version: dict[str, Any], name: str, now: int) -> tuple[str, ...]:
+    task = version["task"]
+    when = ago(stamp(version["lastModifiedAt"]), now)
+    return name, task["id"], str(version["sequence"]), when, task["status"], safe(task["goal"])
 
 
 for _command in (show, history, resolve, check, complete, diff_, merge, verify, prove, export, import_):

@@ -11,7 +11,15 @@ import click
 import msgspec
 
 from adjourn import __version__
-from adjourn.cli.context import FILE_PATH, TASK_NAME, CommandContext, at_store, example, for_machines
+from adjourn.cli.context import (
+    TASK_NAME,
+    CommandContext,
+    at_store,
+    example,
+    flag,
+    for_machines,
+    text_option,
+)
 from adjourn.cli.output import counted, safe, say, say_json, shown_bytes
 from adjourn.cli.report_value import ReportSource, WorkReport, collect
 from adjourn.cli.task_view import current_task
@@ -32,17 +40,9 @@ _HTML = (".html", ".htm")
     )
 )
 @click.argument("task", default="", type=TASK_NAME)
-@click.option("--html", "as_html", is_flag=True, help="Write one HTML file that needs nothing else.")
-@click.option(
-    "--md", "as_markdown", is_flag=True, help="Write Markdown (the default, unless FILE ends with .html)."
-)
-@click.option(
-    "--out",
-    metavar="FILE",
-    type=FILE_PATH,
-    default="",
-    help="Write to FILE, which is replaced (default: print).",
-)
+@flag("--html", "Write one HTML file that needs nothing else.", dest="as_html")
+@flag("--md", "Write Markdown (the default, unless FILE ends with .html).", dest="as_markdown")
+@text_option("--out FILE", "Write to FILE, which is replaced (default: print).")
 @at_store
 @for_machines
 def report(
@@ -57,20 +57,20 @@ def report(
     if as_html + as_markdown + as_json > 1:
         raise UsageError("--html, --md and --json exclude each other", "give one of them")
     with ProgressLine("verifying") as progress:
-        made = collect(ReportSource(context, current_task(context, task), progress))
-    code = 0 if made.check.valid else 1
+        work_report = collect(ReportSource(context, current_task(context, task), progress))
+    code = 0 if work_report.check.valid else 1
     if as_json:
-        say_json(msgspec.to_builtins(made))
+        say_json(msgspec.to_builtins(work_report))
         return code
     is_html = as_html or (not as_markdown and out.lower().endswith(_HTML))
-    text = render_report(made, "report.html" if is_html else "report.md")
+    text = render_report(work_report, "report.html" if is_html else "report.md")
     if not out:
         say(text.rstrip("\n"))
         return code
     folder, name = os.path.split(os.path.abspath(out))
     data = text.encode()
     write_file(folder, name, data)
-    say(f"wrote {safe(out)}: {shown_bytes(len(data))}. {verdict(made)}")
+    say(f"wrote {safe(out)}: {shown_bytes(len(data))}. {verdict(work_report)}")
     return code
 
 

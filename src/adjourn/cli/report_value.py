@@ -1,7 +1,4 @@
-"""What a report of a task says: one value, collected from its verified events, its record and its documents.
-
-Owns: that value, and its bounds. Must never: render it, or guess what happened.
-"""
+"""What a report of a task says: one value, collected from its verified events, its record and its documents."""
 
 from __future__ import annotations
 
@@ -116,8 +113,10 @@ class WorkReport(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
     def marks(self) -> Sequence[BudgetPoint]:
         """The checkpoints on it."""
         return [
-            BudgetPoint(moment(one.at), one.calls, f"{one.name} ({one.calls} calls)")
-            for one in self.checkpoints
+            BudgetPoint(
+                moment(checkpoint.at), checkpoint.calls, f"{checkpoint.name} ({checkpoint.calls} calls)"
+            )
+            for checkpoint in self.checkpoints
         ]
 
 
@@ -167,13 +166,13 @@ class _History:
                 at=event.timestamp, tool=_line(tool_name(data)), argument=argument, answer="waits"
             )
         elif isinstance(data, kinds.ConfirmApproved | kinds.ConfirmDenied):
-            asked = self.approvals.get(data.approval)
-            if asked is not None:
-                said = "approved" if isinstance(data, kinds.ConfirmApproved) else "denied"
+            approval = self.approvals.get(data.approval)
+            if approval is not None:
+                answer = "approved" if isinstance(data, kinds.ConfirmApproved) else "denied"
                 by = event.by.id if event.by.type == "human" else "nobody"
                 self.approvals[data.approval] = msgspec.structs.replace(
-                    asked,
-                    answer=said,
+                    approval,
+                    answer=answer,
                     by=_line(by),
                     via=_line(data.via),
                     reason=_line(data.reason),
@@ -198,11 +197,11 @@ def collect(source: ReportSource) -> WorkReport:
     for entry in verified_entries_from(store, task.id, 0, head):
         history.feed(decode(entry.data), entry.hash)
     history.timeline.expire(timestamp(now))
-    found = find_waiting(store, clock=lambda: now, secret=reading_secret(), task=task.id)
-    history.timeline.mark_doubts([one.id for one in found.items if one.kind == "in-doubt"])
+    inbox = find_waiting(store, clock=lambda: now, secret=reading_secret(), task=task.id)
+    history.timeline.mark_doubts([item.id for item in inbox.items if item.kind == "in-doubt"])
     entries, approvals, ledger = history.timeline.entries(), list(history.approvals.values()), history.ledger
     record, notes = _record(store, task.id)
-    decisions = [_decision(one) for one in record.get("decisions", ())]
+    decisions = [_decision(decision) for decision in record.get("decisions", ())]
     verified = verify_task(
         store, task.id, progress=source.progress, around=Around(reading_secret(), context.root)
     )
@@ -212,7 +211,7 @@ def collect(source: ReportSource) -> WorkReport:
         "approvals": len(approvals) - MAX_ROWS,
         "checkpoints": len(history.checkpoints) - MAX_ROWS,
         "decisions": len(decisions) - MAX_DECISIONS,
-        "waiting": len(found.items) - MAX_ROWS,
+        "waiting": len(inbox.items) - MAX_ROWS,
         "findings": len(verified.findings) - MAX_FINDINGS,
     }
     end = BudgetPoint(moment(ledger.touched), ledger.calls_used)
@@ -220,7 +219,7 @@ def collect(source: ReportSource) -> WorkReport:
         task=task.id,
         made=timestamp(now),
         goal=_text(ledger.goal, MAX_DOCUMENT),
-        state=_state(ledger, found.items),
+        state=_state(ledger, inbox.items),
         spent=budget(ledger),
         limit=ledger.budget,
         opened=ledger.opened,
@@ -228,12 +227,12 @@ def collect(source: ReportSource) -> WorkReport:
         clients=list(history.clients)[-20:],
         contract=_document(store, ledger.contract),
         policy=_document(store, ledger.policy),
-        points=[(one.at, int(one.value)) for one in thinned([*history.points, end], _POINTS)],
+        points=[(point.at, int(point.value)) for point in thinned([*history.points, end], _POINTS)],
         entries=entries[-MAX_ROWS:],
         approvals=approvals[-MAX_ROWS:],
         decisions=decisions[-MAX_DECISIONS:],
         checkpoints=history.checkpoints[-MAX_ROWS:],
-        waiting=found.items[:MAX_ROWS],
+        waiting=inbox.items[:MAX_ROWS],
         check=_check(verified),
         notes=notes,
         left_out={name: count for name, count in counts.items() if count > 0},
@@ -241,11 +240,11 @@ def collect(source: ReportSource) -> WorkReport:
 
 
 def _state(ledger: Ledger, waiting: Sequence[WaitingItem]) -> str:
-    doubts = sum(one.kind == "in-doubt" for one in waiting)
-    said = ["finished" if ledger.finished else "active"]
-    said += [f"{doubts} in doubt"] * bool(doubts)
-    said += [f"{len(waiting) - doubts} waiting for a person"] * (len(waiting) > doubts)
-    return ", ".join(said)
+    doubts = sum(item.kind == "in-doubt" for item in waiting)
+    words = ["finished" if ledger.finished else "active"]
+    words += [f"{doubts} in doubt"] * bool(doubts)
+    words += [f"{len(waiting) - doubts} waiting for a person"] * (len(waiting) > doubts)
+    return ", ".join(words)
 
 
 def _checkpoint(event: Event, data: kinds.CheckpointCreated, calls: int) -> ReportedCheckpoint:
@@ -258,19 +257,19 @@ def _checkpoint(event: Event, data: kinds.CheckpointCreated, calls: int) -> Repo
     )
 
 
-def _decision(one: Tree) -> ReportedDecision:
+def _decision(decision: Tree) -> ReportedDecision:
     return ReportedDecision(
-        decision=_line(one["description"]),
-        status=_line(one["status"]),
-        rationale=_line(one["rationale"]),
-        by=_line(one["madeBy"]["id"]),
+        decision=_line(decision["description"]),
+        status=_line(decision["status"]),
+        rationale=_line(decision["rationale"]),
+        by=_line(decision["madeBy"]["id"]),
     )
 
 
 def _check(verified: VerificationReport) -> ReportedVerification:
     findings = [
-        f"{one.finding.severity}: {one.finding.code}: {_line(one.finding.message)}"
-        for one in verified.findings
+        f"{entry.finding.severity}: {entry.finding.code}: {_line(entry.finding.message)}"
+        for entry in verified.findings
     ]
     return ReportedVerification(
         valid=verified.valid,

@@ -45,7 +45,7 @@ from adjourn.tasks.task import Task
 from adjourn.text.redact import redact_json
 
 if TYPE_CHECKING:
-    from adjourn.models.model import Model
+    from adjourn.runs.model import Model
     from adjourn.runs.runner import Run, RunOutcome
     from adjourn.runs.step_calls import Stop
 
@@ -96,7 +96,7 @@ def run(
             emit=printer.event,
             stop=stop,
             tell=lambda note: complain(safe(note)),
-            model=_model(context, settings["model"], settings["model_handler"]),
+            model=_model(settings["model"], settings["model_handler"]),
             **{name: settings[name] for name in ("policy", "task", "registry", "auto_confirm")},
         )
         prepared = resume_run(options, file) if resume else start_run(options, file, _inputs(inputs))
@@ -109,11 +109,11 @@ def run(
     return _tell(outcome, as_json=as_json)
 
 
-def _model(context: CommandContext, name: str, handler: str) -> Model | None:
+def _model(name: str, handler: str) -> Model | None:
     if not (name or handler or os.environ.get("AEX_MODEL")):
         return None
 
-    return choose(name, handler, root=context.root, store=context.url)
+    return choose(name, handler)
 
 
 def _exporter(url: str) -> Exporter | None:
@@ -190,8 +190,8 @@ class Printer:
 
     def begin(self, run: Run, *, again: bool) -> None:
         """The run is there: show warnings about its contract; from now on keep its events."""
-        for found in run.plan.findings:
-            say_finding(render(found, run.plan.text if found.source == run.plan.source else ""), err=True)
+        for finding in run.plan.findings:
+            say_finding(render(finding, run.plan.text if finding.source == run.plan.source else ""), err=True)
         self._trace = digest(run.task.encode())[:32]  # one for all sessions of a run
         source = run.plan.source
         if os.path.join(".aex", "runs", "") in source:
@@ -202,11 +202,11 @@ class Printer:
     def event(self, name: str, data: dict[str, Any]) -> None:
         """Print one event, as it happens."""
         data = redact_json(data)
-        told = {"event": name, "data": data, "timestamp": timestamp(now())}
+        entry = {"event": name, "data": data, "timestamp": timestamp(now())}
         span = os.urandom(8).hex()
         if self._exporter is not None:
             self._exporter.add(name, data, trace=self._trace, span=span)
-        line = json.dumps(told) + "\n"
+        line = json.dumps(entry) + "\n"
         if self._kept is not None:
             self._kept.write(line)
             self._kept.flush()
@@ -214,10 +214,10 @@ class Printer:
             self._early.append(line)
         with self._ticker.silent(str(data.get("tool", "working"))):
             if self._structured and not self._quiet:
-                print(json.dumps(told | {"traceId": self._trace, "spanId": span}), flush=True)
+                print(json.dumps(entry | {"traceId": self._trace, "spanId": span}), flush=True)
             elif not self._quiet:
-                shown = f"{name:<{NAME_WIDTH}} {json.dumps(data)}"
-                print(cut(shown, width()) if sys.stdout.isatty() else shown, flush=True)
+                text = f"{name:<{NAME_WIDTH}} {json.dumps(data)}"
+                print(cut(text, width()) if sys.stdout.isatty() else text, flush=True)
 
     def silent(self) -> AbstractContextManager[None]:
         """While a person is asked."""
@@ -310,11 +310,11 @@ def _ask(task: Task, question: Approval, *, needs_pin: bool) -> None:
     )
     if question.doubt:
         print("  It may have happened before the run was interrupted. Check, then answer.", file=sys.stderr)
-        said = _answered("Did it happen? [y: it did / n: it did not, do it now / Enter: leave it] ")
-        if said in ("y", "yes", "n", "no"):
+        reply = _answered("Did it happen? [y: it did / n: it did not, do it now / Enter: leave it] ")
+        if reply in ("y", "yes", "n", "no"):
             _check(task, needs_pin=needs_pin)
             settle_doubt(
-                task, question.doubt, happened=said[0] == "y", by=user(), note="asked at the terminal"
+                task, question.doubt, happened=reply[0] == "y", by=user(), note="asked at the terminal"
             )
     else:
         yes = _answered("Do it? [y/N] ") in ("y", "yes")
@@ -348,9 +348,9 @@ def _wait(task: Task, question: Approval, seconds: float | None) -> None:
     )
     while True:
         ledger = task.refresh()
-        asked = ledger.approvals.get(question.id)
+        approval = ledger.approvals.get(question.id)
         left = (end - now()) / 1000
-        if asked is None or asked.approved or asked.refused or left <= 0:
+        if approval is None or approval.approved or approval.refused or left <= 0:
             return
         task.store.watch(task.id, Head(ledger.seq, ledger.hash), min(WATCH_SECONDS, left))
 

@@ -44,7 +44,9 @@ def exit_code(work: Callable[[], object]) -> int:
         _complain("interrupted")
         return 130
     except AdjournError as error:
-        _explain(error)
+        # a reader of files has no better remedy
+        remedy = error.remedy or (_LOOK if isinstance(error, NotFoundError) else "")
+        _complain(error.message, remedy, getattr(error, "findings", ()), getattr(error, "texts", {}))
         return error.exit_code
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -53,12 +55,6 @@ def exit_code(work: Callable[[], object]) -> int:
         _complain(f"{error.filename or 'a file'}: {error.strerror or error}", _LOOK)
         return 1
     return result if isinstance(result, int) else 0
-
-
-def _explain(error: AdjournError) -> None:
-    # a reader of files has no better remedy
-    remedy = error.remedy or (_LOOK if isinstance(error, NotFoundError) else "")
-    _complain(error.message, remedy, getattr(error, "findings", ()), getattr(error, "texts", {}))
 
 
 def _complain(
@@ -127,13 +123,13 @@ class StoreContext:
         """The store, which must be there. Raises `NotFoundError`."""
         from adjourn.host.workspace_store import shown_store
 
-        found = self.store_or_none()
-        if found is None:
+        store = self.store_or_none()
+        if store is None:
             missing = f"there is no store at {shown_store(self.url)}{self._where()}"
             raise NotFoundError(
                 missing if self.named else f"no session has run here yet: {missing}", _NO_STORE
             )
-        return found
+        return store
 
     def _where(self) -> str:
         """The folder of a store that is relative to the workspace, unless it is plain."""

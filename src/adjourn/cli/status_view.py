@@ -1,6 +1,6 @@
 """What `adjourn status` prints, and its start without the command-line framework.
 
-Owns: the lines of a task's status, and the plain arguments that need no framework. Must never: import click.
+This module and what it imports at its top do not import click.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from adjourn.errors import AdjournError
 from adjourn.handover.inbox import WaitingItem, waiting_in_record
 from adjourn.host.executables import leave_working_folder
 from adjourn.log.kinds import tool_name
-from adjourn.store.passwords import check_argument
+from adjourn.store.url import check_argument
 from adjourn.tasks.ledger import Ledger
 from adjourn.text.times import ago, left, period
 
@@ -58,17 +58,17 @@ def _read(arguments: list[str]) -> tuple[str, str, str, bool] | None:
     """The folder, the store, the task, and whether to print JSON; None for anything unusual."""
     values = {"-C": "", "--store": "", "": ""}
     as_json = False
-    rest = list(arguments)
-    while rest:
-        word = rest.pop(0)
+    words = list(arguments)
+    while words:
+        word = words.pop(0)
         name, equals, value = word.partition("=")
         if word == "--json":
             as_json = True
             continue
         if not word.startswith("-"):
             name, value = "", word
-        elif (name == "-C" and not equals and rest) or (name == "--store" and (equals or rest)):
-            value = value if equals else rest.pop(0)
+        elif (name == "-C" and not equals and words) or (name == "--store" and (equals or words)):
+            value = value if equals else words.pop(0)
         else:
             return None
         if not value or value.startswith("-") or values[name]:
@@ -117,21 +117,23 @@ class StatusView:
 
     def to_json(self) -> dict[str, Any]:
         """The document of `--json`."""
-        noted = [msgspec.to_builtins(one) for one in self._noted]
-        told = {"waitingInRecord": noted, "next": self._next_step()}
+        noted = [msgspec.to_builtins(item) for item in self._noted]
+        members = {"waitingInRecord": noted, "next": self._next_step()}
         return (
             task_view.task_json(self._context, self._ledger)
-            | told
+            | members
             | ({"recordUnreadable": self._unreadable} if self._unreadable else {})
         )
 
     def say(self) -> None:
         """Print the lines."""
         ledger = self._ledger
-        rest = "" if ledger.budget is None else f", {ledger.remaining(ledger.budget)} left"
+        remaining = "" if ledger.budget is None else f", {ledger.remaining(ledger.budget)} left"
         state = ", ".join(self._state()) or "nothing in doubt"
-        say(f"{safe(ledger.task)}: {task_view.budget(ledger)} calls used{rest}; {state}")
-        spent = [("spent", f"{one.used:,.10g} of {one.limit:,.10g} {one.title}") for one in self._spent]
+        say(f"{safe(ledger.task)}: {task_view.budget(ledger)} calls used{remaining}; {state}")
+        spent = [
+            ("spent", f"{amount.used:,.10g} of {amount.limit:,.10g} {amount.title}") for amount in self._spent
+        ]
         say_facts(
             *self._goal(),
             *self._held(),
@@ -147,13 +149,16 @@ class StatusView:
         from adjourn.cli.drawing import Bar, panel  # as above
 
         ledger = self._ledger
-        bars = [Bar(one.title, one.used, one.limit, _left(one.limit - one.used)) for one in self._spent]
+        bars = [
+            Bar(spent.title, spent.used, spent.limit, _left(spent.limit - spent.used))
+            for spent in self._spent
+        ]
         counts = list(self._counts())
         if ledger.budget is None:
             counts.insert(0, ("calls", f"{ledger.calls_used} used, no limit"))
         else:
-            rest = ledger.remaining(ledger.budget) or 0
-            bars.insert(0, Bar("calls", ledger.calls_used, ledger.budget, _left(rest)))
+            remaining = ledger.remaining(ledger.budget) or 0
+            bars.insert(0, Bar("calls", ledger.calls_used, ledger.budget, _left(remaining)))
         state = ", ".join(self._state()) or "nothing waits"
         sections = [_plain(self._goal()), _plain([*self._held(), *counts, *self._point()])]
         sections += [[(name, safe(text), "yellow") for name, text in self._open()]]
@@ -163,11 +168,11 @@ class StatusView:
     def _state(self) -> list[str]:
         ledger = self._ledger
         count = len(self._waiting) + len(self._noted)
-        found = [f"{count} waiting"] * bool(count) + [f"{len(self._unsure)} in doubt"] * bool(self._unsure)
+        words = [f"{count} waiting"] * bool(count) + [f"{len(self._unsure)} in doubt"] * bool(self._unsure)
         if ledger.finished:
             later = ledger.calls_used - ledger.calls_at_finish
-            found.insert(0, f"finished, {later} call{'s' * (later != 1)} since" if later else "finished")
-        return found
+            words.insert(0, f"finished, {later} call{'s' * (later != 1)} since" if later else "finished")
+        return words
 
     def _goal(self) -> list[_Row]:
         ledger, now = self._ledger, self._context.now
@@ -180,20 +185,23 @@ class StatusView:
 
     def _held(self) -> list[_Row]:
         rows = [
-            f"{task_view.who(one.session)}, since {ago(one.session.since, self._context.now)}"
-            + (f" ({how})" if (how := task_view.state(one)) else "")
-            for one in self._sessions
+            f"{task_view.who(holder.session)}, since {ago(holder.session.since, self._context.now)}"
+            + (f" ({how})" if (how := task_view.state(holder)) else "")
+            for holder in self._sessions
         ]
         return [("held by", text) for text in rows] or [("held by", "nobody")]
 
     def _counts(self) -> list[_Row]:
         ledger = self._ledger
         rows = []
-        if ledger.tokens and not any(one.what == "tokens" for one in self._spent):
+        if ledger.tokens and not any(spent.what == "tokens" for spent in self._spent):
             rows.append(("spent", f"{ledger.tokens:,} tokens"))
         rows += [
-            ("rate", f"{one.what}: {one.used} of {one.limit:.0f} calls in the last {period(one.seconds)}")
-            for one in task_view.rates(ledger, self._context.now)
+            (
+                "rate",
+                f"{spent.what}: {spent.used} of {spent.limit:.0f} calls in the last {period(spent.seconds)}",
+            )
+            for spent in task_view.rates(ledger, self._context.now)
         ]
         return [*rows, ("refused", str(ledger.calls_refused or ""))]
 
@@ -205,16 +213,20 @@ class StatusView:
 
     def _open(self) -> list[_Row]:
         """What waits for a person."""
-        rows = [("in doubt", f"{one.call} {tool_name(one)} {one.arguments}"[:300]) for one in self._unsure]
+        rows = [
+            ("in doubt", f"{call.call} {tool_name(call)} {call.arguments}"[:300]) for call in self._unsure
+        ]
         rows += [
             (
                 "waiting",
-                f"{one.id} {tool_name(one)} {one.arguments}"[:300]
-                + f", {left(one.expires, self._context.now)}",
+                f"{question.id} {tool_name(question)} {question.arguments}"[:300]
+                + f", {left(question.expires, self._context.now)}",
             )
-            for one in self._waiting
+            for question in self._waiting
         ]
-        rows += [("waiting", f"{one.kind} {one.id}: {one.title}"[:300]) for one in self._noted[:MAX_NOTED]]
+        rows += [
+            ("waiting", f"{item.kind} {item.id}: {item.title}"[:300]) for item in self._noted[:MAX_NOTED]
+        ]
         if len(self._noted) > MAX_NOTED:
             rows.append(("waiting", f"and {len(self._noted) - MAX_NOTED:,} more: adjourn inbox"))
         return rows

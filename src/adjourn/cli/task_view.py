@@ -1,7 +1,4 @@
-"""The view of a task, the same in every command: holders, calls in doubt, questions, next step.
-
-Owns: these projections of a ledger, for people and for machines. Must never: print, or write a fact.
-"""
+"""The view of a task, the same in every command: holders, calls in doubt, questions, next step."""
 
 from __future__ import annotations
 
@@ -63,10 +60,17 @@ def each_task(context: StoreContext) -> Iterator[tuple[str, Task | AdjournError]
             yield name, error
 
 
+def readable_ledgers(context: StoreContext) -> Iterator[tuple[str, Ledger]]:
+    """The ledgers of all tasks that can be read, by the tasks' ids."""
+    for name, task in each_task(context):
+        if not isinstance(task, AdjournError):
+            yield name, task.ledger
+
+
 def task_json(context: StoreContext, ledger: Ledger) -> dict[str, Any]:
     """A task for machines."""
     sessions = holders(context, ledger)
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "task": ledger.task,
         "goal": ledger.goal,
         "client": last_client(context.store, ledger),
@@ -81,18 +85,18 @@ def task_json(context: StoreContext, ledger: Ledger) -> dict[str, Any]:
         "head": ledger.hash,
         "opened": ledger.opened,
         "touched": ledger.touched,
-        "sessions": [msgspec.to_builtins(one.session) | {"alive": one.alive} for one in sessions],
+        "sessions": [msgspec.to_builtins(holder.session) | {"alive": holder.alive} for holder in sessions],
         "checkpoint": ledger.checkpoint,
         "inDoubt": [msgspec.to_builtins(call) for call in doubts(ledger, sessions)],
-        "questions": [approval_json(asked, ledger.task) for asked in questions(ledger, context.now)],
+        "questions": [approval_json(question, ledger.task) for question in questions(ledger, context.now)],
         "tools": ledger.tools,
         "workedMilliseconds": ledger.worked,
         "tokens": ledger.tokens,
         "microUsd": ledger.micro_usd,
-        "budgets": [msgspec.to_builtins(one) for one in budgets(context.store, ledger, context.now)],
-        "rates": [msgspec.to_builtins(one) for one in rates(ledger, context.now)],
+        "budgets": [msgspec.to_builtins(spent) for spent in budgets(context.store, ledger, context.now)],
+        "rates": [msgspec.to_builtins(spent) for spent in rates(ledger, context.now)],
     }
-    return told
+    return document
 
 
 class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -142,27 +146,27 @@ def budgets(store: Store, ledger: Ledger, now: int) -> list[Spent]:
 
 def rates(ledger: Ledger, now: int) -> list[Spent]:
     """The rates that calls have counted for in their last period."""
-    found = []
+    spent = []
     for key in ledger.rates:
         amount, seconds, tools = rate_of(key)
         if used := rate_used(ledger, key, now):
-            found.append(Spent(tools, used, amount, seconds))
-    return found
+            spent.append(Spent(tools, used, amount, seconds))
+    return spent
 
 
-def approval_json(asked: Approval, task: str) -> dict[str, Any]:
+def approval_json(question: Approval, task: str) -> dict[str, Any]:
     """A question for machines."""
     return {
-        "approval": asked.id,
+        "approval": question.id,
         "task": task,
-        "tool": asked.tool,
-        "server": asked.server,
-        "arguments": asked.arguments,
-        "cause": asked.cause,
-        "asked": asked.asked,
-        "expires": asked.expires,
-        "refused": asked.refused,
-        "doubt": asked.doubt,
+        "tool": question.tool,
+        "server": question.server,
+        "arguments": question.arguments,
+        "cause": question.cause,
+        "asked": question.asked,
+        "expires": question.expires,
+        "refused": question.refused,
+        "doubt": question.doubt,
     }
 
 
@@ -173,8 +177,8 @@ def current_task(context: StoreContext, name: str = "") -> Task:
         return context.task(name)
     newest = max(tasks_of(context.store), key=lambda task: _touched(context.store, task), default="")
     if not newest:
-        for kept in KeptHeads(context.store, reading_secret()).known():
-            return context.task(kept.task)  # raises: its history is missing
+        for head in KeptHeads(context.store, reading_secret()).known():
+            return context.task(head.task)  # raises: its history is missing
         raise NotFoundError("the store has no task yet", "create one: call a tool through `adjourn proxy`")
     return context.task(newest)
 
@@ -208,13 +212,13 @@ def who(session: OpenSession) -> str:
     return f"{session.client or 'a client'}, {describe_holder(session)}"
 
 
-def state(one: Holder) -> str:
+def state(holder: Holder) -> str:
     """Why a session is not alive; "" for one that is."""
-    if one.alive:
+    if holder.alive:
         return ""
-    if not one.session.pid:
+    if not holder.session.pid:
         return "idle: no call for a while"
-    return "dead" if one.alive is False else "lease expired"
+    return "dead" if holder.alive is False else "lease expired"
 
 
 def next_step(context: StoreContext, ledger: Ledger, sessions: list[Holder]) -> str:

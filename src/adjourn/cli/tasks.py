@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from adjourn.cli import status_view
-from adjourn.cli.context import TASK_NAME, CommandContext, at_store, example, for_machines, user
+from adjourn.cli.context import TASK_NAME, CommandContext, at_store, example, for_machines, text_option, user
 from adjourn.cli.output import complain, safe, say, say_json, say_table
 from adjourn.cli.status_view import StatusView
 from adjourn.cli.task_view import current_task, doubts, each_task, holders, task_json
@@ -35,7 +35,7 @@ def tasks(context: CommandContext, *, as_json: bool) -> int:
 
     Exit code 1 when a task cannot be read.
     """
-    told: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     broken: list[tuple[str, AdjournError]] = []
     with ProgressLine("reading tasks") as progress:
         total = len(tasks_of(context.store))
@@ -43,16 +43,16 @@ def tasks(context: CommandContext, *, as_json: bool) -> int:
             if isinstance(task, AdjournError):
                 broken.append((name, task))
             else:
-                told.append(task_json(context, task.ledger))
+                rows.append(task_json(context, task.ledger))
             progress(number + 1, total)
-    told.sort(key=lambda one: one["touched"], reverse=True)
+    rows.sort(key=lambda row: row["touched"], reverse=True)
     if as_json:
         unreadable = [{"task": name, "reason": str(error)} for name, error in broken]
-        say_json(tasks=told, unreadable=unreadable)
-    elif told:
+        say_json(tasks=rows, unreadable=unreadable)
+    elif rows:
         say_table(
             ("TASK", "USED", "SESSIONS", "TOUCHED", "IN DOUBT", "CLIENT", "GOAL"),
-            [_row(one, context.now) for one in told],
+            [_row(row, context.now) for row in rows],
         )
     elif not broken:
         say("no tasks yet")
@@ -61,20 +61,20 @@ def tasks(context: CommandContext, *, as_json: bool) -> int:
     return 1 if broken else 0
 
 
-def _row(told: dict[str, Any], now: int) -> tuple[str, ...]:
-    used = str(told["callsUsed"]) + ("" if told["budget"] is None else f"/{told['budget']}")
-    seen = [session["alive"] for session in told["sessions"]]
+def _row(row: dict[str, Any], now: int) -> tuple[str, ...]:
+    used = str(row["callsUsed"]) + ("" if row["budget"] is None else f"/{row['budget']}")
+    seen = [session["alive"] for session in row["sessions"]]
     counts = [(seen.count(True), "open"), (seen.count(None), "idle"), (seen.count(False), "dead")]
     named = [f"{count} {word}" for count, word in counts if count]
-    sessions = ", ".join(["finished"] * (told["state"] == "finished") + named)
+    sessions = ", ".join(["finished"] * (row["state"] == "finished") + named)
     return (
-        told["task"],
+        row["task"],
         used,
         sessions,
-        ago(told["touched"], now),
-        str(len(told["inDoubt"]) or ""),
-        told["client"],
-        told["goal"],
+        ago(row["touched"], now),
+        str(len(row["inDoubt"]) or ""),
+        row["client"],
+        row["goal"],
     )
 
 
@@ -83,7 +83,7 @@ def _row(told: dict[str, Any], now: int) -> tuple[str, ...]:
 
 @click.command(epilog=example("adjourn done 20261121", 'adjourn done 20261121-f63q5bvf --note "shipped"'))
 @click.argument("task", type=TASK_NAME)
-@click.option("--note", default="", metavar="TEXT", help="Record the outcome.")
+@text_option("--note TEXT", "Record the outcome.")
 @at_store
 @for_machines
 def done(context: CommandContext, task: str, *, note: str, as_json: bool) -> None:
@@ -116,7 +116,7 @@ def done(context: CommandContext, task: str, *, note: str, as_json: bool) -> Non
 
 @click.command(name="reopen", epilog=example("adjourn reopen 20261121"))
 @click.argument("task", type=TASK_NAME)
-@click.option("--note", default="", metavar="TEXT", help="Record why.")
+@text_option("--note TEXT", "Record why.")
 @at_store
 @for_machines
 def reopen_(context: CommandContext, task: str, *, note: str, as_json: bool) -> None:
@@ -157,15 +157,15 @@ def watch(context: CommandContext, task: str) -> None:
     """
     from adjourn.cli.drawing import live
 
-    found = current_task(context, task)
+    watched = current_task(context, task)
     with suppress(KeyboardInterrupt), live() as draw:
         while True:
-            head = Head(found.ledger.seq, found.ledger.hash)
+            head = Head(watched.ledger.seq, watched.ledger.hash)
             context.now = context.clock()
-            draw(drawing(context, found))
+            draw(drawing(context, watched))
             time.sleep(REST_SECONDS)
-            context.store.watch(found.id, head, WATCH_SECONDS)
-            found.refresh()
+            context.store.watch(watched.id, head, WATCH_SECONDS)
+            watched.refresh()
 
 
 def drawing(context: CommandContext, task: Task) -> list[RenderableType]:

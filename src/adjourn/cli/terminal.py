@@ -3,8 +3,7 @@
 Plain text is the same for a pipe, for `NO_COLOR` and for `TERM=dumb`; a terminal gets the same words in a better layout, which
 `drawing` makes.
 
-Owns: whether a stream is a terminal, its size, colours of single lines, progress. Must never: print to a pipe what only a terminal
-understands, or import rich for one.
+A pipe gets nothing that only a terminal understands, and rich is not imported for it.
 """
 
 from __future__ import annotations
@@ -200,12 +199,12 @@ def paged() -> Iterator[None]:
     if not command:
         yield
         return
-    kept = _Kept(sys.stdout)
+    buffer = _Kept(sys.stdout)
     try:
-        with redirect_stdout(kept):
+        with redirect_stdout(buffer):
             yield
     finally:
-        _show(command, kept.getvalue())
+        _show(command, buffer.getvalue())
 
 
 class _Kept(StringIO):

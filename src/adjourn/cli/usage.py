@@ -1,7 +1,6 @@
 """Wrong usage in words: which command, option or argument is wrong, and the one that was most likely meant.
 
-Owns: the words of other tools for commands and options, groups that suggest a command, the text of the framework's errors. Must never:
-run anything in place of what was typed.
+Nothing is run in place of what was typed.
 """
 
 from __future__ import annotations
@@ -17,119 +16,43 @@ from adjourn.text.near_words import nearest
 _COMMANDS: Final = {
     word: tuple(meant.split())
     for word, meant in {
-        "list": "tasks checkpoints",
-        "ls": "tasks checkpoints",
-        "ps": "tasks status",
-        "jobs": "tasks",
-        "sessions": "tasks",
-        "history": "log",
-        "events": "log",
-        "audit": "log verify",
-        "journal": "log",
-        "tail": "log",
-        "info": "status",
-        "state": "status",
-        "budget": "status",
-        "continue": "resume",
-        "load": "resume",
-        "pick": "resume",
-        "save": "checkpoint",
-        "snapshot": "checkpoint",
-        "commit": "checkpoint",
-        "revert": "rollback",
-        "undo": "rollback",
-        "reset": "rollback",
-        "finish": "done",
-        "close": "done",
-        "complete": "done",
-        "end": "done",
-        "open": "reopen",
-        "delete": "prune gc distrust",
-        "add": "trust",
-        "remove": "prune gc distrust",
-        "rm": "prune gc",
-        "clean": "gc prune",
-        "cleanup": "gc prune",
-        "allow": "approve",
-        "accept": "approve",
-        "confirm": "approve",
-        "yes": "approve",
-        "reject": "deny",
-        "refuse": "deny",
-        "no": "deny",
-        "questions": "inbox",
-        "pending": "inbox",
-        "approvals": "inbox approve",
-        "setup": "init",
-        "install": "init",
-        "configure": "init",
-        "config": "init",
-        "new": "init",
-        "start": "proxy",
-        "serve": "proxy",
-        "server": "proxy",
-        "wrap": "proxy",
-        "gate": "hook",
-        "validate": "check",
-        "lint": "check",
-        "policy": "check effective",
-        "permissions": "effective",
-        "rules": "effective",
-        "explain": "effective",
-        "format": "fmt",
-        "build": "compile",
-        "diagnose": "doctor",
-        "debug": "doctor",
-        "example": "demo",
-        "try": "demo",
-        "view": "show",
-        "cat": "show",
-        "key": "keys",
-        "records": "record",
+        "list": "tasks checkpoints", "ls": "tasks checkpoints", "ps": "tasks status", "jobs": "tasks",
+        "sessions": "tasks", "history": "log", "events": "log", "audit": "log verify", "journal": "log",
+        "tail": "log", "info": "status", "state": "status", "budget": "status", "continue": "resume",
+        "load": "resume", "pick": "resume", "save": "checkpoint", "snapshot": "checkpoint", "commit": "checkpoint",
+        "revert": "rollback", "undo": "rollback", "reset": "rollback", "finish": "done", "close": "done",
+        "complete": "done", "end": "done", "open": "reopen", "delete": "prune gc distrust", "add": "trust",
+        "remove": "prune gc distrust", "rm": "prune gc", "clean": "gc prune", "cleanup": "gc prune",
+        "allow": "approve", "accept": "approve", "confirm": "approve", "yes": "approve", "reject": "deny",
+        "refuse": "deny", "no": "deny", "questions": "inbox", "pending": "inbox", "approvals": "inbox approve",
+        "setup": "init", "install": "init", "configure": "init", "config": "init", "new": "init", "start": "proxy",
+        "serve": "proxy", "server": "proxy", "wrap": "proxy", "gate": "hook", "validate": "check", "lint": "check",
+        "policy": "check effective", "permissions": "effective", "rules": "effective", "explain": "effective",
+        "format": "fmt", "build": "compile", "diagnose": "doctor", "debug": "doctor", "example": "demo",
+        "try": "demo", "view": "show", "cat": "show", "key": "keys", "records": "record",
     }.items()
-}
+}  # fmt: skip
 """Words of other tools for a command, and the commands of the same meaning."""
 _INSTEAD: Final = {"version": "--version"}
 """Words of other tools for an option of the program."""
 _LISTS: Final = ("list", "ls", "lst", "all")
 """Words for what a group does without a command."""
 _OPTIONS: Final = {
-    "--apply": "--yes",
-    "--force": "--yes",
-    "-f": "--yes",
-    "--preview": "--dry-run",
-    "-n": "--tail",
-    "--limit": "--tail",
-    "--last": "--tail",
-    "--count": "--tail",
-    "--watch": "--follow",
-    "--output": "--out",
-    "-o": "--out",
-    "--config": "--policy",
-    "--rules": "--policy",
-    "--db": "--store",
-    "--database": "--store",
-    "--url": "--store",
-    "--cwd": "-C",
-    "--dir": "-C",
-    "--directory": "-C",
-    "--root": "-C",
-    "--path": "-C",
-    "--reason": "--because",
-    "--comment": "--note",
-    "--timeout": "--confirm-timeout",
-    "--auto-approve": "--auto-confirm",
-    "--verbose": "--more",
-    "--all": "--full",
-}
+    "--apply": "--yes", "--force": "--yes", "-f": "--yes", "--preview": "--dry-run", "-n": "--tail",
+    "--limit": "--tail", "--last": "--tail", "--count": "--tail", "--watch": "--follow", "--output": "--out",
+    "-o": "--out", "--config": "--policy", "--rules": "--policy", "--db": "--store", "--database": "--store",
+    "--url": "--store", "--cwd": "-C", "--dir": "-C", "--directory": "-C", "--root": "-C", "--path": "-C",
+    "--reason": "--because", "--comment": "--note", "--timeout": "--confirm-timeout",
+    "--auto-approve": "--auto-confirm", "--verbose": "--more", "--all": "--full",
+}  # fmt: skip
 """Options of other tools, and those of the same meaning here."""
 
 
-def option_near(flag: str, known: Iterable[str]) -> str:
-    """Return the option among `known` that a mistyped one most likely means; "" if none is near."""
-    known = list(known)
+def option_near(flag: str, options: Iterable[str]) -> str:
+    """Return the option among `options` that a mistyped one most likely means; "" if none is near."""
+    options = list(options)
     meant = _OPTIONS.get(flag, "")
-    return meant if meant in known else nearest(flag, [each for each in known if each.startswith("--")])
+    return meant if meant in options else nearest(flag, [each for each in options if each.startswith("--")])
 
 
 class SuggestingGroup(click.Group):
@@ -146,16 +69,16 @@ class SuggestingGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def unknown_command(word: str, known: Iterable[str], path: str) -> UsageError:
+def unknown_command(word: str, commands: Iterable[str], path: str) -> UsageError:
     """The error for a command that `path`, a program or a group, does not have."""
-    known = list(known)
+    commands = list(commands)
     if word.lower() in _INSTEAD:
         return UsageError(
             f"there is no command {word!r}", f"did you mean: {path} {_INSTEAD[word.lower()]}".rstrip()
         )
-    near = nearest(word, known)
+    near = nearest(word, commands)
     words = _COMMANDS.get(word.lower()) or _COMMANDS.get(nearest(word, _COMMANDS), ())
-    meant = [name for name in words if name in known]
+    meant = [name for name in words if name in commands]
     if near and word.lower() not in _COMMANDS:
         meant = [near]
     run = " or ".join(f"{path} {name}" for name in meant)
@@ -172,12 +95,12 @@ def explained(error: click.ClickException, command: str) -> tuple[str, str]:
     remedy = f"show the usage: {path} --help"
     match error:
         case click.NoSuchOption():
-            known = (
+            options = (
                 [name for each in context.command.get_params(context) for name in each.opts]
                 if context
                 else []
             )
-            meant = option_near(error.option_name, known)
+            meant = option_near(error.option_name, options)
             message = f"unknown option {error.option_name}"
             return message, f"did you mean {meant}?" if meant else f"list the options: {path} --help"
         case click.MissingParameter() if error.param and context:
@@ -188,9 +111,9 @@ def explained(error: click.ClickException, command: str) -> tuple[str, str]:
         case click.BadParameter() if error.param:
             return f"{'/'.join(error.param.opts)}: {_bad_value(error, error.param)}", remedy
         case click.UsageError() if error.message.startswith("Got unexpected extra arg"):
-            given = error.message.partition("(")[2].rpartition(")")[0]
+            argument = error.message.partition("(")[2].rpartition(")")[0]
             return (
-                f"unexpected argument {given!r}",
+                f"unexpected argument {argument!r}",
                 f"write: {' '.join(_usage(context))}" if context else remedy,
             )
         case _:
@@ -205,11 +128,11 @@ def _usage(context: click.Context) -> list[str]:
 
 def _bad_value(error: click.BadParameter, parameter: click.Parameter) -> str:
     message = error.message.rstrip(".")
-    given, sign, _ = message.partition(" is not ")
+    value, sign, _ = message.partition(" is not ")
     if sign and isinstance(parameter.type, click.IntRange):
-        return f"{given} is not a whole number of {parameter.type.min} or more"
+        return f"{value} is not a whole number of {parameter.type.min} or more"
     if sign and isinstance(parameter.type, click.Choice):
         choices = list(parameter.type.choices)
-        near = nearest(given.strip("'"), choices)
-        return f"{given} is not one of {', '.join(choices)}" + (f"; did you mean {near}?" if near else "")
+        near = nearest(value.strip("'"), choices)
+        return f"{value} is not one of {', '.join(choices)}" + (f"; did you mean {near}?" if near else "")
     return message

@@ -15,9 +15,11 @@ from adjourn.cli.context import (
     CommandContext,
     at_store,
     example,
+    flag,
     for_machines,
     in_folder,
     speak,
+    text_option,
     user,
 )
 from adjourn.cli.documents import text_of
@@ -45,14 +47,12 @@ _COVERS = ("text", "signer", "time")
 
 def with_secret(function: _F) -> _F:
     """Adds --key and --key-file."""
-    key = click.option(
-        "--key",
-        metavar="SECRET",
-        help="Shared secret. Other users of this machine can see it on the command line.",
+    key = text_option(
+        "--key SECRET",
+        "Shared secret. Other users of this machine can see it on the command line.",
+        default=None,
     )
-    key_file = click.option(
-        "--key-file", metavar="FILE", type=FILE_PATH, help="File that contains the shared secret."
-    )
+    key_file = text_option("--key-file FILE", "File that contains the shared secret.", default=None)
     return key(key_file(function))
 
 
@@ -79,35 +79,35 @@ class SignatureQuery(NamedTuple):
     secret: bytes | None
 
 
-def verify_signature(asked: SignatureQuery, *, as_json: bool) -> int:
+def verify_signature(query: SignatureQuery, *, as_json: bool) -> int:
     """Check the signature of a contract, say what it is worth; returns the exit code."""
-    text = text_of(asked.file).encode()
-    path = asked.signature or signatures.place(asked.file)
+    text = text_of(query.file).encode()
+    path = query.signature or signatures.place(query.file)
     try:
         held = signatures.verify(
             text,
             read_file(path, MAX_SEAL_BYTES, workspace_of().root),
-            secret=asked.secret,
-            signer=asked.signer,
+            secret=query.secret,
+            signer=query.signer,
         )
     except (InvalidError, NotFoundError) as error:
-        remedy = error.remedy or f"sign it: adjourn sign {asked.file}"
+        remedy = error.remedy or f"sign it: adjourn sign {query.file}"
         if as_json:
-            say_json(_signatures_to_json(asked.file, path, reason=error.message, help=remedy))
+            say_json(_signatures_to_json(query.file, path, reason=error.message, help=remedy))
         else:
-            say(f"INVALID: {safe(asked.file)}: {safe(error.message)}", "red")
+            say(f"INVALID: {safe(query.file)}: {safe(error.message)}", "red")
             say(f"  help: {safe(remedy)}")
         return 1
     if as_json:
         covers = _COVERS[:1] if held.only_text else _COVERS
-        told = _signatures_to_json(
-            asked.file, path, covers=covers, trustedAs=held.names, signature=members(held.seal)
+        document = _signatures_to_json(
+            query.file, path, covers=covers, trustedAs=held.names, signature=members(held.seal)
         )
-        say_json(told)
+        say_json(document)
         return 0
-    known = f", trusted as {safe(' and '.join(held.names))}" if held.names else ""
-    said = f"{safe(held.seal.signer)} at {safe(held.seal.signed_at)}"
-    say(f"valid: {safe(asked.file)}, signed by {said} with {what_signed(held.seal)}{known}", "green")
+    trusted = f", trusted as {safe(' and '.join(held.names))}" if held.names else ""
+    signer = f"{safe(held.seal.signer)} at {safe(held.seal.signed_at)}"
+    say(f"valid: {safe(query.file)}, signed by {signer} with {what_signed(held.seal)}{trusted}", "green")
     if held.only_text:
         say("warning: this old form covers only the text; signer and time may have been changed")
         say("  sign it again: adjourn sign FILE")
@@ -118,15 +118,15 @@ def _signatures_to_json(file: str, path: str, *, reason: str = "", **more: Any) 
     return {"valid": not reason, "file": file, "path": path, "reason": reason, **more}
 
 
-def members(made: Seal | PublishedSeal) -> dict[str, Any]:
+def members(seal: Seal | PublishedSeal) -> dict[str, Any]:
     """Of a signature file, for machines."""
-    told: dict[str, Any] = msgspec.to_builtins(made)
-    return told
+    document: dict[str, Any] = msgspec.to_builtins(seal)
+    return document
 
 
-def what_signed(made: Seal | PublishedSeal) -> str:
+def what_signed(seal: Seal | PublishedSeal) -> str:
     """What signed, for people."""
-    return made.key if isinstance(made, Seal) and not made.shared else "a shared secret"
+    return seal.key if isinstance(seal, Seal) and not seal.shared else "a shared secret"
 
 
 class VerifyOptions(NamedTuple):
@@ -159,21 +159,13 @@ class VerifyOptions(NamedTuple):
     )
 )
 @click.argument("what", default="", type=FILE_PATH)
-@click.option("--expect-head", default="", metavar="HASH", help="Require this hash of the last event.")
-@click.option("--quick", is_flag=True, help="Check the hash chain only: decode nothing, check no signature.")
-@click.option(
-    "--accept",
-    is_flag=True,
-    help="Accept a history that was truncated or emptied. Calls that it lacks do not count as spent.",
+@text_option("--expect-head HASH", "Require this hash of the last event.")
+@flag("--quick", "Check the hash chain only: decode nothing, check no signature.")
+@flag(
+    "--accept", "Accept a history that was truncated or emptied. Calls that it lacks do not count as spent."
 )
-@click.option(
-    "--signature",
-    default="",
-    metavar="FILE",
-    type=FILE_PATH,
-    help="Signature file of a contract (default: WHAT.signature.json).",
-)
-@click.option("--id", "signer", default="", metavar="NAME", help="Require that NAME signed the contract.")
+@text_option("--signature FILE", "Signature file of a contract (default: WHAT.signature.json).")
+@text_option("--id NAME", "Require that NAME signed the contract.", dest="signer")
 @with_secret
 @at_store
 @for_machines
@@ -193,36 +185,38 @@ def verify(context: CommandContext, what: str, *, as_json: bool, **options: Any)
     from adjourn.cli.lookup import verify_sessions
     from adjourn.verification.verify import verify_folder
 
-    given = VerifyOptions(**options)
+    wanted = VerifyOptions(**options)
     if os.path.isfile(what) or what.endswith(".aex"):
-        if given.for_history:
+        if wanted.for_history:
             raise UsageError(
                 "--expect-head, --quick and --accept are for histories", "leave them out for a contract"
             )
-        secret = secret_of(given.key, given.key_file)
-        return verify_signature(SignatureQuery(what, given.signature, given.signer, secret), as_json=as_json)
-    if given.for_contract:
+        secret = secret_of(wanted.key, wanted.key_file)
+        return verify_signature(
+            SignatureQuery(what, wanted.signature, wanted.signer, secret), as_json=as_json
+        )
+    if wanted.for_contract:
         raise UsageError(
             f"{what or 'a store'!r} is not a contract: the file does not exist", "name the signed file"
         )
     if what and (os.path.isdir(what) or os.sep in what):
-        if given.accept:
+        if wanted.accept:
             raise UsageError("--accept needs a task of the store", "name the task")
 
         with Spinner("verifying"):
-            report = verify_folder(what, expect_head=given.expect_head)
+            report = verify_folder(what, expect_head=wanted.expect_head)
     else:
-        report = _of_store(context, what, given.expect_head, deep=not given.quick)
-        if given.accept:
+        report = _of_store(context, what, wanted.expect_head, deep=not wanted.quick)
+        if wanted.accept:
             report = _accepted(context, report)
-    sessions = verify_sessions(context.store) if not what and not given.quick else []
-    broken = [one for one in sessions if not one["valid"]]
+    sessions = verify_sessions(context.store) if not what and not wanted.quick else []
+    broken = [session for session in sessions if not session["valid"]]
     if as_json:
-        told = _to_json(report)
-        say_json(told | {"valid": told["valid"] and not broken, "sessions": sessions})
+        document = _to_json(report)
+        say_json(document | {"valid": document["valid"] and not broken, "sessions": sessions})
     else:
-        for one in broken:
-            say(f"BROKEN: session {safe(one['session'])}: {safe(one['reason'])}", "red")
+        for session in broken:
+            say(f"BROKEN: session {safe(session['session'])}: {safe(session['reason'])}", "red")
         _print(report)
         if sessions:
             say(f"cognitive sessions: {len(sessions) - len(broken)} valid, {len(broken)} broken")
@@ -255,7 +249,7 @@ def _accepted(context: CommandContext, report: VerificationReport) -> Verificati
     speak()
     checked = VerificationReport(deep=report.deep, tasks=[], records=report.records, loose=report.loose)
     for task in report.tasks:
-        codes = {one.finding.code for one in task.findings if one.finding.severity == "error"}
+        codes = {entry.finding.code for entry in task.findings if entry.finding.severity == "error"}
         if codes - {"history-cut", "ref-mismatch"}:
             raise RefusedError(
                 f"the events of task {task.task} fail verification: {', '.join(sorted(codes))}",
@@ -275,15 +269,15 @@ def _task_id(context: CommandContext, start: str) -> str:
     """The id itself, without loading the task: loading refuses what is to be examined here. One that is missing, too."""
     from adjourn.tasks.heads import KeptHeads
 
-    kept = [one.task for one in KeptHeads(context.store, reading_secret()).known()]
-    names = list(dict.fromkeys([*tasks_of(context.store), *kept]))
-    found = [name for name in names if name == start] or [name for name in names if name.startswith(start)]
-    if len(found) != 1:
-        count = f"{len(found)} tasks have an id that begins with" if found else "no task has the id"
-        near = "" if found else did_you_mean(start, names)
+    heads = [head.task for head in KeptHeads(context.store, reading_secret()).known()]
+    names = list(dict.fromkeys([*tasks_of(context.store), *heads]))
+    matches = [name for name in names if name == start] or [name for name in names if name.startswith(start)]
+    if len(matches) != 1:
+        count = f"{len(matches)} tasks have an id that begins with" if matches else "no task has the id"
+        near = "" if matches else did_you_mean(start, names)
         remedy = near or "list the tasks: adjourn tasks; give a folder as a path, such as ./FOLDER"
         raise NotFoundError(f"{count} {start[:80]!r}", remedy)
-    return found[0]
+    return matches[0]
 
 
 def _to_json(report: VerificationReport) -> dict[str, Any]:
@@ -309,27 +303,32 @@ def _to_json(report: VerificationReport) -> dict[str, Any]:
             for task in report.tasks
         ],
         "records": [
-            {"record": one.record, "versions": one.versions, "head": one.head, "valid": one.broken is None}
-            for one in report.records
+            {
+                "record": record.record,
+                "versions": record.versions,
+                "head": record.head,
+                "valid": record.broken is None,
+            }
+            for record in report.records
         ],
-        "findings": [_finding(found) for found in report.findings],
+        "findings": [_finding(located) for located in report.findings],
     }
 
 
-def _finding(found: Located) -> dict[str, Any]:
+def _finding(located: Located) -> dict[str, Any]:
     return {
-        "code": found.finding.code,
-        "severity": found.finding.severity,
-        "message": found.finding.message,
-        "help": found.finding.help,
-        "task": found.task,
-        "seq": found.seq if found.seq >= 0 else None,
-        "hash": found.hash,
+        "code": located.finding.code,
+        "severity": located.finding.severity,
+        "message": located.finding.message,
+        "help": located.finding.help,
+        "task": located.task,
+        "seq": located.seq if located.seq >= 0 else None,
+        "hash": located.hash,
     }
 
 
 def _print(report: VerificationReport) -> None:
-    errors = [found for found in report.findings if found.finding.severity == "error"]
+    errors = [located for located in report.findings if located.finding.severity == "error"]
     parts = [_count(len(report.tasks), "task"), _count(report.events, "event")]
     if report.deep:
         parts += [_count(report.checkpoints, "checkpoint"), _count(report.documents, "document")]
@@ -341,18 +340,24 @@ def _print(report: VerificationReport) -> None:
         say(f"checked: {checked}")
     else:
         say(f"valid: {checked}", "green")
-    for found in report.findings:
-        finding = found.finding
-        lines = [f"{finding.severity} {finding.code} · {_where(found)} · {safe(finding.message)}"]
-        lines += [f"  hash: {safe(found.hash)}"] * bool(found.hash)
+    for located in report.findings:
+        finding = located.finding
+        lines = [f"{finding.severity} {finding.code} · {_where(located)} · {safe(finding.message)}"]
+        lines += [f"  hash: {safe(located.hash)}"] * bool(located.hash)
         say_finding("\n".join([*lines, f"  help: {safe(finding.help)}"]))
 
 
-def _where(found: Located) -> str:
-    if found.finding.code == "record-broken":
+def _where(located: Located) -> str:
+    if located.finding.code == "record-broken":
         return "a record"
-    task = safe(found.task) or "this folder"
-    return f"event {found.seq} of task {task}" if found.seq >= 0 else f"task {task}" if found.task else task
+    task = safe(located.task) or "this folder"
+    return (
+        f"event {located.seq} of task {task}"
+        if located.seq >= 0
+        else f"task {task}"
+        if located.task
+        else task
+    )
 
 
 def _count(number: int, what: str) -> str:
@@ -368,17 +373,9 @@ def _count(number: int, what: str) -> str:
     )
 )
 @click.argument("file", type=FILE_PATH)
-@click.option(
-    "--id", "signer", default="", metavar="NAME", help="Who signs (default: the name of your account)."
-)
+@text_option("--id NAME", "Who signs (default: the name of your account).", dest="signer")
 @with_secret
-@click.option(
-    "--output",
-    default="",
-    metavar="FILE",
-    type=FILE_PATH,
-    help="Signature file (default: FILE.signature.json).",
-)
+@text_option("--output FILE", "Signature file (default: FILE.signature.json).")
 @in_folder
 @for_machines
 def sign(
@@ -392,11 +389,11 @@ def sign(
     secret = secret_of(key, key_file)
     text = text_of(file).encode()
     speak()
-    made = signatures.sign(file, text, signer=signer or user().id, signed_at=timestamp(now()), secret=secret)
+    seal = signatures.sign(file, text, signer=signer or user().id, signed_at=timestamp(now()), secret=secret)
     path = output or signatures.place(file)
-    signatures.write(made, path)
+    signatures.write(seal, path)
     if as_json:
-        say_json(path=path, signature=members(made))
+        say_json(path=path, signature=members(seal))
         return
-    say(f"signed: {safe(file)}, by {safe(made.signer)} with {what_signed(made)}")
-    say(f"  written: {safe(path)} ({members(made)['schema']})")
+    say(f"signed: {safe(file)}, by {safe(seal.signer)} with {what_signed(seal)}")
+    say(f"  written: {safe(path)} ({members(seal)['schema']})")

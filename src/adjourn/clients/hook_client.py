@@ -16,16 +16,17 @@ from collections.abc import Mapping
 import msgspec
 
 from adjourn.aex.match import NOTHING_KNOWN, KnownTools, as_client_names_it
-from adjourn.clients.client import BOUND, CLIENT, MAX_MOVES, ClientContext
-from adjourn.clients.client_options import ClientOptions
+from adjourn.clients.client_process import ClientOptions, ClientProcess
 from adjourn.clients.hook_session import DEFAULT_CAPABILITIES, ClientCapabilities, Decided, HookSession
 from adjourn.clients.served_tools import is_listed, known_tools
+from adjourn.clients.task_choice import BOUND, CLIENT, MAX_MOVES, TaskChoice
 from adjourn.errors import ConflictError
 from adjourn.host import process
 from adjourn.host.process import Process, group_of
 from adjourn.log.canonical_json import digest
 from adjourn.policy.calls import call_paths
 from adjourn.policy.contract import for_task
+from adjourn.policy.protected.places import ProtectedPlaces
 from adjourn.store.base import Store
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.lease import SessionIdentity, TaskSwitchedError
@@ -36,7 +37,7 @@ FOLD_EVERY = 64
 MAX_EVENTS_OF_HOOK = 6
 
 
-class HookClient:
+class HookClient(ClientProcess):
     """A process that was started for one answer. Opens the store when it is first needed."""
 
     def __init__(
@@ -47,11 +48,11 @@ class HookClient:
         capabilities: ClientCapabilities = DEFAULT_CAPABILITIES,
     ) -> None:
         """`client` is its name, `client_process` its process where it says so; it must be one that this one descends from."""
-        self.context = ClientContext(options)
+        super().__init__(options)
+        self.client, self.era = client, "hook"
+        self.task = TaskChoice(self)
         self.notes: list[str] = []
         """What is to be said about the checkpoints that were made."""
-        self._options = options
-        self._client = client
         self._capabilities = capabilities
         self._groups = {group_of(process_, options.root): process_ for process_ in process.ancestors()}
         """The processes that this one descends from, nearest first, by the name of the group they would be."""
@@ -59,19 +60,23 @@ class HookClient:
             (group for group, process_ in self._groups.items() if process_.pid == client_process), ""
         )
 
+    def places(self) -> ProtectedPlaces:
+        """All places that no gated call may touch."""
+        return self.options.places_under(self.options.contract)
+
     def is_listed(self, tool: str) -> bool:
         """Whether a living proxy of the client has listed an MCP server's tool, which is named as the client spells it."""
-        return is_listed(self.context.store, self.context.secret, self._groups, tool)
+        return is_listed(self.store, self.secret, self._groups, tool)
 
     def has_proxies(self) -> bool:
         """Whether the client has proxies in this workspace, and so the meta-tools."""
-        return bool(_proxied(self.context.store, self._groups)[0])
+        return bool(_proxied(self.store, self._groups)[0])
 
     def claim(self) -> None:
         """Settle on a task for the client's hooks and proxies, whichever comes first. Only where it is to have proxies."""
-        if not _proxied(self.context.store, self._groups)[0]:
-            self.context.join(self._named or next(iter(self._groups), ""))
-            self.context.task_id()
+        if not _proxied(self.store, self._groups)[0]:
+            self.join(self._named or next(iter(self._groups), ""))
+            self.task.current()
 
     def ask(
         self, call: ToolRequest, working_directory: str = "", name: str = "", server: str = ""
@@ -81,27 +86,27 @@ class HookClient:
 
         Raises `HeldError` or another `RefusedError`, `StoreError`.
         """
-        known = known_tools(self.context.store) if call.server else NOTHING_KNOWN
+        tools = known_tools(self.store) if call.server else NOTHING_KNOWN
         for _ in range(MAX_MOVES):
             session = self.session()
-            policy = session.policy.at_server(server or call.server, known)
+            policy = session.policy.at_server(server or call.server, tools)
             session.decide_under(policy)
             if not policy.rules_of(call.tool).allowed:
-                call = _as_listed(call, known)
+                call = _as_listed(call, tools)
             leads_to = call_paths(
                 session.policy,
                 call.tool,
                 call.given,
-                self._options.tree,
+                self.options.tree,
                 working_directory,
-                around=self._options.root,
+                around=self.options.root,
             )
             placed = msgspec.structs.replace(call, paths=leads_to.paths, matcher=leads_to.matcher)
             try:
                 decided = session.ask(placed, name)
             except TaskSwitchedError:
-                self.context.close("moved")
-                self.context = ClientContext(self._options)
+                self.close_store()
+                self.task = TaskChoice(self)
                 continue
             self.notes += session.notes
             self.keep(session)
@@ -110,26 +115,26 @@ class HookClient:
 
     def session(self) -> HookSession:
         """The client's session on its task. It may not be open yet."""
-        context, own = self.context, self._options.task
-        workspace = f"workspace/{digest(os.fsencode(self._options.root))[:8]}"
-        group, shared = _proxied(context.store, self._groups)
-        context.join(group or workspace)
-        name = own or shared or context.task_id()
-        task = Task(context.store, name, clock=context.clock, secret=context.secret)
+        own = self.options.task
+        workspace = f"workspace/{digest(os.fsencode(self.options.root))[:8]}"
+        group, shared = _proxied(self.store, self._groups)
+        self.join(group or workspace)
+        name = own or shared or self.task.current()
+        task = Task(self.store, name, clock=self.clock, secret=self.secret)
         if not (own or shared) and _is_over(task):
-            name = context.begin_task()
-            task = Task(context.store, name, clock=context.clock, secret=context.secret)
+            name = self.task.begin()
+            task = Task(self.store, name, clock=self.clock, secret=self.secret)
         if own and not group:
             held_by = {holder.group for holder in task.ledger.sessions.values()}
-            group = next((one for one in self._groups if one in held_by), "") or self._named
+            group = next((ancestor for ancestor in self._groups if ancestor in held_by), "") or self._named
         # A process without a machine is known by its lease only.
         client = self._groups.get(group or self._named, Process(workspace, 0, 0))
         identity = SessionIdentity(
-            client, group or workspace, self._client, "hook", self._options.root, self._options.tree
+            client, group or workspace, self.client, self.era, self.options.root, self.options.tree
         )
-        contract = for_task(self._options.contract, context.store, task.ledger.contract)
+        contract = for_task(self.options.contract, self.store, task.ledger.contract)
         session = HookSession(task, contract, identity, self._capabilities)
-        context.begin_with_prompt(session)
+        self.task.begin_with_prompt(session)
         return session
 
     def keep(self, session: HookSession) -> None:
@@ -137,7 +142,7 @@ class HookClient:
         session.task.keep_head()
         if session.task.ledger.seq % FOLD_EVERY < MAX_EVENTS_OF_HOOK:
             session.task.fold()
-            self.context.close("")
+            self.close_store()
 
 
 def _as_listed(call: ToolRequest, known: KnownTools) -> ToolRequest:

@@ -125,16 +125,23 @@ class HookSession(GuardedSession):
     def settle_named(self, call: ToolRequest, name: str, settled: kinds.ToolSettled) -> bool:
         """Write down the outcome of a call that this client made; False when none of that name, or like it, is open."""
         mine = self._open_calls()
-        late = [one for one in self.task.ledger.doubts.values() if one.session == self.id]
-        found = next((one for one in (*mine, *late) if name and one.call.endswith(_mark(name))), None)
-        found = found or next(
-            (one for one in mine if one.digest == call.digest and _is_alike(one, call)), None
+        late = [doubt for doubt in self.task.ledger.doubts.values() if doubt.session == self.id]
+        open_call = next(
+            (open_call for open_call in (*mine, *late) if name and open_call.call.endswith(_mark(name))), None
         )
-        if found is None:
+        open_call = open_call or next(
+            (
+                open_call
+                for open_call in mine
+                if open_call.digest == call.digest and _is_alike(open_call, call)
+            ),
+            None,
+        )
+        if open_call is None:
             return False
-        fact = msgspec.structs.replace(settled, call=found.call, seen=True)
+        fact = msgspec.structs.replace(settled, call=open_call.call, seen=True)
         self.settle([fact])
-        self.notes += self.checkpoint_after_recorded(tool_name(found), _seq_of(found.call), fact)
+        self.notes += self.checkpoint_after_recorded(tool_name(open_call), _seq_of(open_call.call), fact)
         return True
 
     def budget_notice(self, has_tools: Callable[[], bool]) -> str:
@@ -143,14 +150,14 @@ class HookSession(GuardedSession):
         """
         store, name = self.task.store, f"noticed/{self.task.id}"
         before = store.ref(name)
-        session, *told = (before or "").split(" ")
-        told = told if session == self.id else []
+        session, *texts = (before or "").split(" ")
+        texts = texts if session == self.id else []
         spent = workspace_spent(store, self.policy.workspace_budgets, self.task.now)
-        shares = spent_shares(self.policy, self.task.ledger, told, spent)
+        shares = spent_shares(self.policy, self.task.ledger, texts, spent)
         if not shares:
             return ""
         try:
-            value = " ".join((self.id, *told, *(one.mark for one in shares)))
+            value = " ".join((self.id, *texts, *(share.mark for share in shares)))
             store.swap(name, value, expect=before, durable=False)
         except ConflictError:  # another hook reports it
             return ""
@@ -165,10 +172,10 @@ class HookSession(GuardedSession):
         ledger = self.task.ledger
         self.settle(
             [
-                kinds.ToolSettled(call=one.call, message=NOT_CONFIRMED, outcome="error")
-                if _is_asked(ledger, one)
-                else kinds.ToolSettled(call=one.call, outcome="ok", seen=True)
-                for one in self._open_calls()
+                kinds.ToolSettled(call=call.call, message=NOT_CONFIRMED, outcome="error")
+                if _is_asked(ledger, call)
+                else kinds.ToolSettled(call=call.call, outcome="ok", seen=True)
+                for call in self._open_calls()
             ]
         )
 
@@ -177,7 +184,7 @@ class HookSession(GuardedSession):
         from adjourn.checkpoints.save import save_task_checkpoint
 
         ledger = self.task.ledger
-        here = any(one.group == self.identity.group for one in ledger.sessions.values())
+        here = any(open_session.group == self.identity.group for open_session in ledger.sessions.values())
         if not here or ledger.calls_used == ledger.calls_at_checkpoint:
             return False
 
@@ -201,7 +208,9 @@ class HookSession(GuardedSession):
             close_session(self, reason, self.identity.root, tree=self.identity.tree, tell=self.notes.append)
 
     def _open_calls(self) -> list[OpenCall]:
-        return [one for one in self.task.ledger.open_calls.values() if one.session == self.id]
+        return [
+            open_call for open_call in self.task.ledger.open_calls.values() if open_call.session == self.id
+        ]
 
     def ensure_open(self) -> None:
         """Open the session unless an earlier hook has, else keep its lease. Raises `HeldError` as `open` does."""
@@ -224,12 +233,16 @@ class HookSession(GuardedSession):
     def _begin(self, call: ToolRequest, pending: PendingCalls) -> None:
         """Begin to decide. Raises `_AlreadyAllowedError` where another hook has let this very call pass."""
         mark = _mark(self._call_name)
-        of_name = (one for one in self.task.ledger.open_calls.values() if mark and one.call.endswith(mark))
+        of_name = (
+            open_call
+            for open_call in self.task.ledger.open_calls.values()
+            if mark and open_call.call.endswith(mark)
+        )
         if any(
-            (one.session, one.digest) == (self.id, call.digest)
-            and is_same_tool(one, call)
-            and not _is_asked(self.task.ledger, one)
-            for one in of_name
+            (open_call.session, open_call.digest) == (self.id, call.digest)
+            and is_same_tool(open_call, call)
+            and not _is_asked(self.task.ledger, open_call)
+            for open_call in of_name
         ):
             raise _AlreadyAllowedError
         self._settle_asked(call, pending)
@@ -312,19 +325,19 @@ class HookSession(GuardedSession):
     def _is_paid(self, ledger: Ledger, call: ToolRequest) -> bool:
         """Whether the call was counted when a person was asked, and that person has said yes elsewhere since."""
         asked = any(
-            (one.session, one.digest) == (self.id, call.digest) and is_same_tool(one, call)
-            for one in ledger.open_calls.values()
+            (open_call.session, open_call.digest) == (self.id, call.digest) and is_same_tool(open_call, call)
+            for open_call in ledger.open_calls.values()
         )
         return asked and usable_approval(ledger, call, self.task.clock(), "") is not None
 
     def _over(self, ledger: Ledger, call: ToolRequest) -> Iterator[kinds.ToolSettled]:
         """Asked calls that need not be kept any longer: the call itself comes again, or its question has expired."""
         stamp = timestamp(self.task.clock() - APPROVAL_MILLISECONDS)
-        for one in ledger.open_calls.values():
-            same = one.digest == call.digest and is_same_tool(one, call)
-            asked = not self._capabilities.settles or _is_asked(ledger, one)
-            if one.session == self.id and asked and (same or one.since < stamp):
-                yield self._ended(one.call)
+        for open_call in ledger.open_calls.values():
+            same = open_call.digest == call.digest and is_same_tool(open_call, call)
+            asked = not self._capabilities.settles or _is_asked(ledger, open_call)
+            if open_call.session == self.id and asked and (same or open_call.since < stamp):
+                yield self._ended(open_call.call)
 
     def _ended(self, call: str) -> kinds.ToolSettled:
         """No answer was seen; where one would have been, the call was not made."""
@@ -344,15 +357,18 @@ def _seq_of(call: str) -> int:
     return int(seq) if seq.isdecimal() else 0
 
 
-def _is_alike(one: OpenCall, call: ToolRequest) -> bool:
+def _is_alike(open_call: OpenCall, call: ToolRequest) -> bool:
     """Whether a call is of the tool of an open one; the client may spell its name otherwise than the server."""
-    spelled = msgspec.structs.replace(one, tool=as_client_names_it(one.tool))
-    return is_same_tool(one, call) or is_same_tool(spelled, call)
+    spelled = msgspec.structs.replace(open_call, tool=as_client_names_it(open_call.tool))
+    return is_same_tool(open_call, call) or is_same_tool(spelled, call)
 
 
 def _is_asked(ledger: Ledger, call: OpenCall) -> bool:
     """Whether the client was to ask a person about an open call."""
-    return any(one.digest == call.digest and is_same_tool(one, call) for one in ledger.approvals.values())
+    return any(
+        approval.digest == call.digest and is_same_tool(approval, call)
+        for approval in ledger.approvals.values()
+    )
 
 
 def _session_id(ledger: Ledger, identity: SessionIdentity) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from adjourn.errors import UsageError
-from adjourn.store.passwords import check_argument
+from adjourn.store.url import check_argument
 from adjourn.text.near_words import did_you_mean
 
 BRIEF_BYTES = "8192"
@@ -155,10 +155,10 @@ class ProxyOptions:
 
 def parse_proxy(arguments: list[str]) -> ProxyOptions:
     """Parse what follows `adjourn proxy`. Raises `UsageError`; an unknown option is one, never the upstream."""
-    values, rest = _parse(
+    values, texts = _parse(
         "proxy", arguments, "list the options: adjourn proxy --help; write the server's command after --"
     )
-    upstream = rest[1:] if rest[:1] == ["--"] else rest
+    upstream = texts[1:] if texts[:1] == ["--"] else texts
     upstream = upstream or values["--upstream"].split()
     if upstream and values["--url"]:
         raise UsageError("--url and a command are two servers", "give one of the two, or start two proxies")
@@ -184,9 +184,9 @@ def parse_proxy(arguments: list[str]) -> ProxyOptions:
 def parse_hook(arguments: list[str]) -> dict[str, str]:
     """The value of every option of `adjourn hook` by its flag; switches are "yes" or "". Raises `UsageError`."""
     remedy = "list the options: adjourn hook --help"
-    values, rest = _parse("hook", arguments, remedy)
-    if rest:
-        raise UsageError(f"unknown option {rest[0]}", remedy)
+    values, texts = _parse("hook", arguments, remedy)
+    if texts:
+        raise UsageError(f"unknown option {texts[0]}", remedy)
     return values
 
 
@@ -204,17 +204,17 @@ def _parse(program: str, arguments: list[str], remedy: str) -> tuple[dict[str, s
     values = {
         flag: os.environ.get(option.environment, "") or option.default for flag, option in table.items()
     }
-    rest = list(arguments)
-    while rest and rest[0].startswith("-") and rest[0] != "--":
-        flag, equals, value = rest.pop(0).partition("=")
+    texts = list(arguments)
+    while texts and texts[0].startswith("-") and texts[0] != "--":
+        flag, equals, value = texts.pop(0).partition("=")
         option = table.get(flag)
         if option is None:
             raise UsageError(f"unknown option {flag[:40]}", did_you_mean(flag, table, _SYNONYMS) or remedy)
-        if option.metavar and not equals and not rest:
+        if option.metavar and not equals and not texts:
             raise UsageError(f"{flag} needs a value", f"write: {flag} {option.metavar}")
         if not option.metavar and equals:
             raise UsageError(f"{flag} takes no value", f"write {flag} alone")
         if not equals:
-            value = rest.pop(0) if option.metavar else "yes"
+            value = texts.pop(0) if option.metavar else "yes"
         values[flag] = option.check(value)
-    return values, rest
+    return values, texts

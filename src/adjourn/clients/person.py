@@ -24,7 +24,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from adjourn.clients.client import BOUND, CLIENT
+from adjourn.clients.task_choice import BOUND, CLIENT
 from adjourn.errors import AdjournError, ConflictError, RefusedError
 from adjourn.host import folders, keys, pin, process
 from adjourn.host import pin as pins
@@ -104,8 +104,8 @@ def needed_pin(store: Store | None) -> pins.PinState | None:
     """The PIN that must be given, None where the account has none. Raises `RefusedError` where one was set and is gone or replaced."""
     pin = account_pin()
     state = pin.state()
-    known = store.ref(_ref()) if store is not None else None
-    if known is not None and (state is None or state.id != known):
+    text = store.ref(_ref()) if store is not None else None
+    if text is not None and (state is None or state.id != text):
         raise pin.missing()
     return state if state is not None and state.is_active else None
 
@@ -140,8 +140,8 @@ def note_pin(store: Store, state: pins.PinState) -> None:
     """Have a store know which PIN this account has, so that its absence is noticed."""
     name = _ref()
     with suppress(ConflictError):  # another process notes the same
-        if (known := store.ref(name)) != state.id:
-            store.swap(name, state.id, expect=known)
+        if (ref := store.ref(name)) != state.id:
+            store.swap(name, state.id, expect=ref)
 
 
 def given_pin() -> pins.PinMemory:
@@ -203,15 +203,15 @@ def client_of(store: Store | None) -> Process | None:
     Those are known that work in the store, or in that of a folder in which an ancestor, or what it started, works: a client's
     proxies are in its workspace, wherever itself and its shells are.
     """
-    ancestors = {str(one): one for one in process.ancestors()}
-    if store is not None and (found := _governed(store, ancestors)):
-        return found
-    near = (*ancestors.values(), *process.children([one.pid for one in ancestors.values()]))
+    ancestors = {str(ancestor): ancestor for ancestor in process.ancestors()}
+    if store is not None and (client := _governed(store, ancestors)):
+        return client
+    near = (*ancestors.values(), *process.children([ancestor.pid for ancestor in ancestors.values()]))
     for folder in dict.fromkeys(filter(None, map(process.working_directory, near))):
         path = default_store(folder)
         with suppress(AdjournError):  # nobody works in a store that cannot be read
-            if os.path.isfile(path) and (found := _governed_in(path, ancestors)):
-                return found
+            if os.path.isfile(path) and (client := _governed_in(path, ancestors)):
+                return client
     return None
 
 
@@ -224,7 +224,7 @@ def _governed_in(path: str, ancestors: Mapping[str, Process]) -> Process | None:
 
 
 def _governed(store: Store, ancestors: Mapping[str, Process]) -> Process | None:
-    return next((ancestors[one] for one in _clients(store) if one in ancestors), None)
+    return next((ancestors[client] for client in _clients(store) if client in ancestors), None)
 
 
 def _clients(store: Store) -> Iterator[str]:

@@ -6,7 +6,7 @@ A server never gets the name of another.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import NamedTuple
@@ -23,7 +23,8 @@ from adjourn.aex.match import (
 )
 from adjourn.aex.policy import Policy
 from adjourn.checkpoints.triggers import GuardedSession
-from adjourn.errors import ConflictError
+from adjourn.clients.client_process import ClientProcess
+from adjourn.errors import AdjournError, ConflictError
 from adjourn.host import process
 from adjourn.host.process import Process
 from adjourn.store.base import Store
@@ -37,19 +38,23 @@ MAX_CHANGES = 1000
 
 
 class ServedTools:
-    """`given` is the name that a person gave the server, `command` stands for the command that starts it. `name` is "" as long as it is
-    not known; `known` are the tools of all servers; `definitions` has the digest of what each tool was last listed as.
+    """The tools of one client's server. `name` is "" as long as it is not known; `known` are the tools of all servers; `definitions` has
+    the digest of what each tool was last listed as.
     """
 
-    def __init__(self, given: str, command: str, on_event: Callable[[str, str], None]) -> None:
-        self.name = canonical_server(given)
+    def __init__(self, client: ClientProcess) -> None:
+        self._client = client
+        self._given, self.command = client.options.server, client.options.command
+        """The name that a person gave the server, and what stands for the command that starts it."""
+        self.name = canonical_server(self._given)
         self.known = NOTHING_KNOWN
         self.definitions: dict[str, str] = {}
-        self._given, self._command, self._on_event = given, command, on_event
-        self._claim = self._said = ""
-        """What the server calls itself, where no person gave it a name; and that of which was said that another one has it."""
+        self._claim = self._reported = ""
+        """What the server calls itself, where no person gave it a name; and the claim of which was reported that another one has it."""
         self._before: dict[str, str] = {}
         self._changes = 0
+        self._is_registered = False
+        self._may_list = False
 
     def claim(self, name: str) -> bool:
         """Take note of what the server calls itself. Returns whether that may become its name."""
@@ -59,42 +64,42 @@ class ServedTools:
         self._claim = canonical
         return True
 
-    def settle_name(self, store: Store) -> bool:
+    def settle_name(self) -> bool:
         """Give the server the name that it claims, or take it away, as another one has it or not. Returns whether that changed it.
         Raises `StoreError`.
         """
         if not self._claim:
             return False
-        is_taken = is_anothers(store, self._claim, self._command)
-        if is_taken and self._claim != self._said:
-            self._said = self._claim
-            self._on_event(
+        is_taken = is_anothers(self._client.store, self._claim, self.command)
+        if is_taken and self._claim != self._reported:
+            self._reported = self._claim
+            self._client.on_event(
                 "server.name",
                 f"the server calls itself {self._claim}, as another one is named; give it a name with --name",
             )
         before, self.name = self.name, "" if is_taken else self._claim
         return self.name != before
 
-    def forget_own_name(self, store: Store) -> None:
+    def forget_own_name(self) -> None:
         """Have it known by the name that a person gave it alone. Raises `StoreError`."""
         if self._given:
-            forget_own_name(store, self._command)
+            forget_own_name(self._client.store, self.command)
 
-    def look(self, store: Store) -> bool:
+    def look(self) -> bool:
         """Take in which tools all servers have listed. Returns whether they are others than before. Raises `StoreError`."""
-        before, self.known = self.known, known_tools(store)
+        before, self.known = self.known, known_tools(self._client.store)
         return self.known != before
 
-    def keep(self, store: Store, tools: Iterable[KnownTool]) -> None:
+    def keep(self, tools: Iterable[KnownTool]) -> None:
         """Keep the whole list of the server's tools. Raises `StoreError`."""
-        keep_tools(store, self.name, tools, command=self._command, is_given=bool(self._given))
+        keep_tools(self._client.store, self.name, tools, command=self.command, is_given=bool(self._given))
 
     def judged_by(self, policy: Policy) -> Policy:
         """The policy as it holds for the tools of the server."""
         name = self._given or self.name
-        if name or not self._command:
+        if name or not self.command:
             return policy.at_server(name, self.known)
-        return policy.at_server("", self.known.without(self._command), claim=self._claim or UNNAMED)
+        return policy.at_server("", self.known.without(self.command), claim=self._claim or UNNAMED)
 
     def listed(self, definitions: Mapping[str, str]) -> None:
         """Take in how the server lists its tools."""
@@ -107,8 +112,50 @@ class ServedTools:
         """Have a task know how the server lists its tools now. Raises what recording raises."""
         if self.definitions and self._changes < MAX_CHANGES:
             room = MAX_CHANGES - self._changes
-            self._changes += session.listed(self._command, self.definitions, self._before, room)
+            self._changes += session.listed(self.command, self.definitions, self._before, room)
             self._before.clear()
+
+    # --- among the proxies of the client
+
+    def register(self, tools: Iterable[str]) -> None:
+        """Write down that the client's hooks may leave these tools to this proxy. Raises `StoreError`, `RefusedError`."""
+        client = self._client
+        with client.lock:
+            self._is_registered = True
+            register(client.store, client.secret, client.group, client.process, tools)
+
+    def become_lister(self, tools: Sequence[str]) -> Lister:
+        """Which proxy of this client gives it the meta-tools: another that lives, else this one from now on. Raises `StoreError`."""
+        client = self._client
+        with client.lock:
+            self._may_list = True
+            return become_lister(client.store, self._lister_ref, client.process, tools)
+
+    def stop_listing(self) -> None:
+        """Leave the meta-tools to another proxy of this client: this one ends."""
+        client = self._client
+        if self._may_list:
+            with client.lock, suppress(AdjournError):
+                stop_listing(client.store, self._lister_ref, client.process)
+
+    def lists_for_others(self) -> bool:
+        """Whether this proxy alone gives the client the meta-tools, and others that live rely on it. Raises `StoreError`."""
+        client = self._client
+        with client.lock:
+            if not self._may_list or lister(client.store, self._lister_ref) != client.process:
+                return False
+            return has_sisters(client.store, client.group, client.process)
+
+    def withdraw(self) -> None:
+        """Have the client's hooks decide on these tools themselves: this proxy ends. A failing store is left alone."""
+        client = self._client
+        if self._is_registered:
+            with suppress(AdjournError):
+                withdraw(client.store, client.group, client.process)
+
+    @property
+    def _lister_ref(self) -> str:
+        return lister_ref(self._client.group, self._client.options.task)
 
 
 # --- the tools that each server of a workspace listed last, in the refs `tools/SERVER`
@@ -161,8 +208,8 @@ def known_tools(store: Store) -> KnownTools:
     refs = store.refs(TOOLS)
     if not refs:
         return NOTHING_KNOWN
-    found = {name.removeprefix(TOOLS): _read(text) for name, text in sorted(refs.items())[:MAX_SERVERS]}
-    servers = {name: listed for name, listed in found.items() if name and canonical_server(name) == name}
+    by_name = {name.removeprefix(TOOLS): _read(text) for name, text in sorted(refs.items())[:MAX_SERVERS]}
+    servers = {name: listed for name, listed in by_name.items() if name and canonical_server(name) == name}
     return KnownTools(
         MappingProxyType({name: listed.tools for name, listed in servers.items()}),
         MappingProxyType({name: listed.command for name, listed in servers.items()}),

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from adjourn.cli.annexes import AnnexCommand
-from adjourn.cli.context import CommandContext, example, for_machines, in_folder, needing
+from adjourn.cli.context import CommandContext, example, flag, for_machines, in_folder, needing, text_option
 from adjourn.cli.output import complain, safe, say, say_facts, say_json
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.findings import Finding
@@ -29,11 +29,7 @@ if TYPE_CHECKING:
     short_help="Serve code intelligence over MCP; show the state of its sessions.",
     epilog=example("adjourn code", "adjourn code --search-only", "adjourn code --resume"),
 )
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Show the session that was interrupted here, and its current step. Starts nothing.",
-)
+@flag("--resume", "Show the session that was interrupted here, and its current step. Starts nothing.")
 @click.option(
     "--strictness",
     type=click.Choice(["lenient", "standard", "strict"]),
@@ -41,37 +37,26 @@ if TYPE_CHECKING:
     show_default=True,
     help="Set how much evidence a phase requires.",
 )
-@click.option(
-    "--store",
-    default="",
-    metavar="URL",
-    help="Store of the history (default: $ADJOURN_STORE, else .aex/adjourn.db).",
-)
-@click.option("--search-only", is_flag=True, help="Serve the search tools only, without sessions.")
-@click.option(
-    "--no-embed", is_flag=True, help="Compute no vectors; use those that the index has (extra `semantic`)."
-)
-@click.option(
-    "--symbols", is_flag=True, help="Serve read_symbol, outline, rename_symbol and diagnostics, too."
-)
+@text_option("--store URL", "Store of the history (default: $ADJOURN_STORE, else .aex/adjourn.db).")
+@flag("--search-only", "Serve the search tools only, without sessions.")
+@flag("--no-embed", "Compute no vectors; use those that the index has (extra `semantic`).")
+@flag("--symbols", "Serve read_symbol, outline, rename_symbol and diagnostics, too.")
 @click.option(
     "--vectors",
     type=click.Choice(["pause", "continue"]),
     help="Let the servers of this repository compute no vectors, or compute them again. Starts nothing.",
 )
-@click.option(
-    "--test-command",
-    "test_commands",
+@text_option(
+    "--test-command COMMAND",
+    "Run this, without a shell, before a session's change counts as verified; repeatable.",
+    dest="test_commands",
     multiple=True,
-    metavar="COMMAND",
-    help="Run this, without a shell, before a session's change counts as verified; repeatable.",
 )
-@click.option(
-    "--language-server",
-    "language_servers",
+@text_option(
+    "--language-server LANGUAGE=COMMAND",
+    "Resolve names of a language with this server, which is trusted as you trust it; repeatable.",
+    dest="language_servers",
     multiple=True,
-    metavar="LANGUAGE=COMMAND",
-    help="Resolve names of a language with this server, which is trusted as you trust it; repeatable.",
 )
 @in_folder
 @for_machines
@@ -122,34 +107,34 @@ def _show(*, as_json: bool) -> None:
     from adjourn.code.workflow.sessions import status
 
     worktree = Worktree(CodeRepository("."))
-    found, damaged = read_all(worktree.repository.root)
+    sessions, damaged = read_all(worktree.repository.root)
     for session, why in () if as_json else damaged.items():
         complain(
             f"the checkpoint of {safe(session)} is damaged: {safe(why)}", "resume: the store has the session"
         )
-    if not found:
+    if not sessions:
         raise NotFoundError("no interrupted session was found here", "start one in your client with /code")
-    newest = found[-1]
+    newest = sessions[-1]
     if as_json:
         say_json(
             {
                 **status(newest, worktree),
                 "checkpoint_at": newest.checkpoint_at,
-                "others": [summary(one) for one in found[:-1]],
+                "others": [summary(other) for other in sessions[:-1]],
                 "damaged": damaged,
             }
         )
         return
-    told = status(newest, worktree)
-    say(f"{safe(newest.session_id)}: step {told['step']}, {told['phase']}")
-    progress = told["task_progress"]
+    shown_status = status(newest, worktree)
+    say(f"{safe(newest.session_id)}: step {shown_status['step']}, {shown_status['phase']}")
+    progress = shown_status["task_progress"]
     rows = [
         ("request", newest.query[:300]),
         ("saved", ago(newest.checkpoint_at, now())),
         ("branch", newest.task_branch_name or ""),
         ("tasks", f"{progress['completed']} of {progress['total']} done" if progress else ""),
-        ("next", told["instruction"]),
-        ("others", ", ".join(one.session_id for one in found[:-1])),
+        ("next", shown_status["instruction"]),
+        ("others", ", ".join(other.session_id for other in sessions[:-1])),
         ("resume", "/code --resume in your client"),
     ]
     say_facts(*rows)
@@ -213,30 +198,30 @@ def installed_engines(workspace: str) -> Engines:
     )
 
 
-def missing_engines(found: Engines) -> Iterator[Finding]:
+def missing_engines(engines: Engines) -> Iterator[Finding]:
     """A finding for each missing engine. Only ripgrep is required."""
-    if found.ripgrep is None:
+    if engines.ripgrep is None:
         yield Finding(
             code="code-ripgrep",
             message="ripgrep is not installed: search_text and search_files fail",
             severity="error",
             help=_EXTRA,
         )
-    unread = [name for name, readable in found.languages.items() if not readable]
+    unread = [name for name, readable in engines.languages.items() if not readable]
     if unread:
         yield _warning(
             "code-grammars",
-            f"no symbols for {', '.join(unread)}: packages not installed: {', '.join(found.missing_packages)}",
+            f"no symbols for {', '.join(unread)}: packages not installed: {', '.join(engines.missing_packages)}",
             _EXTRA,
         )
-    if not found.watching:
+    if not engines.watching:
         yield _warning(
             "code-watching", "watchfiles is not installed: the index is updated only after a search", _EXTRA
         )
-    if found.ctags is None:
+    if engines.ctags is None:
         yield _warning(
             "code-ctags",
-            f"Universal Ctags is not installed: only the {len(found.languages)} languages with a grammar have symbols",
+            f"Universal Ctags is not installed: only the {len(engines.languages)} languages with a grammar have symbols",
             "install Universal Ctags for symbols of other languages, such as Perl, R or Haskell",
         )
 

@@ -1,7 +1,4 @@
-"""A deadline for a piece of work, with cancellation and progress reports.
-
-Owns: `Deadline`. Must never: start a thread or examine what the work is.
-"""
+"""A deadline for a piece of work, with cancellation and progress reports. It starts no thread."""
 
 from __future__ import annotations
 

@@ -303,10 +303,10 @@ class SessionState(msgspec.Struct, kw_only=True):
     @property
     def explored(self) -> list[str]:
         """The files and folders that were explored before changes."""
-        found = [*self.exploration.files_analyzed] if self.exploration else []
+        files = [*self.exploration.files_analyzed] if self.exploration else []
         for verified in self.verification.verified if self.verification else []:
-            found += verified.evidence.files
-        return list(dict.fromkeys([*found, *self.added_files]))
+            files += verified.evidence.files
+        return list(dict.fromkeys([*files, *self.added_files]))
 
 
 # --- checkpoints of sessions as text
@@ -329,18 +329,18 @@ def decode(data: bytes) -> SessionState:
     """The session in a checkpoint of the published or the later form. Raises `InvalidError` for any other."""
     check_values(data, "the checkpoint")
     try:
-        found = msgspec.json.decode(data)
+        document = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidError(f"not a checkpoint: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise InvalidError("not a checkpoint: not a JSON object")
-    if isinstance(found.get(_LATER), dict):
-        found = {**found, **_flat(found[_LATER])}
-    state: SessionState = restore(SessionState, found)
+    if isinstance(document.get(_LATER), dict):
+        document = {**document, **_flat(document[_LATER])}
+    state: SessionState = restore(SessionState, document)
     if not state.session_id:
         raise InvalidError("not a checkpoint: it has no session_id")
-    known = {key: value for key, value in state.definitions_cache.items() if from_cache_key(key) is not None}
-    return msgspec.structs.replace(state, definitions_cache=known)
+    usable = {key: value for key, value in state.definitions_cache.items() if from_cache_key(key) is not None}
+    return msgspec.structs.replace(state, definitions_cache=usable)
 
 
 def from_cache_key(text: str) -> CacheKey | None:
@@ -371,27 +371,29 @@ def restore(kind: Any, value: Any) -> Any:
     struct = _struct_in(kind)
     if struct is not None and isinstance(value, dict):
         hints = get_type_hints(struct)
-        given = {}
+        members = {}
         for field in msgspec.structs.fields(struct):
             name = field.encode_name if field.encode_name in value else f"_{field.encode_name}"
             if name in value:
                 try:
-                    given[field.name] = restore(hints[field.name], value[name])
+                    members[field.name] = restore(hints[field.name], value[name])
                 except msgspec.ValidationError:
                     if field.required:
                         raise
         try:
-            return struct(**given)
+            return struct(**members)
         except TypeError as error:
             raise msgspec.ValidationError(str(error)) from error
     if get_origin(kind) is list and isinstance(value, list):
         (item,) = get_args(kind)
-        return [one for each in value if (one := _or_none(item, each)) is not None]
+        return [item_value for each in value if (item_value := _or_none(item, each)) is not None]
     if get_origin(kind) is dict and isinstance(value, dict):
         item = get_args(kind)[1]
         if item is Any:
             return value
-        return {key: one for key, each in value.items() if (one := _or_none(item, each)) is not None}
+        return {
+            key: item_value for key, each in value.items() if (item_value := _or_none(item, each)) is not None
+        }
     return msgspec.convert(value, kind)
 
 
@@ -406,7 +408,7 @@ def _struct_in(kind: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return kind
     if get_origin(kind) in (Union, types.UnionType):
-        return next((found for each in get_args(kind) if (found := _struct_in(each))), None)
+        return next((struct for each in get_args(kind) if (struct := _struct_in(each))), None)
     return None
 
 

@@ -61,7 +61,7 @@ class NewKey(NamedTuple):
     text: str
 
 
-class KeyWish(NamedTuple):
+class KeyOptions(NamedTuple):
     """What a key is to be like; it ends after so many `days`."""
 
     name: str
@@ -70,7 +70,7 @@ class KeyWish(NamedTuple):
     days: int = 90
 
 
-def add_key(store: Store, secret: bytes, wish: KeyWish, now: int) -> NewKey:
+def add_key(store: Store, secret: bytes, wish: KeyOptions, now: int) -> NewKey:
     """Make a key and keep its digest. `now` is in milliseconds. Raises `InvalidError` for a name of it or a group that cannot be one,
     and for a name that is somebody else's.
     """
@@ -100,20 +100,20 @@ def add_key(store: Store, secret: bytes, wish: KeyWish, now: int) -> NewKey:
     )
     stored = msgspec.json.encode(key).decode()
     name = f"{PREFIX}{key.id}"
-    store.swap(name, f"{_seal(secret, name, stored)}:{stored}", expect=None)
+    store.swap(name, _sealed(secret, "api-key", name, stored), expect=None)
     return NewKey(key, f"adj_{key.id}_{text}")
 
 
 def keys_of(store: Store, secret: bytes) -> list[ApiKey]:
     """The keys of a store, also those that have ended, in the order they were made in."""
-    found = (_read(secret, name, value) for name, value in store.refs(PREFIX).items())
-    return sorted((key for key in found if key is not None), key=lambda key: (key.created, key.id))
+    keys = (_read(secret, name, value) for name, value in store.refs(PREFIX).items())
+    return sorted((key for key in keys if key is not None), key=lambda key: (key.created, key.id))
 
 
 def bearer_named(store: Store, secret: bytes, kind: str, name: str) -> str:
     """The id of the principal whose keys have a type and a name; "" for no key."""
-    found = (key.bearer.id for key in keys_of(store, secret) if (key.type, key.name) == (kind, name))
-    return next(found, "")
+    owners = (key.bearer.id for key in keys_of(store, secret) if (key.type, key.name) == (kind, name))
+    return next(owners, "")
 
 
 def revoke_key(store: Store, secret: bytes, key_id: str) -> ApiKey:
@@ -141,8 +141,8 @@ class KeyRing:
 
     def is_due(self, text: str) -> bool:
         """Whether the store has to be looked at before `find` is asked for a text: one that names a new key is looked for sooner."""
-        said = KEY.fullmatch(text)
-        is_new = said is not None and said[1] not in self._known
+        match = KEY.fullmatch(text)
+        is_new = match is not None and match[1] not in self._known
         return monotonic() - self._tried > (NEW_KEY_SECONDS if is_new else LOOK_SECONDS)
 
     def look(self) -> None:
@@ -162,11 +162,11 @@ class KeyRing:
         """
         if self._tried - self._read > KEPT_SECONDS:
             raise StoreError(f"the API keys cannot be read: {self._failure}", "retry later")
-        said = KEY.fullmatch(text)
-        if said is None:
+        match = KEY.fullmatch(text)
+        if match is None:
             return None
-        key = self._known.get(said[1])
-        digest = sha256(said[2].encode()).hexdigest()
+        key = self._known.get(match[1])
+        digest = sha256(match[2].encode()).hexdigest()
         is_right = hmac.compare_digest(digest, key.digest if key is not None else _NOBODYS)
         return key.bearer if key is not None and is_right and key.expires > self._clock() else None
 
@@ -175,18 +175,23 @@ _NOBODYS = "-" * 64
 
 
 def _read(secret: bytes, name: str, value: str) -> ApiKey | None:
-    seal, _, stored = value.partition(":")
-    if not hmac.compare_digest(seal.encode(), _seal(secret, name, stored).encode()):
-        return None
     try:
-        key = msgspec.json.decode(stored, type=ApiKey)
+        key = msgspec.json.decode(_unsealed(secret, "api-key", name, value), type=ApiKey)
     except msgspec.DecodeError:
         return None
     return key if name == f"{PREFIX}{key.id}" else None
 
 
-def _seal(secret: bytes, name: str, stored: str) -> str:
-    return hmac.digest(secret, f"adjourn/api-key/1:{name}:{stored}".encode(), "sha256").hex()
+def _sealed(secret: bytes, kind: str, ref: str, text: str) -> str:
+    """The value of a ref: a text, and before it a seal of the gateway's secret that binds it to the ref."""
+    seal = hmac.digest(secret, f"adjourn/{kind}/1:{ref}:{text}".encode(), "sha256").hex()
+    return f"{seal}:{text}"
+
+
+def _unsealed(secret: bytes, kind: str, ref: str, value: str) -> str:
+    """The text of a value; "" for one without a seal that is right."""
+    text = value.partition(":")[2]
+    return text if hmac.compare_digest(value.encode(), _sealed(secret, kind, ref, text).encode()) else ""
 
 
 # --- whose a name is
@@ -212,23 +217,23 @@ class NameRegister:
         """The principal with its name, if that is its own, else with one that no rule can have. Raises `StoreError`."""
         owner = self._key_named(principal.type, principal.name) or self._first(principal)
         other = f"another {principal.name} ({principal.id})"
-        found = principal if owner == principal.id else replace(principal, name=other)
-        self._known[principal] = found
+        named = principal if owner == principal.id else replace(principal, name=other)
+        self._known[principal] = named
         if len(self._known) > MAX_NAMES:
             self._known.popitem(last=False)
-        return found
+        return named
 
     def _first(self, principal: Principal) -> str:
         """The id of whoever came with a name first: this one, if nobody has."""
         ref = _ref(principal.type, principal.name)
         there = self._store.ref(ref)
-        if not (found := _owner(self._secret, ref, there)):
-            found, value = principal.id, f"{_seal_name(self._secret, ref, principal.id)}:{principal.id}"
+        if not (owner := _owner(self._secret, ref, there)):
+            owner, value = principal.id, _sealed(self._secret, "named", ref, principal.id)
             try:
                 self._store.swap(ref, value, expect=there)
             except ConflictError:  # another one came with it just now
-                found = _owner(self._secret, ref, self._store.ref(ref))
-        return found
+                owner = _owner(self._secret, ref, self._store.ref(ref))
+        return owner
 
 
 def first_named(store: Store, secret: bytes, kind: str, name: str) -> str:
@@ -239,13 +244,8 @@ def first_named(store: Store, secret: bytes, kind: str, name: str) -> str:
 
 def _owner(secret: bytes, ref: str, value: str | None) -> str:
     """The id that a ref has under a seal; "" for none."""
-    seal, _, owner = (value or "").partition(":")
-    return owner if hmac.compare_digest(seal.encode(), _seal_name(secret, ref, owner).encode()) else ""
+    return _unsealed(secret, "named", ref, value or "")
 
 
 def _ref(kind: str, name: str) -> str:
     return NAMED_PREFIX + sha256(f"{kind}:{name}".encode()).hexdigest()
-
-
-def _seal_name(secret: bytes, ref: str, owner: str) -> str:
-    return hmac.digest(secret, f"adjourn/named/1:{ref}:{owner}".encode(), "sha256").hex()

@@ -23,12 +23,12 @@ from urllib.parse import urlsplit
 from adjourn.aex.match import canonical_server
 from adjourn.errors import InvalidError, StoreError
 from adjourn.gateway.aggregate.address import SingleAddress
-from adjourn.gateway.aggregate.member import Member
-from adjourn.gateway.authenticator import Authenticator, AuthenticatorParts, Challenge
-from adjourn.gateway.contexts import Contexts, Ground, Place, Tenants
+from adjourn.gateway.aggregate.backends import BackendSession
+from adjourn.gateway.authenticator import Authenticator, AuthenticatorResources, Challenge
+from adjourn.gateway.contexts import ContextKey, Contexts, GatewayContext, Tenants
 from adjourn.gateway.endpoint import SESSION, Endpoint, Sender
-from adjourn.gateway.exchange import Exchange, ExchangeParts, ServerLink
-from adjourn.gateway.group_commit import Turn
+from adjourn.gateway.exchange import Exchange, ExchangeResources, ServerLink
+from adjourn.gateway.group_commit import GroupCommit
 from adjourn.gateway.http_link import LinkUser
 from adjourn.gateway.limits import Throttle
 from adjourn.gateway.links import PipeLink, UrlLink
@@ -41,8 +41,8 @@ from adjourn.host import keys
 from adjourn.host.clock import now
 from adjourn.policy.contract import reread_policy
 from adjourn.policy.principal import Principal
+from adjourn.relay.ports import StderrLog
 from adjourn.relay.relay import RelayOptions
-from adjourn.relay.stderr_log import StderrLog
 from adjourn.tasks.task import check_task_id
 
 WORKERS = 16
@@ -57,38 +57,38 @@ class GatewayApp:
     def __init__(
         self,
         settings: GatewaySettings,
-        ground: Ground,
+        gateway: GatewayContext,
         report: StderrLog,
         make_page: PageMaker | None = None,
     ) -> None:
         self._report = report
         self.throttle = Throttle(settings.limits)
         looks: dict[str, Callable[[], object]] = {
-            "store": partial(ground.store.ref, "health"),
-            "policy": partial(reread_policy, ground.workspace.root, ground.contract),
+            "store": partial(gateway.store.ref, "health"),
+            "policy": partial(reread_policy, gateway.workspace.root, gateway.contract),
         }
         self.monitoring = Monitoring(settings.metrics, settings.traces, looks, self.throttle, report)
-        ground = self._ground = ground._replace(store=self.monitoring.observed(ground.store))
-        self._parts = ExchangeParts(
+        gateway = self._gateway = gateway._replace(store=self.monitoring.observed(gateway.store))
+        self._resources = ExchangeResources(
             ThreadPoolExecutor(WORKERS, "relay"),
             report,
             RelayOptions(meta_tools="always"),
-            Turn(self._failed),
-            ground.incidents,
+            GroupCommit(self._failed),
+            gateway.incidents,
             self.monitoring.of_calls,
         )
-        self._tenants = Tenants(ground.workspace.root, settings.auth.shared if settings.auth else ())
+        self._tenants = Tenants(gateway.workspace.root, settings.auth.shared if settings.auth else ())
         self._streams = OpenStreams(self._may_stay)
-        self._contexts = Contexts(ground, self._tenants, self._parts.workers, report)
+        self._contexts = Contexts(gateway, self._tenants, self._resources.workers, report)
         self._routes = Routes(settings, self._upstream, self._authenticator)
         self._keep_secret(settings)
-        self._together = SingleAddress(
+        self._aggregate = SingleAddress(
             self._routing.upstreams.values(),
             self,
             report,
             lambda new: Endpoint(new, self.throttle, streams=self._streams),
         )
-        workers = self._parts.workers
+        workers = self._resources.workers
         self.monitoring.expose(
             GatewayState(self._routes.all, self._contexts.all, self.throttle, workers, report)
         )
@@ -112,13 +112,15 @@ class GatewayApp:
         if settings.oauth is not None and not (settings.oauth.provider or settings.oauth.person):
             text = f"each token of {settings.oauth.issuer} is a service's; set provider or person in [auth.oauth] to tell people"
             self._report.event("auth.services", text)
-        parts = AuthenticatorParts(self._ground.store, keys.secret(), now, self._parts.workers, on_error)
-        return Authenticator(settings, parts)
+        resources = AuthenticatorResources(
+            self._gateway.store, keys.secret(), now, self._resources.workers, on_error
+        )
+        return Authenticator(settings, resources)
 
     def _keep_secret(self, settings: GatewaySettings) -> None:
         """Have no call read the settings, nor the files with secrets that they name."""
-        ground = self._ground
-        self._contexts.keep_secret((*ground.secret, *secret_files(settings, ground.workspace.tree)))
+        gateway = self._gateway
+        self._contexts.keep_secret((*gateway.secret, *secret_files(settings, gateway.workspace.tree)))
 
     def change(self, settings: GatewaySettings) -> None:
         """Serve other servers and clients from now on, with other limits. Raises `AdjournError` where that cannot be: then all stays.
@@ -131,7 +133,7 @@ class GatewayApp:
         if settings.limits != before.settings.limits:
             self.throttle.change(settings.limits)
         if self._routing.upstreams != before.upstreams:
-            self._together.change(self._routing.upstreams.values(), settings.limits.drain_seconds)
+            self._aggregate.change(self._routing.upstreams.values(), settings.limits.drain_seconds)
 
     def _failed(self, error: Exception) -> None:
         self._report.event("gateway.bug", f"{type(error).__name__}: {error}")
@@ -165,25 +167,25 @@ class GatewayApp:
             if (about := routing.authenticator.metadata(path)) is not None:
                 await answer_text(send, 200, about, (_JSON,))
                 return
-            asked = await routing.authenticator.authenticate(scope)
-            if isinstance(asked, Challenge):
-                await answer_text(send, asked.status, asked.text.encode(), (_TEXT, *asked.headers))
+            sender = await routing.authenticator.authenticate(scope)
+            if isinstance(sender, Challenge):
+                await answer_text(send, sender.status, sender.text.encode(), (_TEXT, *sender.headers))
                 return
-            principal = asked
+            principal = sender
         await self._serve(routing, scope, receive, send, principal)
 
     async def _serve(
         self, routing: Routing, scope: Scope, receive: Receive, send: Send, principal: Principal | None
     ) -> None:
         """Answer a request of a principal; of None where nobody authenticates."""
-        found = _PATH.fullmatch(scope["path"])
+        match = _PATH.fullmatch(scope["path"])
         session = next((value for name, value in scope["headers"] if name == SESSION), b"")
-        endpoint = self._endpoint(routing, found[1] or "", session, principal) if found is not None else None
-        if found is None or endpoint is None:
-            known = ", ".join(f"/{one}/mcp" for one in routing.upstreams)
-            await answer_text(send, 404, f"no server is here; there is {known}".encode())
+        endpoint = self._endpoint(routing, match[1] or "", session, principal) if match is not None else None
+        if match is None or endpoint is None:
+            addresses = ", ".join(f"/{name}/mcp" for name in routing.upstreams)
+            await answer_text(send, 404, f"no server is here; there is {addresses}".encode())
             return
-        task = found[2] or ""
+        task = match[2] or ""
         try:
             if task:
                 task = check_task_id(self._tenants.task_named(principal, task))
@@ -200,52 +202,54 @@ class GatewayApp:
             begun = session.decode(errors="replace")
             if (ending := self._routes.of_session(name, begun, principal)) is not None:
                 return ending
-            if not name and (begun, principal) in self._together.endpoint.sessions:
-                return self._together.endpoint
+            if not name and (begun, principal) in self._aggregate.endpoint.sessions:
+                return self._aggregate.endpoint
         upstream = routing.upstreams.get(name) if name else routing.only
-        return upstream.endpoint if upstream is not None else None if name else self._together.endpoint
+        return upstream.endpoint if upstream is not None else None if name else self._aggregate.endpoint
 
     async def _may_stay(self, scope: Scope, principal: Principal | None) -> bool | None:
         """Whether the ways that are in force let a request in as a principal's; None where that cannot be looked up now."""
         authenticator = self._routing.authenticator
-        found = await authenticator.authenticate(scope) if authenticator is not None else None
-        if isinstance(found, Challenge):
-            return None if found.is_unknown else False
-        return found == principal
+        sender = await authenticator.authenticate(scope) if authenticator is not None else None
+        if isinstance(sender, Challenge):
+            return None if sender.is_unknown else False
+        return sender == principal
 
     async def _person(self, scope: Scope) -> Principal | None:
         """Who sent a request to the page, by the ways that are in force. Raises `StoreError` where that cannot be looked up now."""
         authenticator = self._routing.authenticator
-        found = await authenticator.authenticate(scope) if authenticator is not None else None
-        if isinstance(found, Challenge) and found.is_unknown:
-            raise StoreError(found.text, "retry later")
-        return None if isinstance(found, Challenge) else found
+        sender = await authenticator.authenticate(scope) if authenticator is not None else None
+        if isinstance(sender, Challenge) and sender.is_unknown:
+            raise StoreError(sender.text, "retry later")
+        return None if isinstance(sender, Challenge) else sender
 
     # --- exchanges
 
     def _new(self, upstream: GatewayUpstream, client: str, sender: Sender) -> Exchange:
-        shared = self._contexts.at(Place(upstream.name, upstream.command, client, sender))
-        exchange = Exchange(self._parts, shared.context)
+        shared = self._contexts.context_of(ContextKey(upstream.name, upstream.command, client, sender))
+        exchange = Exchange(self._resources, shared.context)
         exchange.connect(self.link(upstream, exchange))
         self._contexts.use(shared, exchange, sender.task)
         return exchange
 
-    def member(self, upstream: GatewayUpstream | None, client: str, sender: Sender) -> Member:
-        """A part of a client's session with all servers; see `single_address.Servers`."""
+    def backend_session(
+        self, upstream: GatewayUpstream | None, client: str, sender: Sender
+    ) -> BackendSession:
+        """A part of a client's session with all servers; see `address.Servers`."""
         name, command = ("", "") if upstream is None else (upstream.name, upstream.command)
-        shared = self._contexts.at(Place(name, command, client, sender))
+        shared = self._contexts.context_of(ContextKey(name, command, client, sender))
         listing = "never" if name else "always"  # once a client
-        parts = self._parts._replace(options=RelayOptions(meta_tools=listing))
-        member = Member(parts, shared.context, canonical_server(name))
-        self._contexts.use(shared, member, sender.task)
-        return member
+        resources = self._resources._replace(options=RelayOptions(meta_tools=listing))
+        session = BackendSession(resources, shared.context, canonical_server(name))
+        self._contexts.use(shared, session, sender.task)
+        return session
 
     def link(self, upstream: GatewayUpstream, user: LinkUser) -> ServerLink:
         """A new way to a server."""
         settings = upstream.settings
         if upstream.pool is not None:
             return UrlLink(user, upstream.pool, upstream.patience, upstream.credentials)
-        return PipeLink(user, settings.command, upstream.environment, self._ground.workspace.tree)
+        return PipeLink(user, settings.command, upstream.environment, self._gateway.workspace.tree)
 
     # --- the life
 
@@ -270,10 +274,10 @@ class GatewayApp:
             if beats := time.monotonic() - beaten > HEARTBEAT_SECONDS:
                 beaten = time.monotonic()
             try:
-                await loop.run_in_executor(self._parts.workers, self._contexts.keep, beats)
+                await loop.run_in_executor(self._resources.workers, self._contexts.keep, beats)
                 self._contexts.give_back()
                 self._routes.end_idle()
-                self._together.look_after()
+                self._aggregate.look_after()
                 if beats:
                     for endpoint in self._endpoints():
                         endpoint.expire(self.throttle.limits.session_seconds)
@@ -282,7 +286,7 @@ class GatewayApp:
             self._report.flush()
 
     def _endpoints(self) -> list[Endpoint]:
-        return [*(upstream.endpoint for upstream in self._routes.all()), self._together.endpoint]
+        return [*(upstream.endpoint for upstream in self._routes.all()), self._aggregate.endpoint]
 
     def end_requests(self) -> None:
         """Answer what is open with an error, and end streams."""
@@ -293,7 +297,7 @@ class GatewayApp:
         """End every exchange and session; what was answered is in the store already."""
         self.end_requests()
         await self._contexts.close(max(self.throttle.ends, time.monotonic()))
-        self._parts.workers.shutdown(wait=False)
+        self._resources.workers.shutdown(wait=False)
         await self._contexts.release()
         for upstream in self._routes.all():
             upstream.close()

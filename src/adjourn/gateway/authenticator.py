@@ -48,7 +48,7 @@ class Challenge(NamedTuple):
         return ((b"www-authenticate", self.header.encode()),) if self.header else ()
 
 
-class AuthenticatorParts(NamedTuple):
+class AuthenticatorResources(NamedTuple):
     """What an authenticator works with: the store that has the keys, the secret that seals them, a clock (milliseconds), threads that may
     wait, and who hears of errors.
     """
@@ -63,16 +63,16 @@ class AuthenticatorParts(NamedTuple):
 class Authenticator:
     """The ways of one gateway."""
 
-    def __init__(self, settings: AuthSettings, parts: AuthenticatorParts) -> None:
+    def __init__(self, settings: AuthSettings, resources: AuthenticatorResources) -> None:
         self.settings = settings
-        self._parts = parts
-        self._ring = KeyRing(parts.store, parts.secret, parts.clock) if settings.keys else None
+        self._resources = resources
+        self._ring = KeyRing(resources.store, resources.secret, resources.clock) if settings.keys else None
         self._looking = asyncio.Lock()
         self._names = NameRegister(
-            parts.store, parts.secret, partial(bearer_named, parts.store, parts.secret)
+            resources.store, resources.secret, partial(bearer_named, resources.store, resources.secret)
         )
-        self._forwarded = Forwarded(settings.proxy) if settings.proxy is not None else None
-        self._resource: Resource | None = None
+        self._forwarded = ForwardedIdentity(settings.proxy) if settings.proxy is not None else None
+        self._resource: ProtectedResource | None = None
         self._tokens: Tokens | None = None
         if settings.oauth is not None:
             from adjourn.gateway.tokens import (
@@ -80,9 +80,9 @@ class Authenticator:
                 Tokens,
             )
 
-            self._resource = Resource(settings.oauth)
-            issuer = Issuer(settings.oauth, parts.workers, parts.on_error)
-            self._tokens = Tokens(settings.oauth, issuer, parts.clock, self._named)
+            self._resource = ProtectedResource(settings.oauth)
+            issuer = Issuer(settings.oauth, resources.workers, resources.on_error)
+            self._tokens = Tokens(settings.oauth, issuer, resources.clock, self._named)
 
     def metadata(self, path: str) -> bytes | None:
         """What clients learn of the issuer at an address, if anything: anybody may ask for it."""
@@ -91,33 +91,33 @@ class Authenticator:
     async def authenticate(self, scope: Scope) -> Principal | Challenge:
         """Who sent a request."""
         path, headers = scope["path"], scope["headers"]
-        shown = [value for name, value in headers if name == b"authorization"]
-        if shown:
-            kind, _, credential = shown[0].partition(b" ")
-            if len(shown) > 1 or kind.lower() != b"bearer":
+        credentials = [value for name, value in headers if name == b"authorization"]
+        if credentials:
+            kind, _, credential = credentials[0].partition(b" ")
+            if len(credentials) > 1 or kind.lower() != b"bearer":
                 return self._challenge(path, "invalid_request", "one bearer token is wanted")
         try:
-            if shown:
+            if credentials:
                 return await self._bearer(credential.decode("ascii").strip(), path)
             if self._forwarded is not None:
                 peer = scope.get("client") or ("",)
-                found = self._forwarded.find(headers, str(peer[0]))
-                if found is not None:
-                    return await self._named(found)
+                forwarded = self._forwarded.find(headers, str(peer[0]))
+                if forwarded is not None:
+                    return await self._named(forwarded)
         except UnicodeDecodeError:
             return self._challenge(path, "invalid_token", "the token is not valid")
         except AdjournError as error:
-            self._parts.on_error(str(error))
+            self._resources.on_error(str(error))
             return Challenge(503, "who asks cannot be looked up now; retry later")
         return self._challenge(path)
 
     async def _named(self, principal: Principal) -> Principal:
         """The principal, by a name that is its own. Raises `StoreError`."""
-        found = self._names.known(principal)
-        if found is None:
+        named = self._names.known(principal)
+        if named is None:
             loop = asyncio.get_running_loop()
-            found = await loop.run_in_executor(self._parts.workers, self._names.look_up, principal)
-        return found
+            named = await loop.run_in_executor(self._resources.workers, self._names.look_up, principal)
+        return named
 
     async def _bearer(self, credential: str, path: str) -> Principal | Challenge:
         if self._ring is not None and (KEY.fullmatch(credential) or self._tokens is None):
@@ -125,9 +125,9 @@ class Authenticator:
                 async with self._looking:
                     if self._ring.is_due(credential):  # else another request has looked meanwhile
                         loop = asyncio.get_running_loop()
-                        await loop.run_in_executor(self._parts.workers, self._ring.look)
-            found = self._ring.find(credential)
-            return found or self._challenge(path, "invalid_token", "the key is not valid")
+                        await loop.run_in_executor(self._resources.workers, self._ring.look)
+            bearer = self._ring.find(credential)
+            return bearer or self._challenge(path, "invalid_token", "the key is not valid")
         if self._tokens is None or self._resource is None:
             return self._challenge(path, "invalid_token", "tokens are not taken here")
         verified = await self._tokens.bearer(credential, self._resource.audiences(path))
@@ -150,7 +150,7 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 MAX_PATH = 200
 
 
-class Resource:
+class ProtectedResource:
     """The gateway as a protected resource."""
 
     def __init__(self, settings: OAuthSettings) -> None:
@@ -178,8 +178,9 @@ class Resource:
 
     def challenge(self, path: str, error: str = "", why: str = "") -> str:
         """The value of WWW-Authenticate. `error` is a code of RFC 6750, `why` a text without quotes."""
-        shown = path.rstrip("/") if len(path) <= MAX_PATH - len(WELL_KNOWN) and _is_plain(path) else ""
-        members = [("resource_metadata", f"{self._base}{WELL_KNOWN}{shown}")]
+        is_plain = path.isascii() and path.isprintable() and not set(path) & set('"\\ ')
+        suffix = path.rstrip("/") if len(path) <= MAX_PATH - len(WELL_KNOWN) and is_plain else ""
+        members = [("resource_metadata", f"{self._base}{WELL_KNOWN}{suffix}")]
         if self._settings.scopes:
             members.append(("scope", " ".join(self._settings.scopes)))
         if error:
@@ -187,18 +188,14 @@ class Resource:
         return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in members)
 
 
-def _is_plain(path: str) -> bool:
-    return path.isascii() and path.isprintable() and not set(path) & set('"\\ ')
-
-
-# --- an identity that a proxy in front has checked, as by a client's TLS certificate, and passes in a
+# --- an identity that a proxy in front has checked, as by a client's TLS certificate, and passes in a header
 
 MAX_IDENTITY = 512
 MAX_GROUPS = 64
 RawHeaders = list[tuple[bytes, bytes]]
 
 
-class Forwarded:
+class ForwardedIdentity:
     """Reads the headers of one proxy."""
 
     def __init__(self, settings: ForwardedSettings) -> None:
@@ -223,7 +220,7 @@ class Forwarded:
         groups = _one(headers, settings.groups) if settings.groups else ""
         if not name or groups is None:
             return None
-        listed = tuple(dict.fromkeys(filter(None, (one.strip() for one in groups.split(",")))))
+        listed = tuple(dict.fromkeys(filter(None, (group.strip() for group in groups.split(",")))))
         if len(listed) > MAX_GROUPS:
             return None
         return Principal(id=f"proxy:{name}", name=name, type=settings.type, groups=listed)

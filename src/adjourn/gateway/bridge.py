@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from adjourn.gateway.http_link import patience
+from adjourn.gateway.http_link import LinkUser, patience
 from adjourn.gateway.http_pool import Credentials, Headers, HttpPool, StreamEvent, UnreachableError
 from adjourn.gateway.links import UrlLink
-from adjourn.gateway.replies import Heard, ReplyStream
+from adjourn.gateway.replies import ReplyStream, ServerMessage
 from adjourn.gateway.request_headers import RequestHeaders, encoded
 from adjourn.mcp import frames
 from adjourn.mcp.lenient import UNREADABLE, value_of
@@ -30,7 +30,7 @@ RETRY_SECONDS = 1.0
 LEAVE_SECONDS = 5.0
 
 
-class Bridge:
+class Bridge(LinkUser):
     """One server's. `credentials` go with every request; `say` gets each line for the client."""
 
     def __init__(
@@ -93,11 +93,12 @@ class Bridge:
         meta = params.get("_meta")
         version = meta.get(frames.META_VERSION) if isinstance(meta, dict) else None
         if version is None and method == "notifications/cancelled" and not self._version:
-            self._link.abandon(
-                params.get("requestId")
-            )  # in the stateless revision the end of the stream says so
+            self._link.abandon(params.get("requestId"))  # the end of the stream says so there
             return
-        headers = self._era(version, method, params)
+        if isinstance(version, str):
+            headers = self._of_stateless.of(version, method, params)
+        else:
+            headers = [(b"mcp-protocol-version", self._version)] if self._version else []
         if isinstance(method, str) and frames.is_id(request_id):
             self._open[request_id], self._given[request_id] = method, headers
         else:
@@ -106,27 +107,15 @@ class Bridge:
         if method == "notifications/initialized":
             self._link.listen(ReplyStream(headers), b"")
 
-    def _era(self, version: object, method: object, params: Mapping[str, Any]) -> Headers:
-        """The headers that the revision wants."""
-        if not isinstance(version, str):
-            return [(b"mcp-protocol-version", self._version)] if self._version else []
-        return self._of_stateless.of(version, method, params)
-
     # --- what the link asks and says
 
     def headers_for(self, request_id: Any) -> Headers:
-        """The headers of a message."""
         return self._given.get(request_id, ())
 
-    def answered_with(self, request_id: Any, status: int) -> None:
-        """The status says nothing that the message does not say."""
-
     def is_open(self, request_id: Any) -> bool:
-        """Whether a request has no answer yet."""
         return request_id in self._open
 
-    def hear(self, heard: Heard) -> None:
-        """A message of the server."""
+    def hear(self, heard: ServerMessage) -> None:
         if heard.event is not None and heard.event.id:
             self._mark(heard.about, heard.event, heard.stream)
         self._say(heard.line)
@@ -154,7 +143,6 @@ class Bridge:
             self._of_stateless.listed(result)
 
     def pass_event(self, about: Any, event: StreamEvent) -> None:
-        """An event without a message."""
         if event.id:
             self._mark(about, event, None)
 
@@ -185,23 +173,13 @@ class Bridge:
             self.break_stream(request_id)
 
     def open_requests(self) -> list[Any]:
-        """The ids of requests without an answer."""
         return list(self._open)
 
-    def ended(self, link: object) -> None:
-        """Each request says so by itself."""
-
-    def forgotten(self, link: object, request_id: Any) -> bool:
-        """So says the server's answer, and the client begins another session."""
-        del link, request_id
-        return False
-
-    def told(self, error: UnreachableError) -> str:
+    def describe(self, error: UnreachableError) -> str:
         """The words for why the server cannot be reached: whoever started this may know all of it."""
         return error.message
 
     def fail(self, request_id: Any, why: str, *, was_sent: bool) -> None:
-        """A request has no answer."""
         if self._open.pop(request_id, None) is not None:
             self._say(
                 frames.error(request_id, frames.OUTCOME_UNKNOWN if was_sent else frames.UPSTREAM_GONE, why)

@@ -15,21 +15,30 @@ import click
 
 from adjourn.cli import annexes
 from adjourn.cli.annexes import AnnexCommand, AnnexGroup
-from adjourn.cli.context import FILE_PATH, CommandContext, at_store, example, for_machines, in_folder, needing
+from adjourn.cli.context import (
+    CommandContext,
+    at_store,
+    example,
+    flag,
+    for_machines,
+    in_folder,
+    needing,
+    text_option,
+)
 from adjourn.cli.output import complain, safe, say, say_json, say_table
 from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.host import keys
 from adjourn.host.executables import conceal
 from adjourn.host.finding import Workspace, workspace_of
 from adjourn.log.event import timestamp
-from adjourn.store.passwords import check_argument
+from adjourn.store.url import check_argument
 
 if TYPE_CHECKING:
     from adjourn.gateway.api_keys import ApiKey
     from adjourn.gateway.app import GatewayApp
     from adjourn.gateway.settings import GatewaySettings
     from adjourn.policy.contract import Contract
-    from adjourn.relay.stderr_log import StderrLog
+    from adjourn.relay.ports import StderrLog
 
 
 SETTINGS_FILE = "adjourn.toml"
@@ -42,21 +51,13 @@ SETTINGS_FILE = "adjourn.toml"
     short_help="Serve MCP servers over HTTP, behind the policy and the journal.",
     epilog=example("adjourn serve", "adjourn serve --config gateway.toml"),
 )
-@click.option(
-    "--config",
-    default="",
-    metavar="FILE",
-    type=FILE_PATH,
-    help=f"The servers and the address (default: {SETTINGS_FILE} in the workspace).",
-)
-@click.option(
-    "--store",
-    default="",
-    metavar="URL",
-    help="Keep history in this store (default: $ADJOURN_STORE, else .aex/adjourn.db).",
+@text_option("--config FILE", f"The servers and the address (default: {SETTINGS_FILE} in the workspace).")
+@text_option(
+    "--store URL",
+    "Keep history in this store (default: $ADJOURN_STORE, else .aex/adjourn.db).",
     callback=lambda _ctx, _param, value: check_argument(value),
 )
-@click.option("--log-json", is_flag=True, help="Log to stderr as JSON, one object per line.")
+@flag("--log-json", "Log to stderr as JSON, one object per line.")
 @in_folder
 def serve(*, config: str, store: str, log_json: bool) -> None:
     """Serve MCP servers over HTTP: each call is decided on by the policy, and recorded, as behind `adjourn proxy`.
@@ -68,7 +69,7 @@ def serve(*, config: str, store: str, log_json: bool) -> None:
         from adjourn.gateway.routing import Reload
         from adjourn.gateway.server import listen
         from adjourn.gateway.server import serve as serve_gateway
-    from adjourn.relay.stderr_log import StderrLog
+    from adjourn.relay.ports import StderrLog
 
     listening = listen(start.settings)
     report = StderrLog(as_json=log_json or start.settings.log == "json")
@@ -107,7 +108,7 @@ def open_gateway(start: GatewayStart, store: str, report: StderrLog) -> Iterator
     """The application, for as long as its store is open. Raises `AdjournError`."""
     with needing("gateway"):
         from adjourn.gateway.app import GatewayApp
-        from adjourn.gateway.contexts import Ground
+        from adjourn.gateway.contexts import GatewayContext
         from adjourn.gateway.incidents import Incidents, places_of_gateway
         from adjourn.gateway.settings import store_files
     from adjourn.host.workspace_store import open_at
@@ -117,7 +118,7 @@ def open_gateway(start: GatewayStart, store: str, report: StderrLog) -> Iterator
     secret = (start.path, *store_files(url, os.environ))
     incidents = Incidents(report, root, places_of_gateway(url, secret))
     with closing(open_at(root, store)) as kept, closing(open_at(root, store)) as for_lease:
-        ground = Ground(
+        ground = GatewayContext(
             start.workspace,
             start.contract,
             incidents.store(kept),
@@ -151,9 +152,7 @@ SECONDS = 600
     epilog=example("adjourn proxy --name tracker -- adjourn connect https://tracker.example/mcp"),
 )
 @click.argument("url")
-@click.option(
-    "--bearer-env", default="", metavar="VAR", help="Send the token in this variable of the environment."
-)
+@text_option("--bearer-env VAR", "Send the token in this variable of the environment.")
 @click.option(
     "--seconds", type=click.IntRange(1, 86_400), default=SECONDS, show_default=True, metavar="N",
     help="How long the server may take to answer, and again after each event.",
@@ -176,7 +175,7 @@ def connect(url: str, *, bearer_env: str, seconds: int, renew: str) -> int:
             return _renew(url, renew)
         from adjourn.gateway.bridge import connect as run
         from adjourn.gateway.http_pool import from_variables
-        from adjourn.gateway.routing import KeptLogin
+        from adjourn.gateway.login_store import KeptLogin
 
         credentials = from_variables(bearer_env, {}, os.environ) if bearer_env else KeptLogin(url)
     run(url, credentials, seconds)
@@ -212,28 +211,13 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e ]{0,2000}")
 )
 @click.argument("url", default="")
 @for_machines
-@click.option(
-    "--scope",
-    default="",
-    metavar="SCOPES",
-    help="Ask for these rights (default: those that the server names).",
+@text_option("--scope SCOPES", "Ask for these rights (default: those that the server names).")
+@text_option(
+    "--client-id ID", "The client that the authorization server knows, or the URL of its metadata document."
 )
-@click.option(
-    "--client-id",
-    default="",
-    metavar="ID",
-    help="The client that the authorization server knows, or the URL of its metadata document.",
-)
-@click.option(
-    "--client-secret-env", default="", metavar="VAR", help="The variable with the secret of that client."
-)
-@click.option(
-    "--issuer",
-    default="",
-    metavar="URL",
-    help="Use this authorization server and no other (default: as the server says).",
-)
-@click.option("--no-browser", is_flag=True, help="Open no browser: only show the address.")
+@text_option("--client-secret-env VAR", "The variable with the secret of that client.")
+@text_option("--issuer URL", "Use this authorization server and no other (default: as the server says).")
+@flag("--no-browser", "Open no browser: only show the address.")
 @click.option(
     "--port",
     type=click.IntRange(1, 65_535),
@@ -273,14 +257,14 @@ def login_(
         from adjourn.gateway.login_flow import LoginOptions, log_in
 
         options = LoginOptions(scope, client_id, secret, port or 0, issuer, browser=not how["no_browser"])
-        found = log_in(url, options, partial(print, file=sys.stderr if how["as_json"] else None, flush=True))
+        login = log_in(url, options, partial(print, file=sys.stderr if how["as_json"] else None, flush=True))
     with alone(url):
-        place = keep(found)
+        place = keep(login)
     if how["as_json"]:
-        say_json(server=found.url, issuer=found.issuer, rights=found.scope, kept=place)
+        say_json(server=login.url, issuer=login.issuer, rights=login.scope, kept=place)
         return
-    rights = f" Rights: {found.scope}." if found.scope else ""
-    say(safe(f"Logged in at {found.url}, by {found.issuer}.{rights}"))
+    rights = f" Rights: {login.scope}." if login.scope else ""
+    say(safe(f"Logged in at {login.url}, by {login.issuer}.{rights}"))
     say(safe(f"Kept in {'the keyring' if place == 'keyring' else place}."))
 
 
@@ -302,14 +286,14 @@ def _row(url: str) -> dict[str, str]:
     from adjourn.gateway.login_store import read
 
     try:
-        found = read(url)
+        login = read(url)
     except AdjournError:
-        found = None
-    if found is None:
+        login = None
+    if login is None:
         return {"server": url, "issuer": "", "rights": "", "state": "cannot be read"}
-    has_ended = bool(found.expires) and not found.refresh and found.expires < time.time()
-    state = "ended" if has_ended else "is renewed" if found.refresh else "is not renewed"
-    return {"server": url, "issuer": found.issuer, "rights": found.scope, "state": state}
+    has_ended = bool(login.expires) and not login.refresh and login.expires < time.time()
+    state = "ended" if has_ended else "is renewed" if login.refresh else "is not renewed"
+    return {"server": url, "issuer": login.issuer, "rights": login.scope, "state": state}
 
 
 @click.command(
@@ -326,15 +310,15 @@ def logout(url: str, *, as_json: bool) -> None:
     from adjourn.gateway.login_store import alone, canonical, exists, forget, read
 
     with alone(url):
-        kept = read(url) if exists(url) else None
+        login = read(url) if exists(url) else None
         if not forget(url):
             raise NotFoundError(f"there is no login at {url[:200]}", "nothing is to be deleted")
     told = False
-    if kept is not None:
+    if login is not None:
         with needing("gateway"):
             from adjourn.gateway.login_flow import revoke
 
-            told = revoke(kept)
+            told = revoke(login)
     if as_json:
         say_json(server=canonical(url), revoked=told)
         return
@@ -371,24 +355,22 @@ def api_keys(ctx: click.Context, context: CommandContext, *, as_json: bool) -> N
     if ctx.invoked_subcommand is not None:
         return
     store = context.store_or_none()
-    found = keys_of(store, keys.secret()) if store is not None else []
+    api_keys = keys_of(store, keys.secret()) if store is not None else []
     if as_json:
-        say_json(keys=[_api_keys_to_json(key) for key in found])
-    elif not found:
+        say_json(keys=[_api_keys_to_json(key) for key in api_keys])
+    elif not api_keys:
         say("there are no API keys")
     else:
         rows = [
             (key.id, safe(key.name), key.type, safe(", ".join(key.groups)), _ends(key, context.now))
-            for key in found
+            for key in api_keys
         ]
         say_table(("ID", "NAME", "TYPE", "GROUPS", "ENDS"), rows)
 
 
 @api_keys.command(epilog=example("adjourn api-keys add ci", "adjourn api-keys add ann --human --group ops"))
 @click.argument("name")
-@click.option(
-    "--group", "groups", multiple=True, metavar="GROUP", help="A group of its bearer; may be repeated."
-)
+@text_option("--group GROUP", "A group of its bearer; may be repeated.", dest="groups", multiple=True)
 @click.option(
     "--days",
     type=click.IntRange(1, MAX_DAYS),
@@ -396,9 +378,7 @@ def api_keys(ctx: click.Context, context: CommandContext, *, as_json: bool) -> N
     metavar="N",
     help="End after N days (default: 90).",
 )
-@click.option(
-    "--human", is_flag=True, help="Its bearer is a person, who may answer questions; default: a service."
-)
+@flag("--human", "Its bearer is a person, who may answer questions; default: a service.")
 @at_store
 @for_machines
 def add(
@@ -408,16 +388,16 @@ def add(
 
     While another key of NAME is there, both have the same bearer: to replace a key, make a new one, then revoke the old one.
     """
-    from adjourn.gateway.api_keys import KeyWish, add_key
+    from adjourn.gateway.api_keys import KeyOptions, add_key
 
-    wish = KeyWish(name, "human" if human else "service", groups, days)
-    made = add_key(context.make_store(), keys.secret(), wish, context.now)
+    wish = KeyOptions(name, "human" if human else "service", groups, days)
+    key = add_key(context.make_store(), keys.secret(), wish, context.now)
     if as_json:
-        say_json(_api_keys_to_json(made.key) | {"key": made.text})
+        say_json(_api_keys_to_json(key.key) | {"key": key.text})
         return
-    say(made.text)
+    say(key.text)
     complain(
-        f"key {made.key.id} of {name} ends {_ends(made.key, context.now)}", "keep it: it is not shown again"
+        f"key {key.key.id} of {name} ends {_ends(key.key, context.now)}", "keep it: it is not shown again"
     )
 
 

@@ -21,7 +21,7 @@ from itertools import starmap
 from typing import NamedTuple
 
 from adjourn.clients.client import ClientContext
-from adjourn.clients.client_options import ClientOptions
+from adjourn.clients.client_process import ClientOptions
 from adjourn.errors import AdjournError, StoreError
 from adjourn.gateway.endpoint import Sender
 from adjourn.gateway.exchange import Exchange
@@ -33,7 +33,7 @@ from adjourn.host.process import Process
 from adjourn.host.workspace import make_folder
 from adjourn.policy.contract import Contract
 from adjourn.policy.principal import Principal, Space, space_of
-from adjourn.relay.stderr_log import StderrLog
+from adjourn.relay.ports import StderrLog
 from adjourn.store.base import Store
 from adjourn.tasks.lease import RENEW_SECONDS, ReplicaLease, expire_dead_sessions
 from adjourn.tasks.ledger import OpenSession
@@ -47,7 +47,7 @@ AGAIN_SECONDS = 0.25
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-class Ground(NamedTuple):
+class GatewayContext(NamedTuple):
     """What all calls are decided on with, and recorded in.
 
     The store is shared by all contexts, and closed by whoever opened it. So is `lease_store`, the same one opened again for this
@@ -65,7 +65,7 @@ class Ground(NamedTuple):
     secret: tuple[str, ...] = ()
 
 
-class Place(NamedTuple):
+class ContextKey(NamedTuple):
     """Where a context works: the server ("" for the gateway's own part), as what it is reached, for which client, and on whose behalf."""
 
     server: str
@@ -99,14 +99,14 @@ class Contexts:
     """Of one gateway. `workers` may wait."""
 
     def __init__(
-        self, ground: Ground, tenants: Tenants, workers: ThreadPoolExecutor, report: StderrLog
+        self, gateway: GatewayContext, tenants: Tenants, workers: ThreadPoolExecutor, report: StderrLog
     ) -> None:
-        self._ground = ground
+        self._gateway = gateway
         self._tenants = tenants
         self._workers = workers
         self._report = report
-        self._replica = Replica(ground.lease_store, report, self._wanted)
-        self._all: dict[Place, SharedContext] = {}
+        self._replica = Replica(gateway.lease_store, report, self._wanted)
+        self._all: dict[ContextKey, SharedContext] = {}
         self._of_task: dict[str, set[SharedContext]] = {}
         """Those that work on a task of the path."""
         self._secret: tuple[str, ...] = ()
@@ -126,40 +126,40 @@ class Contexts:
         """Let no call read these files from now on."""
         self._secret = files
         for context in self.all():
-            context.keep_secret(files)
+            context.watch.keep_secret(files)
 
     # --- their use
 
-    def at(self, place: Place) -> SharedContext:
-        """The context of a place."""
-        found = self._all.get(place)
-        if found is None:
-            found = self._all[place] = SharedContext(self._new(place))
-            if task := place.sender.task:
-                self._of_task.setdefault(task, set()).add(found)
-        return found
+    def context_of(self, key: ContextKey) -> SharedContext:
+        """The context of a key, made if there is none."""
+        shared = self._all.get(key)
+        if shared is None:
+            shared = self._all[key] = SharedContext(self._new(key))
+            if task := key.sender.task:
+                self._of_task.setdefault(task, set()).add(shared)
+        return shared
 
-    def _new(self, place: Place) -> ClientContext:
-        workspace, sender = self._ground.workspace, place.sender
+    def _new(self, key: ContextKey) -> ClientContext:
+        workspace, sender = self._gateway.workspace, key.sender
         options = ClientOptions(
             root=workspace.root,
             tree=workspace.tree,
-            contract=self._ground.contract,
+            contract=self._gateway.contract,
             task=sender.task,
-            store=self._ground.url,
-            server=place.server,
-            command=place.command,
+            store=self._gateway.url,
+            server=key.server,
+            command=key.command,
             principal=sender.principal,
             space=self._tenants.space(sender.principal),
             home=self._tenants.home(sender.principal),
             secret=self._secret,
-            words=self._ground.incidents.words,
+            words=self._gateway.incidents.words,
         )
-        context = ClientContext(options, on_event=self._report.event, store=self._ground.store)
-        name = _UNSAFE.sub("-", place.client)[:40] or "client"
+        context = ClientContext(options, on_event=self._report.event, store=self._gateway.store)
+        name = _UNSAFE.sub("-", key.client)[:40] or "client"
         own = f"{options.space.own}/" if options.space is not None else ""
         context.join(f"gateway/{own}{name}", self._replica.ref)
-        context.on_held = self._replica.ask
+        context.sessions.on_held = self._replica.ask
         with suppress(AdjournError):
             context.meet_servers()
         return context
@@ -180,13 +180,13 @@ class Contexts:
 
     def give_back(self) -> None:
         """End the work of clients that have ended their last session a moment ago."""
-        for place, shared in list(self._all.items()):
+        for key, shared in list(self._all.items()):
             if shared.is_over:
-                del self._all[place]  # from now on another context is made
-                if (others := self._of_task.get(place.sender.task)) is not None:
+                del self._all[key]  # from now on another context is made
+                if (others := self._of_task.get(key.sender.task)) is not None:
                     others.discard(shared)
                     if not others:
-                        del self._of_task[place.sender.task]
+                        del self._of_task[key.sender.task]
                 self._workers.submit(self._end, shared.context, "client-end")
 
     # --- tasks that others ask for
@@ -215,10 +215,10 @@ class Contexts:
 
     def keep(self, beats: bool) -> None:
         """Write what waits to be written, and with `beats` keep leases. In a worker, one at a time."""
-        sessions = [one for context in self.all() for one in context.sessions]
-        late = [PendingCommit(one.task) for one in sessions if one.task.deferred]
+        sessions = [session for context in self.all() for session in context.sessions]
+        late = [PendingCommit(session.task) for session in sessions if session.task.deferred]
         commit_together(late)
-        for error in (one.error for one in late if one.error is not None):
+        for error in (commit.error for commit in late if commit.error is not None):
             self._report.event("store.error", str(error))
         for session in sessions:
             try:
@@ -311,7 +311,8 @@ class Replica:
         """Whether the replica that has one of these sessions is gone."""
         gone = self._lease.gone
         return bool(gone) and any(
-            ReplicaLease.ref_of(Process(one.host, one.pid, one.started)) in gone for one in list(holders)
+            ReplicaLease.ref_of(Process(holder.host, holder.pid, holder.started)) in gone
+            for holder in list(holders)
         )
 
     def ask(self, task: str) -> bool:
@@ -320,14 +321,14 @@ class Replica:
             return False
         try:
             holders = self._lease.holders(task)
-            asked = {holder: self._lease.ask(holder, task) for holder in holders}
+            questions = {holder: self._lease.ask(holder, task) for holder in holders}
             end = time.monotonic() + HAND_OVER_SECONDS
-            while not (answered := all(starmap(self._lease.is_answered, asked.items()))):
+            while not (answered := all(starmap(self._lease.is_answered, questions.items()))):
                 if time.monotonic() > end:
                     break
                 time.sleep(POLL_SECONDS)
-            for one in asked.values():
-                self._lease.forget(one)
+            for question in questions.values():
+                self._lease.forget(question)
             return bool(holders) and answered
         finally:
             self._waiting.release()

@@ -40,7 +40,7 @@ from adjourn.policy.principal import Principal
 
 
 class ClientSession(Protocol):
-    """`Exchange`: with one server. `Combined`: with all."""
+    """`Exchange`: with one server. `AggregateSession`: with all."""
 
     used: float
     """When the client last used it (`time.monotonic`)."""
@@ -114,7 +114,7 @@ class _Opening(msgspec.Struct):
     params: _Params = msgspec.field(default_factory=_Params)
 
 
-class _Posted(NamedTuple):
+class _PostedMessage(NamedTuple):
     """A message of a client, as it came and as one line."""
 
     opening: _Opening
@@ -198,7 +198,7 @@ class Endpoint:
             await answer(send, refusal.status, problem(refusal.why), refusal.headers)
             return
         try:
-            await self._take(_Posted(opening, headers, body, line, sender, scope), receive, send)
+            await self._take(_PostedMessage(opening, headers, body, line, sender, scope), receive, send)
         finally:
             if begins:
                 throttle.end(who, lasts=lasts)
@@ -210,7 +210,7 @@ class Endpoint:
             return exchange.who if exchange is not None else ""
         return _limited(opening.params.meta.client or opening.params.client, sender)
 
-    async def _take(self, posted: _Posted, receive: Receive, send: Send) -> None:
+    async def _take(self, posted: _PostedMessage, receive: Receive, send: Send) -> None:
         """Hand a message over, and pass the answer on."""
         opening, headers, body, line, sender, scope = posted
         exchange, session = self._exchange(opening, headers, body, sender)
@@ -226,26 +226,31 @@ class Endpoint:
             why = "there is no such session" if session else "the session id is missing"
             await answer(send, 404 if session else 400, problem(why))
             return
-        kept = [pair for pair in headers.items() if pair[0] in _FORWARDED or pair[0].startswith(_PARAMETER)]
+        headers_sent = [
+            pair for pair in headers.items() if pair[0] in _FORWARDED or pair[0].startswith(_PARAMETER)
+        ]
         token = opening.params.meta.token
-        stream = ReplyStream(kept, () if token is None else (token,), scope.get("request_id", ""))
+        stream = ReplyStream(headers_sent, () if token is None else (token,), scope.get("request_id", ""))
         trace = None
         if self._tracer is not None:
             trace = stream.trace = self._tracer.begin(headers, opening.params.meta.traceparent)
         if trace is not None:
             context = trace.context(of_call=opening.method == "tools/call")
-            kept[:] = [(TRACEPARENT, context.encode()), *(pair for pair in kept if pair[0] != TRACEPARENT)]
+            headers_sent[:] = [
+                (TRACEPARENT, context.encode()),
+                *(pair for pair in headers_sent if pair[0] != TRACEPARENT),
+            ]
             line = with_context(line, trace.given, context)
         if opening.method is None or not frames.is_id(opening.id):
             exchange.receive(line, stream, None)
             event = await stream.next() if stream.size else None
             await answer(send, 202 if event is None else 400, b"" if event is None else event.data)
             return
-        shown = ((SESSION, session.encode()),) if opening.method == "initialize" else ()
+        answer_headers = ((SESSION, session.encode()),) if opening.method == "initialize" else ()
         exchange.receive(line, stream, opening.id)
         try:
             with self._watched(scope, sender, stream) if opening.method == SUBSCRIBE else nullcontext():
-                await answer_with(stream, send, shown, receive, self._slow)
+                await answer_with(stream, send, answer_headers, receive, self._slow)
         finally:
             exchange.leave(opening.id, stream)
             if trace is not None and self._tracer is not None:
@@ -345,21 +350,21 @@ class Endpoint:
         """End what nobody has used for so long, and has nothing open."""
         since = time.monotonic() - seconds
         self._end(
-            lambda one: one.used < since and not one.waiting and one.listener is None,
+            lambda session: session.used < since and not session.waiting and session.listener is None,
             "the session was not used",
         )
 
     def end_idle(self, why: str) -> None:
         """End what has no call open. Sessions take no other from now on: their clients have to begin new ones, elsewhere."""
         self._is_ending = True
-        self._end(lambda one: not one.is_busy, why)
+        self._end(lambda session: not session.is_busy, why)
 
     def _end(self, is_over: Callable[[ClientSession], bool], why: str) -> None:
         for session, exchange in list(self.sessions.items()):
             if is_over(exchange):
                 self._forget(session, why)
         for key, lanes in list(self.lanes.items()):
-            for exchange in [one for one in lanes if is_over(one)]:
+            for exchange in [lane for lane in lanes if is_over(lane)]:
                 lanes.remove(exchange)
                 exchange.close(why)
             if not lanes:

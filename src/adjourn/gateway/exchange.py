@@ -20,15 +20,15 @@ import msgspec
 
 from adjourn.checkpoints.triggers import GuardedSession
 from adjourn.clients.client import ClientContext
-from adjourn.gateway.group_commit import Turn
+from adjourn.gateway.group_commit import GroupCommit
+from adjourn.gateway.http_link import LinkUser
 from adjourn.gateway.http_pool import Headers, StreamEvent, UnreachableError
 from adjourn.gateway.incidents import Incidents
 from adjourn.gateway.metrics import CallWatch, Metrics
-from adjourn.gateway.replies import SUBSCRIBE, Heard, ReplyStream, head_of
+from adjourn.gateway.replies import SUBSCRIBE, ReplyStream, ServerMessage, head_of
 from adjourn.mcp.lenient import UNREADABLE
-from adjourn.relay.ports import NEVER, Outcome, Outlet, Settled
+from adjourn.relay.ports import NEVER, Outcome, Outlet, Settled, StderrLog
 from adjourn.relay.relay import Relay, RelayOptions
-from adjourn.relay.stderr_log import StderrLog
 
 SettledThen = Callable[[Mapping[GuardedSession, Exception]], None]
 MAX_BACKLOG = 100
@@ -62,50 +62,53 @@ class ServerLink(Outlet, Protocol):
         """Wait until a closed link's server has ended, or knows of the end."""
 
 
-class ExchangeParts(NamedTuple):
+class ExchangeResources(NamedTuple):
     """What exchanges of a gateway share."""
 
     workers: ThreadPoolExecutor
     report: StderrLog
     options: RelayOptions
-    turn: Turn
+    commits: GroupCommit
     incidents: Incidents
     metrics: Metrics | None = None
 
 
-class Exchange:
-    """See above. It has to `connect` before its first message."""
+class Exchange(LinkUser):
+    """It has to `connect` before its first message."""
 
     link: ServerLink
 
-    def __init__(self, parts: ExchangeParts, context: ClientContext) -> None:
+    def __init__(self, resources: ExchangeResources, context: ClientContext) -> None:
         self.context = context
-        about = _about(context)
-        self._report = parts.report.about(**about)
-        self._incidents = parts.incidents
-        self._loop = AsyncioLoop(parts.workers, self._failed)
-        self.relay = Relay(self._loop, context, self._report, parts.options)
+        principal = context.options.principal
+        about = {"client": context.group.rpartition("/")[2], "server": context.options.server}
+        about |= {"principal": principal.id} if principal is not None else {}
+        self._report = resources.report.about(**about)
+        self._incidents = resources.incidents
+        self._loop = AsyncioLoop(resources.workers, self._failed)
+        self.relay = Relay(self._loop, context, self._report, resources.options)
         self.connection = self.relay.connection
         self.connection.client = _ToClient(self)
-        self._turn = parts.turn
-        self.connection.commits = _InTurn(self, parts.turn)
+        self._commits = resources.commits
+        self.connection.commits = _ExchangeCommits(self, resources.commits)
         self.waiting: dict[Any, ReplyStream] = {}
         """The streams of requests, by the requests' ids."""
-        if parts.metrics is not None:
+        if resources.metrics is not None:
             listed = self.connection.upstream.read_only
-            self.connection.observer = CallWatch(about, listed, self.waiting, parts.metrics, self._report)
+            self.connection.observer = CallWatch(about, listed, self.waiting, resources.metrics, self._report)
         self.used = time.monotonic()
         self.who = ""
         """The client whose limits count."""
-        self.on_use: Callable[[], None] = _nothing
+        self.on_use: Callable[[], None] = lambda: None
         """Called before each message of the client."""
-        self.on_close: Callable[[], None] = _nothing
+        self.on_close: Callable[[], None] = lambda: None
         self._listener: ReplyStream | None = None
         self._backlog: list[StreamEvent] = []
-        self._heard: deque[Callable[[], None]] = deque()
-        self._now = Heard(b"")
+        self._actions: deque[Callable[[], None]] = deque()
+        """What the server said and did, and is not handled yet."""
+        self._now = ServerMessage(b"")
         """What is being handled, so that what it leads to finds its stream."""
-        self._given: ReplyStream | None = None
+        self._client_stream: ReplyStream | None = None
         """The stream of the client's message that is being handled."""
 
     def connect(self, link: ServerLink) -> None:
@@ -118,19 +121,17 @@ class Exchange:
     # --- the client
 
     def receive(self, line: bytes, stream: ReplyStream, request_id: Any) -> None:
-        """Take a message of the client. `request_id` is that of a request, whose answer ends the stream; None for any other message."""
         self.used = time.monotonic()
         self.on_use()
         if request_id is not None:
             self.waiting[request_id] = stream
-        self._given = stream
+        self._client_stream = stream
         try:
             self.relay.gate.handle([line])
         finally:
-            self._given = None
+            self._client_stream = None
 
     def listen(self, stream: ReplyStream, last_event: bytes) -> None:
-        """The client opened a stream for what belongs to no request, or to continue a broken one."""
         self.used = time.monotonic()
         if not last_event:
             self._listener = stream
@@ -153,65 +154,61 @@ class Exchange:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the server has accepted the session, in the revisions that have one."""
         return self.connection.upstream.revision != ""
 
     @property
     def listener(self) -> ReplyStream | None:
-        """The stream that the client has open for what belongs to no request."""
         return self._listener
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is open that will be answered by itself: a subscription lasts as long as the client likes."""
         requests = self.connection.requests
-        return any(one.method != SUBSCRIBE for one in requests.values()) or any(
-            one not in requests for one in self.waiting
+        return any(request.method != SUBSCRIBE for request in requests.values()) or any(
+            request_id not in requests for request_id in self.waiting
         )
 
     def in_use(self, request_id: Any) -> bool:
-        """Whether a request with this id is open."""
         return request_id in self.waiting or request_id in self.connection.requests
 
     # --- the server, in the order in which it spoke and ended
 
-    def hear(self, heard: Heard) -> None:
-        """Take a line of the server."""
-        self._in_turn(partial(self._take, heard))
+    def hear(self, message: ServerMessage) -> None:
+        self._in_turn(partial(self._take, message))
 
     def _in_turn(self, action: Callable[[], None]) -> None:
         """Do something once all that came before is done."""
-        self._heard.append(action)
+        self._actions.append(action)
         self._handle()
 
     def _handle(self) -> None:
-        while self._heard:
+        while self._actions:
             if not self.relay.may_read_server():
                 self._loop.after(0.005, self._handle)
                 return
-            self._heard.popleft()()
+            self._actions.popleft()()
 
-    def _take(self, heard: Heard) -> None:
-        self._now = heard
+    def _take(self, message: ServerMessage) -> None:
+        self._now = message
         try:
-            self.relay.answers.handle([heard.line])
+            self.relay.answers.handle([message.line])
         finally:
-            self._now = Heard(b"")
+            self._now = ServerMessage(b"")
 
     def settle(self, settled: Mapping[GuardedSession, Settled], then: SettledThen) -> None:
         """Have the outcome of calls committed; what follows is about the line that is being handled now."""
-        self._turn.settle(settled, partial(self._settled, self._now, then))
+        self._commits.settle(settled, partial(self._settled, self._now, then))
 
-    def _settled(self, heard: Heard, then: SettledThen, failed: Mapping[GuardedSession, Exception]) -> None:
-        self._now = heard
+    def _settled(
+        self, message: ServerMessage, then: SettledThen, failed: Mapping[GuardedSession, Exception]
+    ) -> None:
+        self._now = message
         try:
             then(failed)
         finally:
-            self._now = Heard(b"")
+            self._now = ServerMessage(b"")
         self._handle()
 
     def pass_event(self, about: Any, event: StreamEvent) -> None:
-        """An event without a message: it says how a broken stream is continued."""
         if (stream := self.waiting.get(about) or self._listener) is not None:
             stream.put(event)
 
@@ -223,12 +220,10 @@ class Exchange:
         if (stream := self.waiting.pop(about, None)) is not None:
             stream.end()
 
-    def told(self, error: UnreachableError) -> str:
-        """The words for why the server cannot be reached."""
-        return self._incidents.told(error)
+    def describe(self, error: UnreachableError) -> str:
+        return self._incidents.describe(error)
 
     def fail(self, request_id: Any, why: str, *, was_sent: bool) -> None:
-        """The server did not answer a request, which it may have acted on."""
         self._in_turn(partial(self._fail, request_id, why, "no-answer" if was_sent else "error"))
 
     def _fail(self, request_id: Any, why: str, outcome: Literal["error", "no-answer"]) -> None:
@@ -237,59 +232,46 @@ class Exchange:
             self.connection.fail(request, why, outcome)
 
     def answered_with(self, request_id: Any, status: int) -> None:
-        """The server's answer to a request has this HTTP status; so has ours."""
         if (stream := self.waiting.get(request_id)) is not None:
             stream.status = status
 
     def stream_ended(self, stream: ReplyStream) -> None:
-        """The server ended a stream that the client listened on: it may come again."""
         stream.end()
 
     def is_open(self, request_id: Any) -> bool:
-        """Whether a request has no answer yet."""
         return request_id in self.connection.requests
 
     def open_requests(self) -> list[Any]:
-        """The ids of requests without an answer."""
         return list(self.connection.requests)
 
-    def ended(self, link: object) -> None:
-        """The server has ended: each request to it fails from now on."""
-
-    def forgotten(self, link: object, request_id: Any) -> bool:
-        """The server does not know the session any more: so says its answer, and the client begins another one."""
-        del link, request_id
-        return False
-
     def headers_for(self, request_id: Any) -> Headers:
-        """The headers of the client's request that the server gets, too."""
-        stream = self.waiting.get(request_id) or self._given
+        stream = self.waiting.get(request_id) or self._client_stream
         return stream.headers if stream is not None else ()
 
     def deliver(self, line: bytes, about: Any) -> None:
         """Give a line to the stream that it belongs to."""
         event = self._now.event
-        shown = StreamEvent(line, event.id, event.retry) if event is not None else StreamEvent(line)
+        reply = StreamEvent(line, event.id, event.retry) if event is not None else StreamEvent(line)
         head = head_of(line)
         if head.method is None:
-            stream = self.waiting.pop(head.id, None) or self._given
+            stream = self.waiting.pop(head.id, None) or self._client_stream
             if stream is not None:
-                stream.put(shown, is_last=True)
+                stream.put(reply, is_last=True)
             elif (listener := self._now.stream or self._listener) is not None:
-                listener.put(shown)
+                listener.put(reply)
             return
         owner = (
             self.waiting.get(about)
             or self._now.stream
             or self._by_token(line)
             or self._listener
-            or self._newest()
+            or next(reversed(self.waiting.values()), None)
         )
         if owner is None:
-            self._backlog.append(shown)
+            self._backlog.append(reply)
             del self._backlog[:-MAX_BACKLOG]
         else:
-            owner.put(shown)
+            owner.put(reply)
 
     def _by_token(self, line: bytes) -> ReplyStream | None:
         if b"progressToken" not in line:
@@ -299,9 +281,6 @@ class Exchange:
         except UNREADABLE:
             return None
         return next((stream for stream in self.waiting.values() if token in stream.tokens), None)
-
-    def _newest(self) -> ReplyStream | None:
-        return next(reversed(self.waiting.values()), None) if self.waiting else None
 
     @property
     def about(self) -> Any:
@@ -313,8 +292,8 @@ class Exchange:
     def close(self, why: str) -> None:
         """Answer what is open with an error, and leave the server. What the server has answered is settled as such."""
         self.relay.answers.close()
-        while self._heard:
-            self._heard.popleft()()
+        while self._actions:
+            self._actions.popleft()()
         self.relay.gate.refuse_held(why)
         for request in list(self.connection.requests.values()):
             self.connection.fail(request, why, "no-answer")
@@ -322,28 +301,16 @@ class Exchange:
             stream.end()
         if self._listener is not None:
             self._listener.end()
-        self.relay.gate.close()
         self.link.close()
         self._loop.close()
         self.on_close()
 
 
-def _about(context: ClientContext) -> dict[str, str]:
-    """Whom the lines of the log are about."""
-    principal = context.options.principal
-    about = {"client": context.group.rpartition("/")[2], "server": context.options.server}
-    return about if principal is None else about | {"principal": principal.id}
-
-
-def _nothing() -> None:
-    """Nobody wants to know."""
-
-
-class _InTurn:
+class _ExchangeCommits:
     """What the relay commits, it commits with those of the other exchanges."""
 
-    def __init__(self, exchange: Exchange, turn: Turn) -> None:
-        self.admit = turn.admit
+    def __init__(self, exchange: Exchange, commits: GroupCommit) -> None:
+        self.admit = commits.admit
         self.settle = exchange.settle
 
 

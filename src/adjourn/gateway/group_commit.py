@@ -18,21 +18,19 @@ from itertools import islice
 from typing import NamedTuple
 
 from adjourn.checkpoints.triggers import GuardedSession
-from adjourn.clients.client import ClientContext
+from adjourn.clients.session_pool import SessionPool
 from adjourn.errors import StoreError
 from adjourn.relay.ports import Outcome, Settled
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.session import Admitted, PendingCalls
 from adjourn.tasks.together import PendingCommit, commit_together
 
-# --- what all exchanges have to commit in one turn of the event loop, as one transaction of the store
-
 AGAIN_SECONDS, SETTLE_SECONDS = 0.5, 60.0
 """How often, and how long, a session is looked after that refused calls. Then its next call settles them."""
 Decided = tuple[GuardedSession, list[Admitted]] | None
 
 
-class _Asked(NamedTuple):
+class _PendingAdmission(NamedTuple):
     """Calls of one exchange."""
 
     calls: Sequence[ToolRequest]
@@ -40,33 +38,33 @@ class _Asked(NamedTuple):
     then: Callable[[Outcome[Decided]], None]
 
 
-class _Answered(NamedTuple):
+class _PendingSettlement(NamedTuple):
     """What the server answered in one exchange."""
 
     settled: Mapping[GuardedSession, Settled]
     then: Callable[[Mapping[GuardedSession, Exception]], None]
 
 
-class Turn:
+class GroupCommit:
     """See `relay.SharedCommits`. One for all exchanges of a gateway."""
 
     def __init__(self, report: Callable[[Exception], None]) -> None:
         self._report = report
-        self._asked: dict[tuple[ClientContext, str], list[_Asked]] = {}
-        self._answered: list[_Answered] = []
+        self._asked: dict[tuple[SessionPool, str], list[_PendingAdmission]] = {}
+        self._answered: list[_PendingSettlement] = []
         self._is_due = False
         self._refused: dict[GuardedSession, float] = {}
         """Sessions with calls that were refused since their commit failed, and until when they are looked after."""
 
     def admit(
         self,
-        context: ClientContext,
+        sessions: SessionPool,
         calls: Sequence[ToolRequest],
         task: str,
         forward: Callable[[GuardedSession, Sequence[Admitted]], None],
         then: Callable[[Outcome[Decided]], None],
     ) -> None:
-        self._asked.setdefault((context, task), []).append(_Asked(calls, forward, then))
+        self._asked.setdefault((sessions, task), []).append(_PendingAdmission(calls, forward, then))
         self._begin()
 
     def settle(
@@ -74,7 +72,7 @@ class Turn:
         settled: Mapping[GuardedSession, Settled],
         then: Callable[[Mapping[GuardedSession, Exception]], None],
     ) -> None:
-        self._answered.append(_Answered(settled, then))
+        self._answered.append(_PendingSettlement(settled, then))
         self._begin()
 
     def _begin(self) -> None:
@@ -86,29 +84,28 @@ class Turn:
         """Commit all that has come, and give everybody the outcome."""
         self._is_due = False
         answered, self._answered = self._answered, []
-        asked, self._asked = self._asked, {}
+        admissions, self._asked = self._asked, {}
         settling = _settling(answered)
-        groups: list[_Group] = []
-        for (context, task), theirs in asked.items():
-            groups.append(group := _Group(context, theirs))
+        groups: list[_SessionCalls] = []
+        for (sessions, task), theirs in admissions.items():
+            groups.append(group := _SessionCalls(sessions, theirs))
             group.prepare(task)
         pending = [group.pending for group in groups if group.pending is not None]
         commit_together([*settling.values(), *pending])
-        for one in answered:
+        for settlement in answered:
             failed = {
-                session: error for session in one.settled if (error := settling[session].error) is not None
+                session: error
+                for session in settlement.settled
+                if (error := settling[session].error) is not None
             }
-            self._tell(partial(one.then, failed))
+            self._tell(partial(settlement.then, failed))
         for group in groups:
             for then in group.outcomes():
                 self._tell(then)
             if (session := group.session) is not None and session.unsent.calls:
-                self._settle_later(session)
-
-    def _settle_later(self, session: GuardedSession) -> None:
-        if not self._refused:
-            asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._settle_unsent)
-        self._refused[session] = time.monotonic() + SETTLE_SECONDS
+                if not self._refused:
+                    asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._settle_unsent)
+                self._refused[session] = time.monotonic() + SETTLE_SECONDS
 
     def _settle_unsent(self) -> None:
         """Settle calls that were refused, up to the first of them for which the store is away."""
@@ -135,31 +132,31 @@ class Turn:
             self._report(error)
 
 
-class _Group:
+class _SessionCalls:
     """Calls of several exchanges that one session decides on."""
 
-    def __init__(self, context: ClientContext, theirs: Sequence[_Asked]) -> None:
-        self._context = context
+    def __init__(self, sessions: SessionPool, theirs: Sequence[_PendingAdmission]) -> None:
+        self._sessions = sessions
         self._theirs = theirs
         self.session: GuardedSession | None = None
         self._error: Exception | None = None
         self.pending: PendingCalls | None = None
 
     def prepare(self, task: str) -> None:
-        calls = [call for one in self._theirs for call in one.calls]
+        calls = [call for admission in self._theirs for call in admission.calls]
         try:
-            if found := self._context.admitting(calls, task, self._forward):
-                self.session, self.pending = found
+            if prepared := self._sessions.admitting(calls, task, self._forward):
+                self.session, self.pending = prepared
         except Exception as error:  # whoever asked handles it
             self._error = error
 
     def _forward(self, session: GuardedSession, admitted: Sequence[Admitted]) -> None:
-        for one, part in zip(self._theirs, self._parts(admitted), strict=True):
-            one.forward(session, part)
+        for admission, part in zip(self._theirs, self._parts(admitted), strict=True):
+            admission.forward(session, part)
 
     def _parts(self, admitted: Sequence[Admitted]) -> Iterator[list[Admitted]]:
-        rest = iter(admitted)
-        return (list(islice(rest, len(one.calls))) for one in self._theirs)
+        remaining = iter(admitted)
+        return (list(islice(remaining, len(admission.calls))) for admission in self._theirs)
 
     def outcomes(self) -> Iterator[Callable[[], None]]:
         """The outcome for each, to be called. Once it is asked for, the calls are kept no longer: they know this group."""
@@ -167,30 +164,33 @@ class _Group:
         session = self.session
         error = self._error if pending is None else pending.error
         if error or pending is None or session is None:
-            is_for_later = self._context.is_for_later(error, pending)
-            outcome: Outcome[Decided] = Outcome(partial(_raise, None if is_for_later else error))
-            for one in self._theirs:
-                yield partial(one.then, outcome)
+            failure = None if self._sessions.is_for_later(error, pending) else error
+
+            def fail() -> None:
+                if failure is not None:
+                    raise failure
+
+            outcome: Outcome[Decided] = Outcome(fail)
+            for admission in self._theirs:
+                yield partial(admission.then, outcome)
             return
-        for one, part in zip(self._theirs, self._parts(pending.decided), strict=True):
-            yield partial(one.then, Outcome(partial(_both, session, part)))
+        for admission, part in zip(self._theirs, self._parts(pending.decided), strict=True):
+            yield partial(admission.then, Outcome(partial(_decided, session, part)))
 
 
-def _settling(answered: Sequence[_Answered]) -> dict[GuardedSession, PendingCommit]:
+def _settling(answered: Sequence[_PendingSettlement]) -> dict[GuardedSession, PendingCommit]:
     """One commit for each session."""
     merged: dict[GuardedSession, Settled] = {}
-    for one in answered:
-        for session, settled in one.settled.items():
+    for settlement in answered:
+        for session, settled in settlement.settled.items():
             into = merged.setdefault(session, Settled())
             into.facts.extend(settled.facts)
             into.answers.update(settled.answers)
-    return {session: session.settling(one.facts, answers=one.answers) for session, one in merged.items()}
+    return {
+        session: session.settling(settled.facts, answers=settled.answers)
+        for session, settled in merged.items()
+    }
 
 
-def _both(session: GuardedSession, admitted: list[Admitted]) -> Decided:
+def _decided(session: GuardedSession, admitted: list[Admitted]) -> Decided:
     return session, admitted
-
-
-def _raise(error: Exception | None) -> None:
-    if error is not None:
-        raise error

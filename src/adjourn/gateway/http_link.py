@@ -24,7 +24,7 @@ from adjourn.gateway.http_pool import (
     ask,
 )
 from adjourn.gateway.limits import Alarms
-from adjourn.gateway.replies import Heard, ReplyStream, head_of, server_line
+from adjourn.gateway.replies import ReplyStream, ServerMessage, head_of, server_line
 from adjourn.relay.ports import NEVER
 
 MAX_ANSWER = 64 * 1024 * 1024
@@ -44,11 +44,12 @@ class LinkUser(Protocol):
     def headers_for(self, request_id: Any, /) -> Headers:
         """The headers of a message; `request_id` is None for one that is no request."""
 
-    def hear(self, heard: Heard, /) -> None:
+    def hear(self, heard: ServerMessage, /) -> None:
         """The server said something."""
 
     def answered_with(self, request_id: Any, status: int, /) -> None:
         """The answer to a request has this HTTP status."""
+        del request_id, status
 
     def pass_event(self, about: Any, event: StreamEvent, /) -> None:
         """An event without a message came on the stream of a request."""
@@ -65,17 +66,50 @@ class LinkUser(Protocol):
     def fail(self, request_id: Any, why: str, /, *, was_sent: bool) -> None:
         """A request has no answer. `was_sent`: the server may have acted on it."""
 
-    def told(self, error: UnreachableError, /) -> str:
+    def describe(self, error: UnreachableError, /) -> str:
         """The words for why a server cannot be reached."""
 
     def open_requests(self) -> list[Any]:
         """The ids of requests without an answer."""
 
     def ended(self, link: object, /) -> None:
-        """The server can no longer be reached over a link."""
+        """The server can no longer be reached over a link. Each open request says so by itself."""
+        del link
 
     def forgotten(self, link: object, request_id: Any, /) -> bool:
-        """The server does not know the session any more, and refused a request. Returns whether that is taken care of."""
+        """The server does not know the session any more, and refused a request. Returns whether that is taken care of.
+
+        Else its answer says so, and the client begins another session.
+        """
+        del link, request_id
+        return False
+
+
+class BaseLink:
+    """What links have in common where a link says nothing else: see `ServerLink`."""
+
+    since = NEVER
+
+    def abandon(self, request_id: Any) -> None:
+        """Nothing takes long."""
+
+    def listen(self, stream: ReplyStream, last_event: bytes) -> None:
+        """All that the server says comes without being asked for."""
+
+    def leave(self, stream: ReplyStream) -> None:
+        """As above."""
+
+    def lose(self) -> None:
+        """Each request ends by itself."""
+
+    def drain(self, seconds: float) -> None:
+        """Nothing waits in a link, but in what it sends with."""
+
+    def close(self) -> None:
+        """Nothing is to be closed."""
+
+    async def left(self, seconds: float) -> None:
+        """The server needs to know of no end."""
 
 
 Patience = Alarms[asyncio.Task[None]]
@@ -87,7 +121,7 @@ def patience(seconds: float) -> Patience:
     return Alarms(seconds, asyncio.Task.cancel)
 
 
-class HttpLink:
+class HttpLink(BaseLink):
     """See `ServerLink`. `link` is what `user` knows this one as. `refused` is called with a request that the server does not take, without a
     word of MCP: it may speak the older transport.
     """
@@ -115,7 +149,6 @@ class HttpLink:
         """The bytes of messages that the server has not taken yet."""
         self._listening: dict[ReplyStream, asyncio.Task[None]] = {}
         self.size = 0
-        self.since = NEVER
 
     def send(self, data: bytes, about: Any = None) -> None:
         del about
@@ -145,21 +178,21 @@ class HttpLink:
             task.cancel()
 
     async def _post(self, line: bytes, request_id: Any) -> None:
-        given = self._user.headers_for(request_id)
-        task = _this_task()
+        headers = [*_POSTED, *self._own(), *self._user.headers_for(request_id)]
+        task = cast("asyncio.Task[None]", asyncio.current_task())
         reply = None
         self._patience.begin(task)
         try:
-            reply = await ask(self._pool, self._credentials, b"POST", [*_POSTED, *self._own(), *given], line)
+            reply = await ask(self._pool, self._credentials, b"POST", headers, line)
             self._sent(task)
-            await self._take(reply, line, request_id)
+            await self._take(reply, line, request_id, task)
         except asyncio.CancelledError:
             if self._patience.end(task):  # it has not run out: nobody waits any more
                 raise
             seconds = self._patience.seconds
             self._lost(request_id, f"the server said nothing for {seconds:g} seconds", was_sent=True)
         except UnreachableError as error:
-            self._lost(request_id, self._user.told(error), was_sent=error.was_sent)
+            self._lost(request_id, self._user.describe(error), was_sent=error.was_sent)
         except (ValueError, msgspec.DecodeError) as error:
             self._lost(request_id, f"the server's answer cannot be read: {error}", was_sent=True)
         finally:
@@ -169,12 +202,9 @@ class HttpLink:
                 reply.release()
 
     def _own(self) -> Headers:
-        own = []
-        if self._session:
-            own.append((SESSION, self._session))
-        return own
+        return [(SESSION, self._session)] if self._session else []
 
-    async def _take(self, reply: HttpReply, line: bytes, request_id: Any) -> None:
+    async def _take(self, reply: HttpReply, line: bytes, request_id: Any, task: asyncio.Task[None]) -> None:
         """Read an answer, and hand over what it says."""
         if session := reply.headers.get(SESSION, b""):
             self._session = session
@@ -182,7 +212,7 @@ class HttpLink:
             return
         kind = reply.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind == b"text/event-stream":
-            await self._read_events(reply, request_id)
+            await self._read_events(reply, request_id, task)
             return
         body = await reply.body(MAX_ANSWER)
         if (
@@ -196,7 +226,7 @@ class HttpLink:
                 return
         elif kind == b"application/json":
             self._user.answered_with(request_id, reply.status)
-            self._user.hear(Heard(server_line(body), request_id))
+            self._user.hear(ServerMessage(server_line(body), request_id))
         if request_id is not None and self._user.is_open(request_id):
             self._lost(
                 request_id,
@@ -204,15 +234,14 @@ class HttpLink:
                 was_sent=not 300 <= reply.status < 500,
             )
 
-    async def _read_events(self, reply: HttpReply, request_id: Any) -> None:
+    async def _read_events(self, reply: HttpReply, request_id: Any, task: asyncio.Task[None]) -> None:
         reader, resumable = EventReader(), False
-        task = _this_task()
         try:
             async for part in reply.parts():
                 for event in reader.feed(part):
                     resumable = resumable or bool(event.id)
                     if event.data:
-                        self._user.hear(Heard(server_line(event.data), request_id, event))
+                        self._user.hear(ServerMessage(server_line(event.data), request_id, event))
                     else:
                         self._user.pass_event(request_id, event)
                 self._patience.extend(task)
@@ -252,7 +281,7 @@ class HttpLink:
                 async for part in reply.parts():
                     for event in reader.feed(part):
                         if event.data:
-                            self._user.hear(Heard(server_line(event.data), None, event, stream))
+                            self._user.hear(ServerMessage(server_line(event.data), None, event, stream))
                         else:
                             stream.put(event)
                 if last_event:
@@ -264,12 +293,6 @@ class HttpLink:
                 reply.close()
 
     # --- the end
-
-    def lose(self) -> None:
-        """Each request ends by itself."""
-
-    def drain(self, seconds: float) -> None:
-        """Nothing waits here."""
 
     def close(self) -> None:
         """End the server's session."""
@@ -285,7 +308,6 @@ class HttpLink:
             await asyncio.wait(posts, timeout=seconds)
 
     async def left(self, seconds: float) -> None:
-        """Wait until the server knows of the end."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
 
@@ -295,8 +317,3 @@ class HttpLink:
             reply.release()
         except UnreachableError:
             pass
-
-
-def _this_task() -> asyncio.Task[None]:
-    """The one that runs: each coroutine here has one of its own."""
-    return cast("asyncio.Task[None]", asyncio.current_task())

@@ -156,14 +156,14 @@ class HttpReply(asyncio.Protocol):
 
     async def body(self, most: int) -> bytes:
         """The whole body. Raises `UnreachableError` for one that is longer than `most`."""
-        found, size = [], 0
+        parts, size = [], 0
         async for part in self.parts():
-            found.append(part)
+            parts.append(part)
             size += len(part)
             if size > most:
                 self.close()
                 raise UnreachableError(f"the server's answer is longer than {most:,} bytes", was_sent=True)
-        return b"".join(found)
+        return b"".join(parts)
 
     def release(self) -> None:
         """Give the connection back; one whose answer was not read to its end is closed."""
@@ -204,14 +204,14 @@ class HttpPool:
         """Send a request; returns the answer once its head is there. `release` it in the end. `target` is the path and query of another
         address of the server than the URL. Raises `UnreachableError`.
         """
-        given = b"".join([b"%b: %b\r\n" % pair for pair in headers])
-        if given.count(b"\n") != len(headers) or given.count(b"\r") != len(headers) or b"\0" in given:
+        lines = b"".join([b"%b: %b\r\n" % pair for pair in headers])
+        if lines.count(b"\n") != len(headers) or lines.count(b"\r") != len(headers) or b"\0" in lines:
             # it would begin another header or another request
             raise UnreachableError("a header of the request has an end of a line in it", was_sent=False)
         length = b"content-length: %d\r\n" % len(body) if body or method == b"POST" else b""
         reply = self._free() or await self._connect()
         await reply.send(
-            b"%b %b%b%b%b\r\n%b" % (method, target or self._target, self._head, given, length, body)
+            b"%b %b%b%b%b\r\n%b" % (method, target or self._target, self._head, lines, length, body)
         )
         return reply
 
@@ -283,7 +283,7 @@ class EventReader:
 
     def feed(self, part: bytes) -> list[StreamEvent]:
         """Raises `ValueError` for an event that is too long."""
-        found: list[StreamEvent] = []
+        events: list[StreamEvent] = []
         text = self._rest + part
         if text.endswith(b"\r"):  # a line feed may follow
             text, self._rest = text[:-1], b"\r"
@@ -297,11 +297,11 @@ class EventReader:
             if line:
                 self._take(line)
             elif self._data or self._id or self._retry:
-                found.append(StreamEvent(b"\n".join(self._data), self._id, self._retry, self._name))
+                events.append(StreamEvent(b"\n".join(self._data), self._id, self._retry, self._name))
                 self._data, self._id, self._retry, self._name, self._size = [], b"", b"", b"", 0
             else:
                 self._name = b""
-        return found
+        return events
 
     def _take(self, line: bytes) -> None:
         name, _, value = line.partition(b":")
@@ -382,13 +382,13 @@ async def ask(
     Raises `UnreachableError`, for a refusal with the reason.
     """
     for _ in range(2):
-        shown = await credentials.headers()
-        reply = await pool.request(method, [*headers, *shown], body, target)
+        credential_headers = await credentials.headers()
+        reply = await pool.request(method, [*headers, *credential_headers], body, target)
         challenge = reply.headers.get(CHALLENGE, b"")
         if reply.status != 401 and not (reply.status == 403 and _MORE_RIGHTS in challenge):
             return reply
         reply.close()
-        why = await credentials.refused(shown, reply.status, challenge)
+        why = await credentials.refused(credential_headers, reply.status, challenge)
         if why:
             break
     raise UnreachableError(why or "the server refuses a token that is new", was_sent=False)
@@ -400,7 +400,7 @@ def from_variables(
     """The token in the variable `bearer`, and `headers` by the variables that have their values. Raises `UsageError`."""
     wanted = [("Authorization", bearer)] if bearer else []
     wanted += headers.items()
-    found = []
+    pairs = []
     for name, variable in wanted:
         value = environment.get(variable, "")
         if not value.isascii() or not value.isprintable() or not value:
@@ -411,5 +411,5 @@ def from_variables(
                 "set it where the client or the gateway is started",
             )
         text = f"Bearer {value}" if variable == bearer and name == "Authorization" else value
-        found.append((name.lower().encode(), text.encode()))
-    return FixedCredentials(found, " and ".join(f"what {variable} has" for _, variable in wanted))
+        pairs.append((name.lower().encode(), text.encode()))
+    return FixedCredentials(pairs, " and ".join(f"what {variable} has" for _, variable in wanted))

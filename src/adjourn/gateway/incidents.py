@@ -12,7 +12,7 @@ from typing import Any, cast
 from adjourn.errors import ConflictError, StoreError
 from adjourn.gateway.http_pool import UnreachableError
 from adjourn.host import clock, folders
-from adjourn.relay.stderr_log import StderrLog
+from adjourn.relay.ports import StderrLog
 from adjourn.store.base import Store
 
 SAME_SECONDS = 1.0
@@ -40,7 +40,7 @@ class Incidents:
             self._report.event("client.error", f"error {number}: {text}")
         return number
 
-    def told(self, error: UnreachableError) -> str:
+    def describe(self, error: UnreachableError) -> str:
         """Why a server cannot be reached, for a client."""
         if error.public == error.message:
             return error.message
@@ -64,7 +64,10 @@ class Incidents:
                 if isinstance(outcome, Iterator):
                     return self._read(outcome)
                 if isinstance(outcome, list):  # of appends that were made together: some may have failed
-                    return [self._discreet(one) if isinstance(one, StoreError) else one for one in outcome]
+                    return [
+                        self._discreet(result) if isinstance(result, StoreError) else result
+                        for result in outcome
+                    ]
                 return outcome
 
             return discreet
@@ -80,9 +83,9 @@ class Incidents:
     def _discreet(self, error: StoreError) -> StoreError:
         if isinstance(error, ConflictError):
             return error
-        shown = type(error)(f"the store of the gateway failed (error {self.id_of(str(error))})", _REMEDY)
-        shown.__cause__ = error
-        return shown
+        discreet = type(error)(f"the store of the gateway failed (error {self.id_of(str(error))})", _REMEDY)
+        discreet.__cause__ = error
+        return discreet
 
 
 def places_of_gateway(url: str, files: Sequence[str]) -> list[str]:

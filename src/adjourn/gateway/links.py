@@ -16,18 +16,17 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from adjourn.gateway.http_link import HttpLink, LinkUser, Patience
+from adjourn.gateway.http_link import BaseLink, HttpLink, LinkUser, Patience
 from adjourn.gateway.http_pool import NO_CREDENTIALS, Credentials, HttpPool, UnreachableError
-from adjourn.gateway.replies import Heard, ReplyStream
+from adjourn.gateway.replies import ReplyStream, ServerMessage
 from adjourn.gateway.sse_link import SseLink
 from adjourn.host.executables import find
 from adjourn.mcp import frames
-from adjourn.relay.ports import NEVER
 
 # --- the way to the server of a URL, over whichever transport it speaks
 
 
-class UrlLink:
+class UrlLink(BaseLink):
     """See `ServerLink`."""
 
     def __init__(
@@ -37,7 +36,6 @@ class UrlLink:
         self._begin_sse = partial(SseLink, user, pool, patience.seconds, credentials, link=self)
         self._sse: SseLink | None = None
         """Made for a server that takes no POST: most do, and there are many links."""
-        self.since = NEVER
 
     def _refused(self, data: bytes) -> None:
         """The server takes no POST."""
@@ -51,7 +49,6 @@ class UrlLink:
 
     @property
     def size(self) -> int:
-        """Bytes that the server has not taken yet."""
         return self._http.size + (self._sse.size if self._sse is not None else 0)
 
     def send(self, data: bytes, about: Any = None) -> None:
@@ -65,12 +62,6 @@ class UrlLink:
 
     def leave(self, stream: ReplyStream) -> None:
         self._used.leave(stream)
-
-    def lose(self) -> None:
-        """Each request ends by itself."""
-
-    def drain(self, seconds: float) -> None:
-        """Nothing waits here."""
 
     def close(self) -> None:
         self._http.close()
@@ -93,7 +84,7 @@ GRACE_SECONDS = 2.0
 _GONE = "the server has ended; whether the call had an effect is not known"
 
 
-class PipeLink:
+class PipeLink(BaseLink):
     """See `ServerLink`. The command is started in `folder`."""
 
     def __init__(
@@ -107,12 +98,10 @@ class PipeLink:
         self._process: Process | None = None
         self._ending: asyncio.Task[None] | None = None
         self._is_lost = False
-        self.since = NEVER
         self._running = asyncio.get_running_loop().create_task(self._run())
 
     @property
     def size(self) -> int:
-        """Bytes that the server has not taken yet."""
         process = self._process
         if process is None or process.stdin is None:
             return sum(map(len, self._waiting))
@@ -125,11 +114,11 @@ class PipeLink:
             assert self._process is not None
             assert self._process.stdout is not None
             while line := await self._process.stdout.readline():
-                self._user.hear(Heard(line))
+                self._user.hear(ServerMessage(line))
         except (OSError, ValueError) as error:
             what = f"the server {self._command[0]!r} cannot be used: {error}"
             public = "the server cannot be started, or not be read"
-            self._fail(self._user.told(UnreachableError(what, was_sent=False, public=public)))
+            self._fail(self._user.describe(UnreachableError(what, was_sent=False, public=public)))
         else:
             self._fail(_GONE)
 
@@ -176,18 +165,6 @@ class PipeLink:
         """Tell the server: a pipe has no stream of the request that could end."""
         about = {"requestId": request_id, "reason": "the client no longer waits"}
         self.send(frames.notification("notifications/cancelled", about))
-
-    def listen(self, stream: ReplyStream, last_event: bytes) -> None:
-        """All that the server says comes by its output."""
-
-    def leave(self, stream: ReplyStream) -> None:
-        """As above."""
-
-    def lose(self) -> None:
-        """The reader notices the end."""
-
-    def drain(self, seconds: float) -> None:
-        """What is written is in the pipe, or waits in the process's transport."""
 
     def close(self) -> None:
         self._is_lost = True

@@ -408,16 +408,18 @@ def check_address(address: str, url: str) -> None:
     parts = httpx2.URL(address)
     local = is_loopback(address)
     if parts.userinfo or parts.scheme not in ("http", "https"):
-        raise RefusedError(f"the server leads to {shown(address)}, no plain https address", "do not log in")
+        raise RefusedError(
+            f"the server leads to {without_secrets(address)}, no plain https address", "do not log in"
+        )
     if local and not is_loopback(url):
-        raise RefusedError(f"{url} leads to {shown(address)} on this machine", "do not log in")
+        raise RefusedError(f"{url} leads to {without_secrets(address)} on this machine", "do not log in")
     if parts.scheme == "http" and not local:
         raise RefusedError(
-            f"{shown(address)} would get secrets without encryption", "ask its operator for https"
+            f"{without_secrets(address)} would get secrets without encryption", "ask its operator for https"
         )
 
 
-def shown(address: str) -> str:
+def without_secrets(address: str) -> str:
     """An address of a server without what may be secret in it."""
     return str(httpx2.URL(address).copy_with(userinfo=b"", query=None, fragment=None))[:200]
 

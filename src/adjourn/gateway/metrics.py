@@ -27,8 +27,8 @@ from adjourn.gateway.routing import GatewayUpstream
 from adjourn.gateway.tracing import AppendTimes
 from adjourn.host.clock import now
 from adjourn.log.event import timestamp
+from adjourn.relay.ports import StderrLog
 from adjourn.relay.request import Request
-from adjourn.relay.stderr_log import StderrLog
 from adjourn.store.base import Store
 
 if TYPE_CHECKING:

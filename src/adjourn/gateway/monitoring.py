@@ -26,7 +26,7 @@ from adjourn.gateway.metrics import Exposition, GatewayState, Metrics, observed
 from adjourn.gateway.replies import Scope, Send, answer_text
 from adjourn.gateway.settings import MetricsSettings, TracesSettings
 from adjourn.gateway.tracing import AppendTimes, Tracer
-from adjourn.relay.stderr_log import StderrLog
+from adjourn.relay.ports import StderrLog
 from adjourn.store.base import Store
 
 REQUEST_ID = b"x-request-id"

@@ -129,7 +129,7 @@ def server_line(body: bytes) -> bytes:
         return line
 
 
-class Heard(NamedTuple):
+class ServerMessage(NamedTuple):
     """A line of the server: `about` is the id of the request on whose stream it came, `event` how it came.
 
     `stream` is the client's stream that was opened for what comes so, if one was.
@@ -141,14 +141,11 @@ class Heard(NamedTuple):
     stream: ReplyStream | None = None
 
 
-# --- HTTP as ASGI has it
+# --- the form of HTTP answers to clients, as ASGI has it
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
-
-# --- the form of HTTP answers to clients
 
 WATCH_AFTER_SECONDS = 0.1
 """How long an answer may take before it is looked whether its client is still there."""

@@ -8,11 +8,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from adjourn.gateway.aggregate.merging import REVISIONS, STATELESS
 from adjourn.gateway.http_pool import Headers
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
 
+REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""Those with a handshake, oldest first."""
+STATELESS = ("2026-07-28",)
 VERSION, METHOD, NAME = b"mcp-protocol-version", b"mcp-method", b"mcp-name"
 NAMED = {
     "tools/call": "name",
@@ -39,10 +41,10 @@ def encoded(value: str) -> bytes:
 def decoded(value: bytes) -> str | None:
     """The text that a header has; None for one that cannot be read."""
     text = value.decode("latin-1")
-    if (found := _ENCODED.fullmatch(text)) is None:
+    if (match := _ENCODED.fullmatch(text)) is None:
         return text
     try:
-        return base64.b64decode(found[1], validate=True).decode()
+        return base64.b64decode(match[1], validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         return None
 
@@ -76,15 +78,15 @@ class RequestHeaders:
         return headers
 
     def _of_arguments(self, tool: object, arguments: object) -> Headers:
-        found = []
+        headers = []
         for path, header in self._parameters.get(tool if isinstance(tool, str) else "", {}).items():
             value = arguments
             for member in path:
                 value = value.get(member) if isinstance(value, dict) else None
             if isinstance(value, (str, int)):
                 text = str(value).lower() if isinstance(value, bool) else str(value)
-                found.append((f"mcp-param-{header}".encode(), encoded(text)))
-        return found
+                headers.append((f"mcp-param-{header}".encode(), encoded(text)))
+        return headers
 
 
 def _marked(schema: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -103,13 +105,13 @@ def _marked(schema: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
 
 def mismatch(headers: Headers, version: object, method: str, params: Mapping[str, Any]) -> str:
     """The header of a request of the stateless revision that says something else than its message; "" for none."""
-    given = dict(headers)
-    if given.get(VERSION, b"").decode("latin-1") != version:
+    sent = dict(headers)
+    if sent.get(VERSION, b"").decode("latin-1") != version:
         return "mcp-protocol-version"
-    if given.get(METHOD, b"").decode("latin-1") != method:
+    if sent.get(METHOD, b"").decode("latin-1") != method:
         return "mcp-method"
     wanted = params.get(NAMED.get(method, ""))
-    if wanted is not None and (NAME not in given or decoded(given[NAME]) != wanted):
+    if wanted is not None and (NAME not in sent or decoded(sent[NAME]) != wanted):
         return "mcp-name"
     return ""
 
@@ -148,9 +150,9 @@ def status_of(code: int) -> int:
 
 def problem_of(message: Message, headers: Headers) -> Problem | None:
     """What is wrong with a request, as its headers and its members of `_meta` say; None for nothing."""
-    given = dict(headers).get(VERSION, b"").decode("latin-1")
+    version = dict(headers).get(VERSION, b"").decode("latin-1")
     if not message.modern and message.method != "server/discover":
-        if given and given not in REVISIONS:
+        if version and version not in REVISIONS:
             return Problem(frames.INVALID_REQUEST, "mcp-protocol-version is not a revision with sessions")
         return None
     return _stateless_problem(message.method, message.params, message.meta, headers)

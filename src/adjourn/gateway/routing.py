@@ -5,18 +5,17 @@ All is one value, which other settings replace as a whole.
 A request keeps the value that it began with. A server that is not in the new one takes no new session: its open calls finish, then
 its sessions end, at the latest when the time for that is over. A server with other settings is another server.
 
-Owns: this value, the servers that are ending. Must never: change a value that is in force, or end a call before its time.
+SIGHUP has `adjourn.toml` read again: what is new holds at once, or is named as what needs a restart.
+
+Must never: change a value that is in force, end a call before its time, or take a part of a file that is wrong.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-import re
-import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,26 +24,19 @@ from adjourn.gateway.authenticator import Authenticator
 from adjourn.gateway.endpoint import Endpoint
 from adjourn.gateway.http_link import patience
 from adjourn.gateway.http_pool import (
-    NO_CREDENTIALS,
     Credentials,
-    FixedCredentials,
-    Headers,
     HttpPool,
-    UnreachableError,
     from_variables,
 )
+from adjourn.gateway.login_store import KeptLogin
 from adjourn.gateway.settings import AuthSettings, GatewaySettings, ServerSettings, read_settings
-from adjourn.host import executables
-from adjourn.host.executables import OF_CODE, common, outside
+from adjourn.host.executables import common
 from adjourn.policy.principal import Principal
-from adjourn.relay.stderr_log import StderrLog
-
-if TYPE_CHECKING:
-    from adjourn.gateway.login_store import Login
+from adjourn.relay.ports import StderrLog
 
 
 class GatewayUpstream:
-    """See above. `endpoint` makes what has its sessions. Raises `UsageError` for a variable without a value."""
+    """A server of the settings. `endpoint` makes what has its sessions. Raises `UsageError` for a variable without a value."""
 
     def __init__(
         self, name: str, settings: ServerSettings, endpoint: Callable[[GatewayUpstream], Endpoint]
@@ -69,6 +61,12 @@ class GatewayUpstream:
             self.pool.close()
 
 
+def credentials_of(server: ServerSettings) -> Credentials:
+    """What opens a server of the gateway. Raises `UsageError` for a variable without a value."""
+    fixed = from_variables(server.bearer_env, server.headers_env, os.environ)
+    return KeptLogin(server.url, fixed) if server.login else fixed
+
+
 def variables_of(name: str, settings: ServerSettings, environment: Mapping[str, str]) -> dict[str, str]:
     """The variables that a server's command gets: those by which programs run, and its own. Raises `UsageError` for one without a value."""
     if missing := [source for source in settings.env_from.values() if source not in environment]:
@@ -78,154 +76,6 @@ def variables_of(name: str, settings: ServerSettings, environment: Mapping[str, 
         )
     own = {variable: environment[source] for variable, source in settings.env_from.items()}
     return common(environment) | settings.env | own
-
-
-# --- a kept login as the credentials of a server
-
-MARGIN = 30.0
-"""Seconds before its end at which a token is renewed."""
-RENEWAL_SECONDS = 120.0
-RETRY_SECONDS = 5.0
-FRESH_SECONDS = 5.0
-"""A token that is refused so soon after its renewal is not renewed again: the server wants another one."""
-_OF_LOGINS = (
-    "ADJOURN_CONFIG", "DBUS_SESSION_BUS_ADDRESS", "PYTHON_KEYRING_BACKEND",
-    "ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "all_proxy", "https_proxy", "http_proxy", "no_proxy",
-)  # fmt: skip
-"""Variables that a renewal needs beside the common ones: it gets no other secrets of this process."""
-_SCOPE = re.compile(r"""\bscope="([\x21\x23-\x5b\x5d-\x7e ]{1,500})\"""")
-
-
-def credentials_of(server: ServerSettings) -> Credentials:
-    """What opens a server of the gateway. Raises `UsageError` for a variable without a value."""
-    fixed = from_variables(server.bearer_env, server.headers_env, os.environ)
-    return KeptLogin(server.url, fixed) if server.login else fixed
-
-
-class KeptLogin:
-    """The login of this user at the server of `url`; `further` headers go with its own."""
-
-    def __init__(self, url: str, further: FixedCredentials = NO_CREDENTIALS) -> None:
-        from adjourn.gateway.login_store import canonical
-
-        self._further = further
-        self._url = canonical(url)
-        self._login: Login | None = None
-        self._headers: Headers = ()
-        self._until = 0.0
-        """When the login is looked at again (`time.time`)."""
-        self._lock = asyncio.Lock()
-        self._failed = ("", 0.0, "")
-        """The last renewal that failed: of which token, when, why."""
-        self._renewed = ("", 0.0)
-        """The token of the last renewal, and when it was."""
-
-    async def headers(self) -> Headers:
-        if time.time() < self._until:
-            return self._headers
-        async with self._lock:
-            if time.time() >= self._until:
-                await self._look()
-                if self._login is not None and time.time() >= self._until:
-                    await self._renew_early(self._login)
-            return self._headers
-
-    async def _renew_early(self, login: Login) -> None:
-        """Renew a token that ends soon. While it has not ended, a failure is no matter; then it is the reason for the next one."""
-        why = await self._renew(login)
-        if why and time.time() < login.expires:
-            self._until = time.time() + RETRY_SECONDS
-        elif why:
-            raise _wanting(why)
-
-    async def refused(self, used: Headers, status: int, challenge: bytes) -> str:
-        async with self._lock:
-            if used is not self._headers:
-                return ""
-            before = self._login
-            await self._look()
-            if self._login is None:
-                raise _wanting(f"{self._url} needs a login; run: {self._command()}")
-            if _mark(before) != self._login.mark:
-                return ""
-            if status == 403:
-                raise _wanting(self._lacks(self._login, challenge.decode("latin-1")))
-            if not self._login.refresh:
-                raise _wanting(f"the login at {self._url} has ended; run: {self._command()}")
-            mark, at = self._renewed
-            if mark == self._login.mark and time.monotonic() < at + FRESH_SECONDS:
-                raise _wanting(
-                    f"the server refuses a token that it was just given for {self._url}; run: {self._command()}"
-                )
-            if why := await self._renew(self._login):
-                raise _wanting(why)
-            return ""
-
-    def _lacks(self, login: Login, challenge: str) -> str:
-        found = _SCOPE.search(challenge)
-        wanted = dict.fromkeys([*login.scope.split(), *(found[1].split() if found else ())])
-        rights = f" ({found[1]})" if found else ""
-        return f"the login at {self._url} has not the rights for this{rights}; run: {self._command(' '.join(wanted))}"
-
-    def _command(self, scope: str = "") -> str:
-        words = ["adjourn", "login", *(["--scope", scope] if scope else []), self._url]
-        return shlex.join(words)
-
-    async def _look(self) -> None:
-        """Read what is kept."""
-        from adjourn.gateway.login_store import read
-
-        try:
-            login = await asyncio.to_thread(read, self._url)
-        except AdjournError as error:
-            raise _wanting(str(error)) from error
-        if not self._headers or _mark(login) != _mark(self._login):
-            token = f"Bearer {login.access}".encode("latin-1", "replace") if login is not None else b""
-            own = [(b"authorization", token)] if token else []
-            self._headers = (*own, *await self._further.headers())
-        self._login = login
-        self._until = float("inf")
-        if login is not None and login.expires and login.refresh:
-            left = login.expires - time.time()
-            self._until = login.expires - min(MARGIN, left / 2) if left > 1 else 0.0
-
-    async def _renew(self, login: Login) -> str:
-        """Have the token renewed; returns why not, "" after a success."""
-        mark, at, why = self._failed
-        if mark == login.mark and time.monotonic() < at + RETRY_SECONDS:
-            return why
-        words = executables.python_command("-m", "adjourn", "connect", "--renew", login.mark, "--", self._url)
-        given = {name: os.environ[name] for name in (*OF_CODE, *_OF_LOGINS) if name in os.environ}
-        variables = outside(common(os.environ) | given, os.getcwd())
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *words,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                start_new_session=True,
-                env=variables,
-            )
-            said, _ = await asyncio.wait_for(process.communicate(), RENEWAL_SECONDS)
-            ended_well = process.returncode == 0
-            why = "" if ended_well else said.decode(errors="replace").strip()[:500] or "the renewal failed"
-        except (OSError, TimeoutError) as error:
-            why = str(error) or "no answer in time"
-        if why:
-            self._failed = (login.mark, time.monotonic(), why)
-            return why
-        await self._look()
-        self._renewed = (_mark(self._login), time.monotonic())
-        return ""
-
-
-def _wanting(why: str) -> UnreachableError:
-    """What is wrong with a login: its server's address and the command for the operator are no client's."""
-    return UnreachableError(why, was_sent=False, public="the server wants a login that the gateway has not")
-
-
-def _mark(login: Login | None) -> str:
-    return login.mark if login is not None else ""
 
 
 NOT_SERVED = "the gateway does not serve this server any more"
@@ -274,8 +124,8 @@ class Routes:
         # the address of all has another meaning once the server there is not the only one: sessions there begin again
         same = {} if before.only is not None and len(settings.servers) > 1 else before.upstreams
         upstreams = {
-            name: known
-            if (known := same.get(name)) is not None and known.settings == server
+            name: upstream
+            if (upstream := same.get(name)) is not None and upstream.settings == server
             else self._upstream(name, server)
             for name, server in settings.servers.items()
         }
@@ -284,9 +134,9 @@ class Routes:
             authenticator = self._authenticator(settings.auth) if settings.auth is not None else None
         hosts = frozenset((*_LOOPBACK, *settings.hosts, settings.address[0]))
         self.now = Routing(settings, upstreams, authenticator, hosts)
-        kept = set(upstreams.values())
+        in_force = set(upstreams.values())
         end = time.monotonic() + settings.limits.drain_seconds
-        self._ending |= {one: end for one in before.upstreams.values() if one not in kept}
+        self._ending |= {upstream: end for upstream in before.upstreams.values() if upstream not in in_force}
         self.end_idle()  # at once: whoever has read that they are in force gets nothing of what was before
 
     def of_session(self, name: str, session: str, principal: Principal | None) -> Endpoint | None:

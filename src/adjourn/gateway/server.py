@@ -1,6 +1,6 @@
-"""Reading `adjourn.toml` again while the gateway serves: what is new holds at once, or is named as what needs a restart.
+"""Listening and serving by uvicorn: writes that are joined, connections with bounds, an end in steps.
 
-Owns: what may change in a process that runs. Must never: end a request, or take a part of a file that is wrong.
+Must never: end a request before its time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from adjourn.gateway.limits import RETRY_SECONDS, LoadLimits
 from adjourn.gateway.routing import check_reach
 from adjourn.gateway.settings import GatewaySettings, address_of
 
-# --- A transport that sends the head of an answer with the first part of its body
+# --- a transport that sends the head of an answer with the first part of its body
 
 _HEAD = b"HTTP/1."
 
@@ -68,7 +68,7 @@ class JoinedWrites:
         self._transport.close()
 
 
-# --- connections of clients, with an end to how long they may hold one without a whole request, or
+# --- connections of clients: how long each may take for a request, and for reading its answer
 
 MAX_HEAD_BYTES = 64 * 1024
 NEVER = math.inf
@@ -158,10 +158,10 @@ class BoundedProtocol(HttpToolsProtocol):
 
 def _unacknowledged(transport: asyncio.Transport) -> int:
     """Bytes that the kernel keeps for the client; 0 where it does not say."""
-    found = bytearray(4)
+    count = bytearray(4)
     with suppress(OSError):
-        fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, found)
-    return int.from_bytes(found, sys.byteorder)
+        fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, count)
+    return int.from_bytes(count, sys.byteorder)
 
 
 def expire_all(connections: Iterable[object], now: float) -> None:

@@ -29,7 +29,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from ipaddress import ip_network
 from typing import Annotated, Literal
 from urllib.parse import parse_qsl, urlsplit
@@ -40,7 +40,7 @@ from msgspec import Meta
 from adjourn.errors import InvalidError
 from adjourn.gateway.limits import LoadLimits
 from adjourn.host.workspace import read_file
-from adjourn.store.passwords import is_postgres
+from adjourn.store.url import is_postgres
 
 MAX_BYTES = 1024 * 1024
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -148,7 +148,7 @@ def secret_files(settings: GatewaySettings, folder: str) -> tuple[str, ...]:
     """The files and folders with keys, certificates, tokens or passwords that servers' commands and variables name, by the name of an
     option, of a variable or of the file itself. Relative ones are of `folder`, where commands start.
     """
-    found: dict[str, None] = {}
+    places: dict[str, None] = {}
     for server in settings.servers.values():
         words = server.command[1:]
         options = ("", *(word if word.startswith("-") else "" for word in words))
@@ -159,8 +159,8 @@ def secret_files(settings: GatewaySettings, folder: str) -> tuple[str, ...]:
             is_named = _SECRET.search(name or option) is not None and os.path.lexists(place)
             is_one = _SECRET.search(os.path.basename(place)) is not None and os.path.isfile(place)
             if value and not is_around and (is_named or is_one):
-                found[place] = None
-    return tuple(found)
+                places[place] = None
+    return tuple(places)
 
 
 def store_files(url: str, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -175,8 +175,8 @@ def store_files(url: str, environment: Mapping[str, str]) -> tuple[str, ...]:
 def read_settings(path: str) -> GatewaySettings:
     """Read the file. Raises `NotFoundError`, `InvalidError`, which name what is wrong."""
     try:
-        told = tomllib.loads(read_file(path, MAX_BYTES).decode())
-        settings = msgspec.convert(told, GatewaySettings)
+        members = tomllib.loads(read_file(path, MAX_BYTES).decode())
+        settings = msgspec.convert(members, GatewaySettings)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise InvalidError(f"{path}: {error}", "see the reference of `adjourn serve`") from error
     check(settings, path)
@@ -189,111 +189,85 @@ def check(settings: GatewaySettings, source: str) -> None:
         raise InvalidError(
             f"{source} names no server", 'add one: [servers.NAME] with url = "…" or command = […]'
         )
-    _check_address(settings.listen, source)
-    _check_metrics(settings, source)
-    _check_page(settings, source)
+    for what, remedy in _problems(settings):
+        raise InvalidError(f"{source}: {what}", remedy)
+
+
+Problems = Iterator[tuple[str, str]]
+"""What is wrong, and what to do: whoever reads the first one reads no further."""
+
+
+def _problems(settings: GatewaySettings) -> Problems:
+    yield from _address_problems(settings.listen)
+    if settings.metrics.listen:
+        yield from _address_problems(settings.metrics.listen)
+        if settings.address[1] == address_of(settings.metrics.listen)[1]:
+            remedy = "use another port, or shared = true in place of it"
+            yield "metrics.listen has the port of listen", remedy
+    if settings.page.listen:
+        yield from _page_problems(settings)
     if settings.auth is not None:
-        check_auth(settings.auth, source)
+        yield from _auth_problems(settings.auth)
     for name, server in settings.servers.items():
         if _NAME.fullmatch(name) is None:
-            raise InvalidError(
-                f"{source}: {name[:80]!r} is not a server's name", "use letters, digits, - and _, at most 64"
-            )
-        _check_server(server, name, source)
+            yield f"{name[:80]!r} is not a server's name", "use letters, digits, - and _, at most 64"
+        yield from _server_problems(server, name)
 
 
-def _check_server(server: ServerSettings, name: str, source: str) -> None:
+def _server_problems(server: ServerSettings, name: str) -> Problems:
     if bool(server.url) is bool(server.command):
-        raise InvalidError(f"{source}: server {name} needs either a url or a command", "give one of the two")
-    if server.url and (
-        urlsplit(server.url).scheme not in ("http", "https") or not urlsplit(server.url).hostname
-    ):
-        raise InvalidError(
-            f"{source}: the url of {name} is {server.url[:80]!r}",
-            "use http://HOST/PATH or https://HOST/PATH",
-        )
+        yield f"server {name} needs either a url or a command", "give one of the two"
+    url = urlsplit(server.url)
+    if server.url and (url.scheme not in ("http", "https") or not url.hostname):
+        yield f"the url of {name} is {server.url[:80]!r}", "use http://HOST/PATH or https://HOST/PATH"
     if server.variables and not server.url:
-        raise InvalidError(
-            f"{source}: {name} is a command, and has {', '.join(sorted(server.variables))} for a server over HTTP",
-            'name what the command needs in env_from, such as env_from = {TRACKER_TOKEN = "TRACKER_TOKEN"}',
+        variables = ", ".join(sorted(server.variables))
+        remedy = (
+            'name what the command needs in env_from, such as env_from = {TRACKER_TOKEN = "TRACKER_TOKEN"}'
         )
-    _check_variables(server, name, source)
+        yield f"{name} is a command, and has {variables} for a server over HTTP", remedy
+    yield from _variable_problems(server, name)
     if server.login and (not server.url or server.bearer_env):
-        raise InvalidError(
-            f"{source}: {name} has a login beside a {'bearer_env' if server.url else 'command'}",
-            "leave one of the two out",
-        )
+        other = "bearer_env" if server.url else "command"
+        yield f"{name} has a login beside a {other}", "leave one of the two out"
     for header in server.headers_env:
-        if (
-            _HEADER.fullmatch(header) is None
-            or header.lower() in _TRANSPORT
-            or header.lower().startswith("mcp-")
-        ):
-            raise InvalidError(
-                f"{source}: {name} cannot be sent the header {header[:80]!r}", "name another header"
-            )
+        is_ours = header.lower() in _TRANSPORT or header.lower().startswith("mcp-")
+        if is_ours or _HEADER.fullmatch(header) is None:
+            yield f"{name} cannot be sent the header {header[:80]!r}", "name another header"
 
 
-def _check_variables(server: ServerSettings, name: str, source: str) -> None:
+def _variable_problems(server: ServerSettings, name: str) -> Problems:
     if (server.env or server.env_from) and not server.command:
-        raise InvalidError(
-            f"{source}: {name} has variables, and is no command", "use bearer_env and headers_env for a url"
-        )
+        yield f"{name} has variables, and is no command", "use bearer_env and headers_env for a url"
     for variable in (*server.env, *server.env_from, *server.env_from.values()):
         if _VARIABLE.fullmatch(variable) is None or variable.startswith("ADJOURN_"):
-            raise InvalidError(
-                f"{source}: {name} cannot have the variable {variable[:80]!r}", "use letters, digits and _"
-            )
+            yield f"{name} cannot have the variable {variable[:80]!r}", "use letters, digits and _"
     for variable, value in server.env.items():
         if "\0" in value or variable in server.env_from:
-            raise InvalidError(
-                f"{source}: {name} has no usable value for {variable}", "give it once, in env or in env_from"
-            )
+            yield f"{name} has no usable value for {variable}", "give it once, in env or in env_from"
 
 
-def _check_address(listen: str, source: str) -> None:
-    found = _LISTEN.fullmatch(listen)
-    if found is None or int(found[2]) > 65_535:
-        raise InvalidError(
-            f"{source}: listen is {listen[:80]!r}", 'write HOST:PORT, such as "127.0.0.1:8080"'
-        )
+def _address_problems(listen: str) -> Problems:
+    match = _LISTEN.fullmatch(listen)
+    if match is None or int(match[2]) > 65_535:
+        yield f"listen is {listen[:80]!r}", 'write HOST:PORT, such as "127.0.0.1:8080"'
 
 
-def _check_metrics(settings: GatewaySettings, source: str) -> None:
-    if not settings.metrics.listen:
-        return
-    _check_address(settings.metrics.listen, source)
-    if settings.address[1] == address_of(settings.metrics.listen)[1]:
-        raise InvalidError(
-            f"{source}: metrics.listen has the port of listen",
-            "use another port, or shared = true in place of it",
-        )
-
-
-def _check_page(settings: GatewaySettings, source: str) -> None:
+def _page_problems(settings: GatewaySettings) -> Problems:
     page = settings.page
-    if not page.listen:
-        return
-    _check_address(page.listen, source)
+    others = [settings.listen, *filter(None, (settings.metrics.listen,))]
+    yield from _address_problems(page.listen)
     if settings.auth is None:
-        raise InvalidError(
-            f"{source}: page.listen is set, and nothing tells who asks",
-            "add [auth], or leave page.listen out",
-        )
-    taken = [settings.address, *([address_of(settings.metrics.listen)] if settings.metrics.listen else [])]
-    if page.address[1] in [port for _, port in taken]:
-        raise InvalidError(
-            f"{source}: page.listen has a port that is taken", "use a port that no other listen has"
-        )
+        yield "page.listen is set, and nothing tells who asks", "add [auth], or leave page.listen out"
+    if page.address[1] in [address_of(listen)[1] for listen in others]:
+        yield "page.listen has a port that is taken", "use a port that no other listen has"
     parts = urlsplit(page.public)
-    is_local = parts.hostname in ("127.0.0.1", "localhost", "::1")
-    if page.public != f"{parts.scheme}://{parts.netloc}" or not (
-        parts.scheme == "https" or (parts.scheme == "http" and is_local)
-    ):
-        raise InvalidError(
-            f"{source}: page.origin is {page.public[:80]!r}, where keys would be sent unencrypted",
-            'write the https address that browsers have, without a path, such as "https://inbox.example.com"',
+    is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+    if not is_safe or page.public != f"{parts.scheme}://{parts.netloc}":
+        remedy = (
+            'write the https address that browsers have, without a path, such as "https://inbox.example.com"'
         )
+        yield f"page.origin is {page.public[:80]!r}, where keys would be sent unencrypted", remedy
 
 
 # --- how clients authenticate
@@ -352,59 +326,47 @@ class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     proxy: ForwardedSettings | None = None
 
 
-def check_auth(settings: AuthSettings, source: str) -> None:
-    """Raises `InvalidError` for settings that cannot be used, or that authenticate nobody."""
-    if not (settings.keys or settings.oauth or settings.proxy):
-        raise InvalidError(
-            f"{source}: [auth] names no way to authenticate",
-            "set keys = true, or add [auth.oauth] or [auth.proxy]",
-        )
-    if settings.oauth is not None:
-        _check_oauth(settings.oauth, source)
-    if settings.proxy is not None:
-        _check_proxy(settings.proxy, source)
+def _auth_problems(auth: AuthSettings) -> Problems:
+    """Also where nobody could authenticate."""
+    if not (auth.keys or auth.oauth or auth.proxy):
+        remedy = "set keys = true, or add [auth.oauth] or [auth.proxy]"
+        yield "[auth] names no way to authenticate", remedy
+    if auth.oauth is not None:
+        yield from _oauth_problems(auth.oauth)
+    if auth.proxy is not None:
+        yield from _proxy_problems(auth.proxy)
 
 
-def _check_oauth(oauth: OAuthSettings, source: str) -> None:
+def _oauth_problems(oauth: OAuthSettings) -> Problems:
     for member, url in (("issuer", oauth.issuer), ("resource", oauth.resource), ("keys", oauth.keys)):
         if url or member != "keys":
             try:
                 check_secure(url)
             except InvalidError as error:
-                raise InvalidError(
-                    f"{source}: {member} of [auth.oauth]: {error.message}", error.remedy
-                ) from error
+                yield f"{member} of [auth.oauth]: {error.message}", error.remedy
     if urlsplit(oauth.resource).path not in ("", "/") or urlsplit(oauth.resource).query:
-        raise InvalidError(
-            f"{source}: resource of [auth.oauth] is {oauth.resource[:200]!r}",
-            "give the address of the gateway without a path, such as https://gateway.example.com",
-        )
+        remedy = "give the address of the gateway without a path, such as https://gateway.example.com"
+        yield f"resource of [auth.oauth] is {oauth.resource[:200]!r}", remedy
     person = oauth.person
     if person is not None and not (person.claim and person.values and all(person.values)):
-        raise InvalidError(
-            f"{source}: person of [auth.oauth] names no claim or no value",
-            'name both, such as person = {claim = "realm_access.roles", values = ["person"]}',
-        )
+        remedy = 'name both, such as person = {claim = "realm_access.roles", values = ["person"]}'
+        yield "person of [auth.oauth] names no claim or no value", remedy
 
 
-def _check_proxy(proxy: ForwardedSettings, source: str) -> None:
+def _proxy_problems(proxy: ForwardedSettings) -> Problems:
     if not proxy.trusted:
-        raise InvalidError(f"{source}: [auth.proxy] trusts no address", "name the proxy's address")
+        yield "[auth.proxy] trusts no address", "name the proxy's address"
     for address in proxy.trusted:
         try:
             ip_network(address)
         except ValueError as error:
-            raise InvalidError(
-                f"{source}: trusted of [auth.proxy]: {error}", "give an address, or a network as 10.0.0.0/24"
-            ) from error
+            yield f"trusted of [auth.proxy]: {error}", "give an address, or a network as 10.0.0.0/24"
     for header in filter(None, (proxy.header, proxy.groups)):
         if _PROXY_HEADER.fullmatch(header) is None or header in _TAKEN or header.startswith("mcp-"):
-            raise InvalidError(
-                f"{source}: [auth.proxy] cannot use the header {header[:80]!r}",
-                "name a header of the proxy's own, in lower case, such as x-client-name",
-            )
+            remedy = "name a header of the proxy's own, in lower case, such as x-client-name"
+            yield f"[auth.proxy] cannot use the header {header[:80]!r}", remedy
     if proxy.header in ("", proxy.groups):
-        raise InvalidError(f"{source}: [auth.proxy] names no header of its own", "set header")
+        yield "[auth.proxy] names no header of its own", "set header"
 
 
 def check_secure(url: str) -> None:

@@ -10,12 +10,12 @@ import re
 from collections.abc import Coroutine
 from contextlib import suppress
 from secrets import token_hex
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 import msgspec
 
-from adjourn.gateway.http_link import NOT_KNOWN, LinkUser
+from adjourn.gateway.http_link import NOT_KNOWN, BaseLink, LinkUser
 from adjourn.gateway.http_pool import (
     NO_CREDENTIALS,
     Credentials,
@@ -27,10 +27,9 @@ from adjourn.gateway.http_pool import (
     UnreachableError,
     ask,
 )
-from adjourn.gateway.replies import Heard, LineHead, ReplyStream, head_of, server_line
+from adjourn.gateway.replies import LineHead, ServerMessage, head_of, server_line
 from adjourn.mcp import frames
 from adjourn.mcp.lenient import object_of
-from adjourn.relay.ports import NEVER
 
 GREET_SECONDS = 30.0
 """How long a server has to accept a session that follows a lost one."""
@@ -39,7 +38,7 @@ MAX_QUESTIONS = 1000
 _T = TypeVar("_T")
 
 
-class SseLink:
+class SseLink(BaseLink):
     """See `ServerLink`. The server may be silent for `seconds` while it owes an answer. `link` is what `user` knows this one as."""
 
     def __init__(
@@ -77,7 +76,6 @@ class SseLink:
         self._timer: asyncio.TimerHandle | None = None
         self._news = asyncio.Event()
         self.size = 0
-        self.since = NEVER
 
     # --- to the server
 
@@ -103,10 +101,10 @@ class SseLink:
             self._waiting.add(request_id)
 
     def _is_asked(self, request_id: Any) -> bool:
-        asked = self._session.questions if self._session is not None else set()
-        if not frames.is_id(request_id) or request_id not in asked:
+        questions = self._session.questions if self._session is not None else set()
+        if not frames.is_id(request_id) or request_id not in questions:
             return False
-        asked.remove(request_id)
+        questions.remove(request_id)
         return True
 
     def _start(self, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
@@ -116,7 +114,7 @@ class SseLink:
         return task
 
     async def _post(self, line: bytes, request_id: Any, before: asyncio.Task[None] | None) -> None:
-        given = self._user.headers_for(request_id)
+        headers = self._user.headers_for(request_id)
         session, task = None, asyncio.current_task()
         try:
             if before is not None:
@@ -128,14 +126,14 @@ class SseLink:
             if request_id is not None:
                 session.quiet_since = asyncio.get_running_loop().time()
                 self._watch(self._seconds)
-            await session.post(line, given, self._seconds)
+            await session.post(line, headers, self._seconds)
         except UnreachableError as error:
-            told = self._user.told(error)
-            why = f"{told}; {NOT_KNOWN}" if error.was_sent else told
+            reason = self._user.describe(error)
+            why = f"{reason}; {NOT_KNOWN}" if error.was_sent else reason
             self._user.fail(request_id, why, was_sent=error.was_sent)
             self._news.set()
             if isinstance(error, ForgottenError) and session is not None:
-                session.lose(told)
+                session.lose(reason)
         finally:
             self._waiting.discard(request_id)
             if task is not None:
@@ -172,11 +170,11 @@ class SseLink:
     async def _greet(self, session: SseSession) -> None:
         """Have the server accept a session as it accepted the first one. Raises `UnreachableError`."""
         self._greeting = f"adjourn-{token_hex(6)}"
-        found = self._greeted = asyncio.get_running_loop().create_future()
+        answered = self._greeted = asyncio.get_running_loop().create_future()
         hello = msgspec.json.decode(self._hello) | {"id": self._greeting}
         await session.post(msgspec.json.encode(hello), (), GREET_SECONDS)
         try:
-            answer = object_of(await asyncio.wait_for(found, GREET_SECONDS))
+            answer = object_of(await asyncio.wait_for(answered, GREET_SECONDS))
         except TimeoutError as error:
             raise UnreachableError("the server does not answer initialize", was_sent=False) from error
         if "result" not in answer:
@@ -195,7 +193,7 @@ class SseLink:
                 self._is_accepted = "result" in object_of(line)
         elif frames.is_id(head.id) and len(session.questions) < MAX_QUESTIONS:
             session.questions.add(head.id)
-        self._user.hear(Heard(line))
+        self._user.hear(ServerMessage(line))
         self._news.set()
 
     def ended(self, session: SseSession, why: str) -> None:
@@ -209,7 +207,7 @@ class SseLink:
             task.cancel()
         for question in session.questions:
             about = {"requestId": question, "reason": why}
-            self._user.hear(Heard(frames.notification("notifications/cancelled", about)))
+            self._user.hear(ServerMessage(frames.notification("notifications/cancelled", about)))
         for request_id in self._user.open_requests():
             if request_id not in self._waiting:
                 self._user.fail(request_id, f"{why}; {NOT_KNOWN}", was_sent=True)
@@ -231,21 +229,7 @@ class SseLink:
         else:
             self._session.lose(f"the server said nothing for {self._seconds:g} seconds")
 
-    # --- all that belongs to no request comes on the stream, too
-
-    def listen(self, stream: ReplyStream, last_event: bytes) -> None:
-        """See above."""
-
-    def leave(self, stream: ReplyStream) -> None:
-        """See above."""
-
     # --- the end
-
-    def lose(self) -> None:
-        """The session notices its end."""
-
-    def drain(self, seconds: float) -> None:
-        """Nothing waits here."""
 
     def close(self) -> None:
         for task in self._tasks:
@@ -263,11 +247,8 @@ class SseLink:
                     self._news.clear()
                     await self._news.wait()
 
-    async def left(self, seconds: float) -> None:
-        """The end of the stream says it."""
 
-
-# --- one session with a server that speaks HTTP+SSE, the transport before Streamable HTTP (revision
+# --- one session with a server that speaks HTTP+SSE, the transport before Streamable HTTP
 
 OPEN_SECONDS = 30.0
 """How long a server has to name the address for messages."""
@@ -280,20 +261,10 @@ class ForgottenError(UnreachableError):
     """The server does not know the session any more."""
 
 
-class SessionUser(Protocol):
-    """Whoever has a session."""
-
-    def heard(self, session: SseSession, line: bytes, /) -> None:
-        """A message of the server."""
-
-    def ended(self, session: SseSession, why: str, /) -> None:
-        """An open session is over. Called once."""
-
-
 class SseSession:
-    """See above. Messages may be posted once it is open."""
+    """Messages may be posted once it is open. `user` hears them, and once that an open session is over."""
 
-    def __init__(self, pool: HttpPool, credentials: Credentials, user: SessionUser) -> None:
+    def __init__(self, pool: HttpPool, credentials: Credentials, user: SseLink) -> None:
         self._pool = pool
         self._credentials = credentials
         self._user = user
@@ -390,8 +361,8 @@ def target_of(url: str, address: bytes) -> bytes:
     """What requests to an address name, if it has the origin of `url`. Raises `UnreachableError`."""
     own = _origin(urlsplit(url))
     try:
-        found = urlsplit(urljoin(url, address.decode()))
-        theirs = _origin(found)
+        target = urlsplit(urljoin(url, address.decode()))
+        theirs = _origin(target)
     except ValueError:  # as of a port that is none
         theirs = ""
     if not theirs or not _ADDRESS.fullmatch(address):
@@ -407,7 +378,7 @@ def target_of(url: str, address: bytes) -> bytes:
             was_sent=False,
             public="the server wants messages at another origin",
         )
-    return f"{found.path or '/'}{'?' + found.query if found.query else ''}".encode()
+    return f"{target.path or '/'}{'?' + target.query if target.query else ''}".encode()
 
 
 def _origin(parts: SplitResult) -> str:

@@ -62,7 +62,7 @@ class Tokens:
         self._named = named
         self._issuer = issuer
         self._clock = clock
-        self._kept: OrderedDict[bytes, _Verified] = OrderedDict()
+        self._verified_before: OrderedDict[bytes, _Verified] = OrderedDict()
 
     async def bearer(self, token: str, audiences: Collection[str]) -> Principal | TokenRefusal:
         """Whose a token is, if it is for one of the `audiences`. Raises `StoreError` where the issuer's keys or
@@ -71,7 +71,7 @@ class Tokens:
         verified = await self._verified(token)
         if isinstance(verified, TokenRefusal):
             return verified
-        if not any(one in audiences for one in verified.audience):
+        if not any(audience in audiences for audience in verified.audience):
             return TokenRefusal("invalid_token", "the token is for another resource")
         if missing := [scope for scope in self._settings.scopes if scope not in verified.scopes]:
             return TokenRefusal("insufficient_scope", f"the token lacks the scope {missing[0]}")
@@ -79,16 +79,16 @@ class Tokens:
 
     async def _verified(self, token: str) -> _Verified | TokenRefusal:
         digest = sha256(token.encode(errors="replace")).digest()
-        kept = self._kept.get(digest)
-        if kept is not None and kept.version == self._issuer.version and kept.ends > self._clock() / 1000:
-            return kept
+        known = self._verified_before.get(digest)
+        if known is not None and known.version == self._issuer.version and known.ends > self._clock() / 1000:
+            return known
         verified = await self._verify(token)
         if isinstance(verified, _Verified):
-            self._kept[digest] = verified
-            if len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
+            self._verified_before[digest] = verified
+            if len(self._verified_before) > MAX_KEPT:
+                self._verified_before.popitem(last=False)
         else:
-            self._kept.pop(digest, None)
+            self._verified_before.pop(digest, None)
         return verified
 
     async def _verify(self, token: str) -> _Verified | TokenRefusal:
@@ -150,18 +150,18 @@ def bearer_of(claims: Mapping[str, Any], settings: OAuthSettings) -> Principal |
 
 
 def _scopes(claims: Mapping[str, Any]) -> frozenset[str]:
-    found: set[str] = set()
+    scopes: set[str] = set()
     for member in ("scope", "scp"):
         value = claims.get(member)
-        found.update(value.split(" ") if isinstance(value, str) else _texts(value))
-    return frozenset(found)
+        scopes.update(value.split(" ") if isinstance(value, str) else _texts(value))
+    return frozenset(scopes)
 
 
 def _texts(value: object) -> list[str]:
     """A text, or the texts of a list."""
     if isinstance(value, str):
         return [value]
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
 # --- the signing keys of an OAuth issuer
@@ -196,16 +196,16 @@ class Issuer:
     async def key(self, key_id: str) -> jwt.PyJWK | None:
         """The key of a name ("": the only one); None for one that the issuer does not have. Raises `StoreError` where that is not known."""
         age = monotonic() - self._read
-        found = self._find(key_id)
-        if (found is None or age > FRESH_SECONDS) and monotonic() - self._asked > PAUSE_SECONDS:
+        key = self._find(key_id)
+        if (key is None or age > FRESH_SECONDS) and monotonic() - self._asked > PAUSE_SECONDS:
             async with self._asking:
                 if monotonic() - self._asked > PAUSE_SECONDS:  # else another request has asked meanwhile
                     self._asked = monotonic()
                     await self._ask()
-            found = self._find(key_id)
+            key = self._find(key_id)
         if monotonic() - self._read > STALE_SECONDS:
             raise StoreError("the keys of the tokens' issuer cannot be read", "retry later")
-        return found
+        return key
 
     def _find(self, key_id: str) -> jwt.PyJWK | None:
         if key_id:
@@ -231,9 +231,9 @@ class Issuer:
         check_secure(url)
         listed = _get(url).get("keys")
         keys: dict[str, jwt.PyJWK] = {}
-        for one in listed[:MAX_KEYS] if isinstance(listed, list) else ():
-            if isinstance(one, dict) and (key := _usable(one)) is not None:
-                keys[str(one.get("kid", ""))] = key
+        for member in listed[:MAX_KEYS] if isinstance(listed, list) else ():
+            if isinstance(member, dict) and (key := _usable(member)) is not None:
+                keys[str(member.get("kid", ""))] = key
         if not keys:
             raise ValueError(f"{url} lists no key to verify with")
         return keys
@@ -249,12 +249,12 @@ class Issuer:
         )
         for url in tried:
             try:
-                said = _get(url)
+                metadata = _get(url)
             except ValueError:
                 continue
-            if said.get("issuer") != issuer:
-                raise ValueError(f"{url} is the metadata of {str(said.get('issuer'))[:200]!r}")
-            return str(said.get("jwks_uri", ""))
+            if metadata.get("issuer") != issuer:
+                raise ValueError(f"{url} is the metadata of {str(metadata.get('issuer'))[:200]!r}")
+            return str(metadata.get("jwks_uri", ""))
         raise ValueError(f"{issuer} has no metadata")
 
 
@@ -265,16 +265,16 @@ def _get(url: str) -> dict[str, Any]:
     return msgspec.json.decode(body, type=dict[str, Any])
 
 
-def _usable(said: Mapping[str, Any]) -> jwt.PyJWK | None:
+def _usable(member: Mapping[str, Any]) -> jwt.PyJWK | None:
     """A key of a list, if it is a public one for signatures, of a kind and an algorithm that are taken."""
-    begins = _KINDS.get(str(said.get("kty")), ())
-    algorithm = said.get("alg")
-    if not begins or said.get("use", "sig") != "sig" or "d" in said:
+    begins = _KINDS.get(str(member.get("kty")), ())
+    algorithm = member.get("alg")
+    if not begins or member.get("use", "sig") != "sig" or "d" in member:
         return None
     if algorithm is not None and not (algorithm in ALGORITHMS and str(algorithm).startswith(begins)):
         return None
     try:
-        return jwt.PyJWK(dict(said))
+        return jwt.PyJWK(dict(member))
     except (jwt.PyJWTError, ValueError, TypeError, KeyError):
         return None
 
@@ -297,10 +297,10 @@ def claim_at(claims: Mapping[str, Any], path: str) -> object:
     """The claim of this name; else what the names lead to that dots divide it into. None for nothing."""
     if path in claims:
         return claims[path]
-    found: object = claims
+    value: object = claims
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def is_person(claims: Mapping[str, Any], settings: OAuthSettings) -> bool:
@@ -309,14 +309,14 @@ def is_person(claims: Mapping[str, Any], settings: OAuthSettings) -> bool:
     if settings.provider:
         proofs.append(_PROOFS[settings.provider](claims))
     if (person := settings.person) is not None:
-        proofs.append(any(one in person.values for one in _listed(claim_at(claims, person.claim))))
+        proofs.append(any(value in person.values for value in _listed(claim_at(claims, person.claim))))
     return bool(proofs) and all(proofs) and not _is_machine(claims)
 
 
 def _is_machine(claims: Mapping[str, Any]) -> bool:
     """Whether anything says that no person is behind a token, whatever else does."""
     subject = _text(claims, "sub").casefold()
-    grants = [one for name in ("gty", "grant_type") for one in _listed(claims.get(name))]
+    grants = [grant for name in ("gty", "grant_type") for grant in _listed(claims.get(name))]
     return (
         any(name in claims for name in _OF_MACHINES)
         or claims.get("idtyp", "user") != "user"

@@ -131,23 +131,23 @@ class Tracer:
         from opentelemetry.trace import SpanKind, get_current_span
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-        given = in_meta if isinstance(in_meta, str) else ""
+        word = in_meta if isinstance(in_meta, str) else ""
         context = None
-        for text in (headers.get(TRACEPARENT, b"").decode("latin-1"), given):
+        for text in (headers.get(TRACEPARENT, b"").decode("latin-1"), word):
             if text and len(text) <= MAX_CONTEXT:
                 context = TraceContextTextMapPropagator().extract({"traceparent": text})
                 if get_current_span(context).get_span_context().is_valid:
                     break
         span = self._tracer.start_span("message", context, SpanKind.SERVER, start_time=time_ns())
-        return Trace(span, given) if span.is_recording() else None
+        return Trace(span, word) if span.is_recording() else None
 
     def end(self, trace: Trace, method: object, status: int) -> None:
         """The request was answered."""
         from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 
         now = monotonic_ns()
-        known = method if isinstance(method, str) and _METHOD.fullmatch(method) else "message"
-        name = _encodable(f"{known} {trace.name}" if trace.name else known)
+        method_name = method if isinstance(method, str) and _METHOD.fullmatch(method) else "message"
+        name = _encodable(f"{method_name} {trace.name}" if trace.name else method_name)
         attributes = {
             key: _encodable(value) if isinstance(value, str) else value
             for key, value in trace.attributes.items()
@@ -166,7 +166,7 @@ class Tracer:
                 span.set_status(StatusCode.ERROR)
             span.end((trace.settled or now) + self._offset)
         trace.span.update_name(name)
-        trace.span.set_attributes({"mcp.method.name": known, "http.response.status_code": status})
+        trace.span.set_attributes({"mcp.method.name": method_name, "http.response.status_code": status})
         trace.span.set_attributes(attributes)
         if trace.failed:
             trace.span.set_status(StatusCode.ERROR)

@@ -90,10 +90,10 @@ class Answerer(NamedTuple):
 
     def task(self, name: str) -> Task:
         """A task by its whole id. Raises `NotFoundError`."""
-        found = existing(self.store, name, clock=self.clock, secret=self.secret)
-        if found.id != name:
+        task = existing(self.store, name, clock=self.clock, secret=self.secret)
+        if task.id != name:
             raise NotFoundError(f"no task has the id {name!r}", "look at the inbox again")
-        return found
+        return task
 
 
 def record_answer(by: Answerer, reply: ItemReply) -> ReplyOutcome:
@@ -112,24 +112,24 @@ def _approval(by: Answerer, reply: ItemReply) -> ReplyOutcome:
     yes = _choice(reply, "approve", "deny") == "approve"
     task = by.task(reply.task)
     try:
-        asked = answer_first(task, reply.id, PersonsAnswer(yes, by.via, by.person, _text(reply)))
+        approval = answer_first(task, reply.id, PersonsAnswer(yes, by.via, by.person, _text(reply)))
     except (AnsweredError, NotFoundError):
         before = given_answer(by.store, task.ledger, reply.id)
         if before is None:
             raise
         return ReplyOutcome(_too_late(by, before))
-    what = tool_name(asked)
+    what = tool_name(approval)
     if not yes:
         return ReplyOutcome(f"Denied: {what}.")
-    if asked.refused:
+    if approval.refused:
         return ReplyOutcome(f"Approved: {what}. It runs once the agent repeats the call.", is_yes=True)
     return ReplyOutcome(f"Approved: {what}. It runs once.", is_yes=True)
 
 
 def _too_late(by: Answerer, before: PersonsAnswer) -> str:
-    said = "approved" if before.yes else "denied"
+    text = "approved" if before.yes else "denied"
     way = "on this page" if before.via == by.via == "page" else _WAYS.get(before.via, "in the client")
-    return f"{_name(by, before.by)} {said} this {way}, {ago(before.at, by.clock())}{_because(before)}."
+    return f"{_name(by, before.by)} {text} this {way}, {ago(before.at, by.clock())}{_because(before)}."
 
 
 def _name(by: Answerer, person: Actor) -> str:
@@ -207,8 +207,8 @@ def _in_doubt(by: Answerer, reply: ItemReply) -> ReplyOutcome:
             f"{_name(by, before.by)} said {ago(before.at, by.clock())} that it {outcome}{_because(before)}."
         )
     refresh_page(task, by.root, by.tree)
-    said = "took effect" if happened else "did not take effect"
-    return ReplyOutcome(f"Recorded: the call {said}.", is_yes=True)
+    text = "took effect" if happened else "did not take effect"
+    return ReplyOutcome(f"Recorded: the call {text}.", is_yes=True)
 
 
 def _blocker(by: Answerer, reply: ItemReply) -> ReplyOutcome:
@@ -245,10 +245,10 @@ def _number(reply: ItemReply, options: Sequence[object]) -> int:
 
 def _item(records: CRStore, reply: ItemReply, collection: str) -> Tree:
     record = records.resolve(reply.record)
-    for one in record[collection]:
-        if one["id"] == reply.id:
-            found: Tree = one
-            return found
+    for value in record[collection]:
+        if value["id"] == reply.id:
+            item: Tree = value
+            return item
     raise NotFoundError(f"record {record['id']} has no {reply.id!r} any more", "look at the inbox again")
 
 
@@ -329,15 +329,15 @@ def read_arguments(text: str, read_file: Callable[[str], str | None]) -> ShownAr
 
 def diff_lines(edits: Sequence[tuple[str, str]]) -> list[DiffLine]:
     """The lines of a diff of each pair of texts, before and after."""
-    found: list[DiffLine] = []
+    diff_lines: list[DiffLine] = []
     for before, after in edits:
         lines = _difference(before.splitlines(), after.splitlines())
-        if found and lines:
-            found.append(_GAP)
-        found += lines
-        if len(found) > MAX_DIFF_LINES:
-            return [*found[:MAX_DIFF_LINES], DiffLine("gap", "… more lines are not shown")]
-    return found
+        if diff_lines and lines:
+            diff_lines.append(_GAP)
+        diff_lines += lines
+        if len(diff_lines) > MAX_DIFF_LINES:
+            return [*diff_lines[:MAX_DIFF_LINES], DiffLine("gap", "… more lines are not shown")]
+    return diff_lines
 
 
 def _difference(before: list[str], after: list[str]) -> list[DiffLine]:
@@ -368,7 +368,7 @@ def _edits(given: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     for name in _LISTS:
         listed = given.get(name)
         if isinstance(listed, list):
-            parts += [one for one in listed[:MAX_ARGUMENTS] if isinstance(one, dict)]
+            parts += [value for value in listed[:MAX_ARGUMENTS] if isinstance(value, dict)]
     for part in parts:
         for before, after in _FIELDS:
             old, new = part.get(before), part.get(after)
@@ -417,8 +417,8 @@ def arguments_of(store: Store, item: WaitingItem, tree: str) -> ShownArguments:
 def _longest(store: Store, item: WaitingItem) -> str:
     """The longest text of the arguments that the store has."""
     with suppress(AdjournError):  # a document that was changed in the store
-        if item.document and (found := store.get_blob(item.document)) is not None:
-            return found.decode(errors="replace")
+        if item.document and (blob := store.get_blob(item.document)) is not None:
+            return blob.decode(errors="replace")
     return item.context
 
 

@@ -91,10 +91,10 @@ def recent_calls(store: Store, ledger: Ledger, stamp: str, tail: int = TAIL) -> 
     """
     start = max(0, ledger.seq + 1 - tail)
     entries = list(verified_entries_from(store, ledger.task, start, Head(ledger.seq, ledger.hash)))
-    found = fold((decode(entry.data) for entry in entries), stamp)
-    made, refused = older_calls(ledger, start)
-    older = {f"{call.seq}": call for call in made}
-    return RecentCalls(older | found.made, refused + found.refused, found.calls + len(older))
+    calls = fold((decode(entry.data) for entry in entries), stamp)
+    reports, refused = older_calls(ledger, start)
+    older = {f"{call.seq}": call for call in reports}
+    return RecentCalls(older | calls.made, refused + calls.refused, calls.calls + len(older))
 
 
 def fold(events: Iterable[Event], stamp: str) -> RecentCalls:
@@ -104,18 +104,20 @@ def fold(events: Iterable[Event], stamp: str) -> RecentCalls:
         folded.apply(event)
     folded.expire(stamp)
     late = folded.let_through
-    refused = [one for one in folded.refused if late.get((one.tool, one.digest), -1) < one.seq]
+    refused = [
+        refusal for refusal in folded.refused if late.get((refusal.tool, refusal.digest), -1) < refusal.seq
+    ]
     return RecentCalls(folded.made, refused, folded.calls)
 
 
 def telling_argument(arguments: str) -> str:
     """The argument that says what a call was for, of arguments as JSON, which may be cut; "" for none."""
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for key, text, closed, bare in _PAIR.findall(arguments):
         value = bare or _unescaped(text) + ("" if closed else "…")
-        found.setdefault(key.lower(), value)
-    named = next((found[key] for key in TELLING if found.get(key)), "")
-    short = next((value for value in found.values() if 0 < len(value) <= _SHORT), "")
+        by_name.setdefault(key.lower(), value)
+    named = next((by_name[key] for key in TELLING if by_name.get(key)), "")
+    short = next((value for value in by_name.values() if 0 < len(value) <= _SHORT), "")
     return said(named or short, MAX_ARGUMENT)
 
 
@@ -243,7 +245,7 @@ class CallsFold:
             if asked.expires <= stamp and asked.otherwise == "deny" and asked.approval not in self.approved:
                 why = f"timed out: nobody answered until {asked.expires}"
                 self._refuse(event, asked, Reason(why, "repeat the call to ask again"))
-        self.refused.sort(key=lambda one: one.seq)
+        self.refused.sort(key=lambda refusal: refusal.seq)
 
     def _refuse(self, event: Event, asked: _Stopped, reason: Reason) -> None:
         if self._meta or not meta_tool(asked.tool):
@@ -253,19 +255,19 @@ class CallsFold:
 
 def older_calls(ledger: Ledger, before: int) -> tuple[list[CallReport], list[Refusal]]:
     """The notable calls of a ledger whose events are before position `before`: those let through, and those refused."""
-    made: list[CallReport] = []
+    reports: list[CallReport] = []
     refused: list[Refusal] = []
-    for one in ledger.notable.values():
-        if one.seq >= before or meta_tool(one.tool):
+    for call in ledger.notable.values():
+        if call.seq >= before or meta_tool(call.tool):
             continue
-        argument = telling_argument(one.arguments) if one.arguments else ""
-        outcome = _outcome_of(one)
+        argument = telling_argument(call.arguments) if call.arguments else ""
+        outcome = _outcome_of(call)
         if outcome is not None:
-            made.append(
+            reports.append(
                 CallReport(
-                    one.seq,
+                    call.seq,
                     "",
-                    tool_name(one),
+                    tool_name(call),
                     "",
                     argument,
                     effectful=True,
@@ -274,16 +276,16 @@ def older_calls(ledger: Ledger, before: int) -> tuple[list[CallReport], list[Ref
                 )
             )
         else:
-            refused.append(Refusal(one.seq, tool_name(one), "", argument, _reason_of(one)))
-    return made, refused
+            refused.append(Refusal(call.seq, tool_name(call), "", argument, _reason_of(call)))
+    return reports, refused
 
 
-def _outcome_of(one: NotableCall) -> tuple[str, str] | None:
+def _outcome_of(call: NotableCall) -> tuple[str, str] | None:
     """The outcome and message of a notable call that was let through; None for one that was refused."""
-    if one.event == kinds.ToolSettled.KIND:
-        return "error", "" if one.why in OUR_WORDS else spoken(_speaker(one.server, one.tool), one.why)
-    if one.event == kinds.EffectSettled.KIND:
-        return _settled_by(one.by, happened=one.why == "done"), ""
+    if call.event == kinds.ToolSettled.KIND:
+        return "error", "" if call.why in OUR_WORDS else spoken(_speaker(call.server, call.tool), call.why)
+    if call.event == kinds.EffectSettled.KIND:
+        return _settled_by(call.by, happened=call.why == "done"), ""
     return None
 
 
@@ -292,13 +294,13 @@ def _speaker(server: str, tool: str) -> str:
     return "server" if server or "." not in tool else "tool"
 
 
-def _reason_of(one: NotableCall) -> Reason:
-    first, _, rest = one.why.partition(" ")
-    if one.event == kinds.ToolDenied.KIND:
-        return _of_denial(first, rest)
-    if one.event == kinds.BudgetExhausted.KIND:
-        return _of_budget(one.why)
-    return _of_answer(first, rest, one.by)
+def _reason_of(call: NotableCall) -> Reason:
+    first, _, text = call.why.partition(" ")
+    if call.event == kinds.ToolDenied.KIND:
+        return _of_denial(first, text)
+    if call.event == kinds.BudgetExhausted.KIND:
+        return _of_budget(call.why)
+    return _of_answer(first, text, call.by)
 
 
 def _settled_by(by: str, *, happened: bool) -> str:

@@ -40,22 +40,22 @@ def locate(store: Store, root: str, name: str) -> tuple[TaskCheckpoint, Literal[
     try:
         return find(store, name), "store"
     except NotFoundError:
-        known = sorted(ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/"))
-        near = did_you_mean(name, known) or (known and f"use one of: {', '.join(known[:10])}")
+        texts = sorted(ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/"))
+        near = did_you_mean(name, texts) or (texts and f"use one of: {', '.join(texts[:10])}")
         raise NotFoundError(
             f'no checkpoint is named "{name}"', near or "create one: call aex.checkpoint"
         ) from None
 
 
-def import_newer_folders(store: Store, root: str, checkpoint: TaskCheckpoint) -> None:
+def import_newer_folders(store: Store, root: str, checkpoint: TaskCheckpoint, located: str = "") -> None:
     """Import the folders of the workspace that have later events of the checkpoint's task than the store: calls spent there are spent.
 
-    Skips a folder that fails verification, is not trusted, or has another history of the task.
+    Skips the folder that was `located`, which was compared with the store. Skips a folder that fails verification, is not trusted, or has another history of the task.
     """
     task = checkpoint.event.task
     for name in folder.names(root):
         with suppress(AdjournError):
-            if folder.is_as_written(store, root, name) is not False:
+            if name == located or folder.is_as_written(store, root, name) is not False:
                 continue
             brought = folder.read_published(folder.path_of(root, name)).file.adjourn
             if brought is not None and brought.task == task and brought.seq > store.head(task).seq:
@@ -75,15 +75,15 @@ def vouched_for(store: Store, checkpoint: TaskCheckpoint) -> int | None:
     return int(value) if value.isdigit() and int(value) >= checkpoint.event.seq else None
 
 
-def is_trusted(store: Store, checkpoint: TaskCheckpoint) -> bool:
-    """Whether the signer of a checkpoint is trusted, or a person vouched for its history. Raises `IntegrityError`."""
-    return bool(trusted_signer(checkpoint)) or vouched_for(store, checkpoint) is not None
+def check_trusted(store: Store, checkpoint: TaskCheckpoint) -> str:
+    """The name under which the signer of a checkpoint is trusted; "" where a person vouched for its history instead.
 
-
-def check_trusted(store: Store, checkpoint: TaskCheckpoint) -> None:
-    """Raise `RefusedError` unless `is_trusted`."""
-    if not is_trusted(store, checkpoint):
+    Raises `RefusedError` where neither is so, `IntegrityError`.
+    """
+    signer = trusted_signer(checkpoint)
+    if not signer and vouched_for(store, checkpoint) is None:
         raise _untrusted(checkpoint.data.name, checkpoint.data.key)
+    return signer
 
 
 def _untrusted(name: str, key: str) -> RefusedError:
@@ -155,7 +155,7 @@ def _extend(store: Store, verified: VerifiedFolder, shared: int, head: Head) -> 
         head = store.append(task, last, expect=head)
         last = following
     documents = [
-        canonical(one) for one in (verified.extra.document, verified.extra.report) if one is not None
+        canonical(row) for row in (verified.extra.document, verified.extra.report) if row is not None
     ]
     store.append(task, last, expect=head, refs=refs, blobs=[*texts, *documents])
 
@@ -163,10 +163,10 @@ def _extend(store: Store, verified: VerifiedFolder, shared: int, head: Head) -> 
 def _is_newer(store: Store, checkpoint: TaskCheckpoint) -> bool:
     """Whether the name should point at this checkpoint: an older folder moves no name back within its task."""
     try:
-        known = find(store, checkpoint.data.name).event
+        event = find(store, checkpoint.data.name).event
     except AdjournError:
         return True
-    return known.task != checkpoint.event.task or known.seq < checkpoint.event.seq
+    return event.task != checkpoint.event.task or event.seq < checkpoint.event.seq
 
 
 # --- contracts and checkpoints of a workspace, listed (`aex.list_tasks`, `aex.review_task`)
@@ -194,19 +194,19 @@ def list_tasks(store: Store, root: str, *, limit: int, more: str = "", home: str
     contracts = [
         entry for place, kind in FOLDERS[: 1 if home else None] for entry in _contracts(root, place, kind)
     ]
-    made = _checkpoints(store, home or root)
+    checkpoints = _checkpoints(store, home or root)
     room = limit - 1000
-    if not more and sum(map(shown_size, contracts + made)) <= room:
-        return {"tasks": contracts + made}
-    found, start = made + contracts, int(more or 0)
+    if not more and sum(map(shown_size, contracts + checkpoints)) <= room:
+        return {"tasks": contracts + checkpoints}
+    rows, start = checkpoints + contracts, int(more or 0)
     shown: list[dict[str, Any]] = []
-    for entry in found[start:]:
+    for entry in rows[start:]:
         room -= shown_size(entry)
         if room < 0 and shown:
             break
         shown.append(entry)
     stop = start + len(shown)
-    left = {"more": str(stop), "left": len(found) - stop} if stop < len(found) else {}
+    left = {"more": str(stop), "left": len(rows) - stop} if stop < len(rows) else {}
     return {"tasks": shown} | left
 
 
@@ -232,9 +232,9 @@ def _checkpoints(store: Store, root: str) -> list[dict[str, Any]]:
     goals, untrusted = dict[str, str](), set[str]()
     for name in (ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")):
         with suppress(InvalidError):  # one that is broken must not hide the others
-            found = checkpoint.find(store, name)
-            goals[name] = found.data.description
-            if not _is_trusted(found):
+            task_checkpoint = checkpoint.find(store, name)
+            goals[name] = task_checkpoint.data.description
+            if not _is_trusted(task_checkpoint):
                 untrusted.add(name)
     for name in _names(root, CHECKPOINTS):
         if name not in goals:
@@ -250,9 +250,9 @@ def _checkpoints(store: Store, root: str) -> list[dict[str, Any]]:
     ]
 
 
-def _is_trusted(found: checkpoint.TaskCheckpoint) -> bool:
+def _is_trusted(task_checkpoint: checkpoint.TaskCheckpoint) -> bool:
     try:
-        return bool(checkpoint.trusted_signer(found))
+        return bool(checkpoint.trusted_signer(task_checkpoint))
     except IntegrityError:
         return False
 
@@ -275,5 +275,5 @@ def read_contract_file(root: str, path: str, within: str = "") -> tuple[str, str
             raise NotFoundError("")
         return real, read_file(real, MAX_FILE_BYTES, os.path.realpath(root)).decode()
     except (AdjournError, OSError, ValueError):
-        shown = path[:200]
-        raise NotFoundError(f"no contract at {shown!r}", "name an .aex file inside the workspace") from None
+        text = path[:200]
+        raise NotFoundError(f"no contract at {text!r}", "name an .aex file inside the workspace") from None

@@ -127,23 +127,23 @@ def find_waiting(
     for name in [task] if task else heads:
         if "/" in name or name not in heads:
             continue
-        found = known.get(name)
-        if found is None or not found.holds(heads[name], stamp):
+        stream = known.get(name)
+        if stream is None or not stream.holds(heads[name], stamp):
             try:
                 opened = Task(store, name, clock=clock, secret=secret)
             except AdjournError as error:
                 unreadable[name] = error
                 continue
             opened.fold_for_readers()
-            found = known[name] = waiting_in_task(opened, now)
-        items += found.items
-        doubts.update(found.doubts)
-        if found.is_finished:
+            stream = known[name] = waiting_in_task(opened, now)
+        items += stream.items
+        doubts.update(stream.doubts)
+        if stream.is_finished:
             finished.add(name)
     names = [name for name in heads if name.startswith(RECORDS)]
     if names:
         of_records, broken = _Records(store, heads, doubts, now).read(names, task, known)
-        items += (one for one in of_records if one.task not in finished)
+        items += (of_record for of_record in of_records if of_record.task not in finished)
         unreadable |= broken
     return Inbox(sorted(items, key=_age), unreadable)
 
@@ -154,7 +154,7 @@ def waiting_in_task(task: Task, now: int) -> KnownStream:
     unsure = calls_in_doubt(ledger, _over(task.store, ledger, now))
     items = tuple(_of_ledger(ledger, unsure, now))
     may_die = any(call.effectful for call in ledger.open_calls.values())
-    until = timestamp(now) if may_die else min((one.until for one in items if one.until), default="")
+    until = timestamp(now) if may_die else min((item.until for item in items if item.until), default="")
     doubts = tuple(call.call for call in unsure)
     return KnownStream(Head(ledger.seq, ledger.hash), items, doubts, _is_finished(ledger), until)
 
@@ -166,7 +166,7 @@ def waiting_in_record(store: Store, ledger: Ledger, now: int) -> list[WaitingIte
     if _is_finished(ledger) or (not store.refs(RECORDS) and store.head(RECORDS + ledger.task) == EMPTY):
         return []
     record = read_record_of(store, ledger.task)
-    doubts = {one.call for one in calls_in_doubt(ledger, _over(store, ledger, now))}
+    doubts = {call.call for call in calls_in_doubt(ledger, _over(store, ledger, now))}
     return sorted(of_record(store, record, doubts, now), key=_age) if record else []
 
 
@@ -175,8 +175,8 @@ def _is_finished(ledger: Ledger) -> bool:
     return bool(ledger.finished) and ledger.calls_used == ledger.calls_at_finish
 
 
-def _age(one: WaitingItem) -> tuple[str, ...]:
-    return one.since, one.task, one.id
+def _age(item: WaitingItem) -> tuple[str, ...]:
+    return item.since, item.task, item.id
 
 
 def calls_in_doubt(ledger: Ledger, over: Container[str]) -> list[OpenCall]:
@@ -192,21 +192,21 @@ def _over(store: Store, ledger: Ledger, now: int) -> set[str]:
 
 
 def _of_ledger(ledger: Ledger, unsure: Iterable[OpenCall], now: int) -> Iterator[WaitingItem]:
-    for asked in () if _is_finished(ledger) else waiting_approvals(ledger, now):
+    for approval in () if _is_finished(ledger) else waiting_approvals(ledger, now):
         yield WaitingItem(
             kind="approval",
-            id=asked.id,
+            id=approval.id,
             task=ledger.task,
-            since=asked.asked,
-            title=_shown(tool_name(asked)),
-            context=_shown(asked.arguments),
-            cause=_shown(asked.cause),
-            until=asked.expires,
+            since=approval.asked,
+            title=_shown(tool_name(approval)),
+            context=_shown(approval.arguments),
+            cause=_shown(approval.cause),
+            until=approval.expires,
             goal=_shown(ledger.goal),
-            who=_shown(asked.who),
-            released=_shown(asked.refused),
-            document=asked.document,
-            commands=(f"adjourn approve {asked.id}", f"adjourn deny {asked.id}"),
+            who=_shown(approval.who),
+            released=_shown(approval.refused),
+            document=approval.document,
+            commands=(f"adjourn approve {approval.id}", f"adjourn deny {approval.id}"),
         )
     for call in unsure:
         name = shlex.quote(call.call)
@@ -237,16 +237,16 @@ class _Records(NamedTuple):
         """What waits in these streams, for one task or all; and those that cannot be read."""
         items, broken, stamp = list[WaitingItem](), dict[str, AdjournError](), timestamp(self.now)
         for name in names:
-            found = known.get(name)
-            if found is None or not found.holds(self.heads[name], stamp):
+            stream = known.get(name)
+            if stream is None or not stream.holds(self.heads[name], stamp):
                 try:
-                    found = known[name] = self._look_at(name)
+                    stream = known[name] = self._look_at(name)
                 except AdjournError as error:
                     broken[name] = error
                     continue
-            items += (one for one in found.items if not task or one.task == task)
-        places = Counter((one.kind, one.id) for one in items)
-        return [_naming_record(one) if places[one.kind, one.id] > 1 else one for one in items], broken
+            items += (item for item in stream.items if not task or item.task == task)
+        places = Counter((item.kind, item.id) for item in items)
+        return [_naming_record(item) if places[item.kind, item.id] > 1 else item for item in items], broken
 
     def _look_at(self, name: str) -> KnownStream:
         from adjourn.knowledge.records.store import CRStore
@@ -260,13 +260,16 @@ class _Records(NamedTuple):
 
 def _until(record: Tree, now: int) -> str:
     """When what waits in a record may change without a new version of it: "" is never."""
-    questions = [one for one in record["questionsForUser"] if one["status"] == "open"]
+    questions = [value for value in record["questionsForUser"] if value["status"] == "open"]
     # a question about an effect is moot for as long as the call is not in doubt
-    if any(one["id"].startswith("effect-") for one in questions) or any(
-        "timeoutMs" in one for one in record["resumePoints"]
+    if any(question["id"].startswith("effect-") for question in questions) or any(
+        "timeoutMs" in resume_point for resume_point in record["resumePoints"]
     ):
         return timestamp(now)
-    return min(filter(None, (_time(one["expiresAt"]) for one in questions if "expiresAt" in one)), default="")
+    return min(
+        filter(None, (_time(question["expiresAt"]) for question in questions if "expiresAt" in question)),
+        default="",
+    )
 
 
 def of_record(store: Store, record: Tree, doubts: Container[str], now: int) -> list[WaitingItem]:
@@ -279,77 +282,83 @@ def of_record(store: Store, record: Tree, doubts: Container[str], now: int) -> l
         return []
     due = expire_due(record, now)
     record = due.record if due else record
-    questions = [one for one in record["questionsForUser"] if one["status"] == "open"]
-    if any(one["id"].startswith("effect-") for one in questions):
+    questions = [value for value in record["questionsForUser"] if value["status"] == "open"]
+    if any(question["id"].startswith("effect-") for question in questions):
         moot = moot_questions(current(store, record), doubts)
-        questions = [one for one in questions if one["id"] not in moot]
-    points = [one for one in record["resumePoints"] if one["approvalStatus"] == "pending"]
-    contested = [one for one in record["decisions"] if one["status"] == "contested"]
-    blockers = [one for one in record["blockers"] if one["status"] == "active" and one["type"] in _FOR_PEOPLE]
+        questions = [question for question in questions if question["id"] not in moot]
+    points = [
+        resume_point for resume_point in record["resumePoints"] if resume_point["approvalStatus"] == "pending"
+    ]
+    contested = [decision for decision in record["decisions"] if decision["status"] == "contested"]
+    blockers = [
+        blocker
+        for blocker in record["blockers"]
+        if blocker["status"] == "active" and blocker["type"] in _FOR_PEOPLE
+    ]
     return [
-        *(_question(record, one) for one in questions),
+        *(_question(record, question) for question in questions),
         *(
-            _resume_point(record, one, obstacles(record, one["id"]))
-            for one in points
-            if one["requiredAuthority"] != "system"
+            _resume_point(record, point, obstacles(record, point["id"]))
+            for point in points
+            if point["requiredAuthority"] != "system"
         ),
-        *(_decision(record, one) for one in contested),
-        *(_blocker(record, one) for one in blockers),
+        *(_decision(record, value) for value in contested),
+        *(_blocker(record, blocker) for blocker in blockers),
     ]
 
 
-def _question(record: Tree, one: Tree) -> WaitingItem:
-    name, options = shlex.quote(one["id"]), tuple(map(_shown, one.get("options", ())))
-    said = [shlex.quote(option) for option in options] or ["ANSWER"]
+def _question(record: Tree, row: Tree) -> WaitingItem:
+    name, options = shlex.quote(row["id"]), tuple(map(_shown, row.get("options", ())))
+    texts = [shlex.quote(option) for option in options] or ["ANSWER"]
     return _item(
-        record, "question", one, one["question"], one.get("askedAt"),
-        context=_shown(one["context"]),
-        until=_time(one["expiresAt"]) if "expiresAt" in one else "",
-        priority=one["priority"],
+        record, "question", row, row["question"], row.get("askedAt"),
+        context=_shown(row["context"]),
+        until=_time(row["expiresAt"]) if "expiresAt" in row else "",
+        priority=row["priority"],
         options=options,
-        commands=(*(f"adjourn answer {name} {text}" for text in said), f"adjourn answer {name} --skip REASON"),
+        commands=(*(f"adjourn answer {name} {text}" for text in texts), f"adjourn answer {name} --skip REASON"),
     )  # fmt: skip
 
 
-def _resume_point(record: Tree, one: Tree, blocked: list[str]) -> WaitingItem:
-    name = shlex.quote(one["id"])
-    said = [one["description"], one["when"] and f"when {one['when']}", *one["preconditions"]]
+def _resume_point(record: Tree, row: Tree, blocked: list[str]) -> WaitingItem:
+    name = shlex.quote(row["id"])
+    values = [row["description"], row["when"] and f"when {row['when']}", *row["preconditions"]]
     return _item(
-        record, "resume-point", one, one["label"], one.get("createdAt"),
-        context=_shown("; ".join(filter(None, said))),
+        record, "resume-point", row, row["label"], row.get("createdAt"),
+        context=_shown("; ".join(filter(None, values))),
         cause=_shown("; ".join(blocked)),
-        steps=tuple(map(_shown, one["nextSteps"])),
+        steps=tuple(map(_shown, row["nextSteps"])),
         commands=(f"adjourn approve {name}", f"adjourn deny {name} --because REASON"),
     )  # fmt: skip
 
 
-def _decision(record: Tree, one: Tree) -> WaitingItem:
-    name, variants = shlex.quote(one["id"]), one.get("variants", ())
+def _decision(record: Tree, row: Tree) -> WaitingItem:
+    name, variants = shlex.quote(row["id"]), row.get("variants", ())
     sides = [f"{v['author']['id']}: {v['decision']} ({v['rationale']})" for v in variants]
-    since = max([one["madeAt"], *(v["madeAt"] for v in variants if "madeAt" in v)])
+    since = max([row["madeAt"], *(v["madeAt"] for v in variants if "madeAt" in v)])
     accept = [f"adjourn decide {name} --accept --variant {number}" for number in range(len(sides))]
     return _item(
-        record, "decision", one, one["description"], since,
+        record, "decision", row, row["description"], since,
         cause="contested",
-        context=_shown(one["rationale"]),
+        context=_shown(row["rationale"]),
         options=tuple(map(_shown, sides)),
         commands=(*(accept or [f"adjourn decide {name} --accept"]), f"adjourn decide {name} --override TEXT"),
     )  # fmt: skip
 
 
-def _blocker(record: Tree, one: Tree) -> WaitingItem:
+def _blocker(record: Tree, row: Tree) -> WaitingItem:
     return _item(
-        record, "blocker", one, one["description"], one["createdAt"],
-        cause=one["type"],
-        priority=one["severity"],
-        commands=(f"adjourn record resolve {shlex.quote(one['id'])} RESOLUTION",),
+        record, "blocker", row, row["description"], row["createdAt"],
+        cause=row["type"],
+        priority=row["severity"],
+        commands=(f"adjourn record resolve {shlex.quote(row['id'])} RESOLUTION",),
     )  # fmt: skip
 
 
 def _item(
     record: Tree,
     kind: WaitingKind,
-    one: Tree,
+    row: Tree,
     title: str,
     since: int | None,
     *,
@@ -358,7 +367,7 @@ def _item(
 ) -> WaitingItem:
     return WaitingItem(
         kind=kind,
-        id=one["id"],
+        id=row["id"],
         task=record["task"]["id"],
         since=_time(record["lastModifiedAt"] if since is None else since),
         title=_shown(title),
@@ -372,7 +381,7 @@ def _item(
 def _naming_record(item: WaitingItem) -> WaitingItem:
     """An item whose id is in several records, with commands that say which is meant."""
     option = f" --record {shlex.quote(item.record)}"
-    return msgspec.structs.replace(item, commands=tuple(one + option for one in item.commands))
+    return msgspec.structs.replace(item, commands=tuple(command + option for command in item.commands))
 
 
 def _time(milliseconds: int) -> str:
@@ -384,5 +393,5 @@ def _time(milliseconds: int) -> str:
 
 
 def _shown(text: str) -> str:
-    shown = without_secrets(text)
-    return shown if len(shown) <= MAX_SHOWN else shown[:MAX_SHOWN] + "…"
+    word = without_secrets(text)
+    return word if len(word) <= MAX_SHOWN else word[:MAX_SHOWN] + "…"

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, find
-from adjourn.clients.client import ClientContext
+from adjourn.clients.client_process import ClientProcess
 from adjourn.errors import AdjournError
 from adjourn.log.event import decode, timestamp
 from adjourn.store.base import EMPTY, Store
@@ -38,37 +38,37 @@ class PendingWork(NamedTuple):
     checkpoint: TaskCheckpoint
 
 
-def find_stored_work(context: ClientContext, own: str = "") -> PendingWork | None:
+def find_stored_work(client: ClientProcess, own: str = "") -> PendingWork | None:
     """The pending work for a client: its `own` task if that has any, else the newest of the store. None when there is none.
 
     A client that was bound to a task (`--task`) is shown no other.
     """
-    own = context.options.task or own
-    others = [] if context.options.task else [name for name in _newest(context.store) if name != own]
+    own = client.options.task or own
+    others = [] if client.options.task else [name for name in _newest(client.store) if name != own]
     for name in [own, *others] if own else others:
         with suppress(AdjournError):  # a broken task must not hide the others
-            task = Task(context.store, name, clock=context.clock, secret=context.secret)
-            if is_pending(task, context, is_own=name == own):
-                made = best_checkpoint(task) or _recovered(task, context)
+            task = Task(client.store, name, clock=client.clock, secret=client.secret)
+            if is_pending(task, client, is_own=name == own):
+                checkpoint = best_checkpoint(task) or _recovered(task, client)
                 mark_cut_off_calls(task)
-                return PendingWork(task, made)
+                return PendingWork(task, checkpoint)
     return None
 
 
-def is_pending(task: Task, context: ClientContext, *, is_own: bool = False) -> bool:
+def is_pending(task: Task, client: ClientProcess, *, is_own: bool = False) -> bool:
     """Whether a new session of a client learns of a task. Of its own one also when that is old."""
-    if not _has_work(task) or task.ledger.finished or _is_archived(task, context.options.page_tree):
+    if not _has_work(task) or task.ledger.finished or _is_archived(task, client.options.page_tree):
         return False
-    return is_own or not (_is_old(task) or _is_in_use(task, context.group))
+    return is_own or not (_is_old(task) or _is_in_use(task, client.group))
 
 
-def older_work(context: ClientContext) -> str:
+def older_work(client: ClientProcess) -> str:
     """One line for a client without pending work, if there is some that nobody has touched for `OLD_DAYS`; "" without any."""
-    if context.options.task:
+    if client.options.task:
         return ""
-    for name in _newest(context.store):
+    for name in _newest(client.store):
         with suppress(AdjournError):
-            task = Task(context.store, name, clock=context.clock, secret=context.secret)
+            task = Task(client.store, name, clock=client.clock, secret=client.secret)
             if _is_old(task) and _has_work(task) and not task.ledger.finished:
                 return "adjourn: older work exists: a person lists it with `adjourn tasks`."
     return ""
@@ -118,7 +118,7 @@ def _is_archived(task: Task, root: str) -> bool:
         return False
     from adjourn.checkpoints import page_archive, page_files  # few workspaces have an archive
 
-    last = max(_checkpoints(task), key=lambda one: one.event.seq, default=None)
+    last = max(_checkpoints(task), key=lambda checkpoint: checkpoint.event.seq, default=None)
     if (
         last is None
         or _record(task) not in (EMPTY.hash, last.data.record)
@@ -134,7 +134,11 @@ def _is_archived(task: Task, root: str) -> bool:
 
 def best_checkpoint(task: Task) -> TaskCheckpoint | None:
     """The checkpoint to resume a task from: the newest with a description, else the newest."""
-    return max(_checkpoints(task), key=lambda one: (bool(one.data.description), one.event.seq), default=None)
+    return max(
+        _checkpoints(task),
+        key=lambda checkpoint: (bool(checkpoint.data.description), checkpoint.event.seq),
+        default=None,
+    )
 
 
 def _checkpoints(task: Task) -> list[TaskCheckpoint]:
@@ -160,22 +164,22 @@ def mark_cut_off_calls(task: Task) -> None:
     ledger.unseen |= {call.call: call for call in ledger.answered.values() if call.session in gone}
 
 
-def _recovered(task: Task, context: ClientContext) -> TaskCheckpoint:
+def _recovered(task: Task, client: ClientProcess) -> TaskCheckpoint:
 
     from adjourn.checkpoints.save import save_task_checkpoint
 
     expire_dead_sessions(task)
     return save_task_checkpoint(
-        task, RECOVERED, context.options.checkpoint_root, tree=context.options.page_tree
+        task, RECOVERED, client.options.checkpoint_root, tree=client.options.page_tree
     )
 
 
-def notice(found: PendingWork, tool: str) -> str:
+def notice(work: PendingWork, tool: str) -> str:
     """One or two sentences for an agent whose server speaks first. `tool` is how the client spells `aex.resume`."""
-    ledger, made = found.task.ledger, found.checkpoint
+    ledger, checkpoint = work.task.ledger, work.checkpoint
     doubts = f", {len(ledger.doubts)} in doubt" if ledger.doubts else ""
     return (
-        f'adjourn: unfinished work in this workspace: checkpoint "{made.data.name}" of {made.event.timestamp}, '
+        f'adjourn: unfinished work in this workspace: checkpoint "{checkpoint.data.name}" of {checkpoint.event.timestamp}, '
         f"{ledger.calls_used} call{'s' * (ledger.calls_used != 1)} used{doubts}. To continue it, call {tool} with "
-        f'{{"name": "{made.data.name}"}} before any other tool. If you are asked for something else, ignore it.'
+        f'{{"name": "{checkpoint.data.name}"}} before any other tool. If you are asked for something else, ignore it.'
     )

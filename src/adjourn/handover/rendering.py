@@ -130,8 +130,8 @@ def fit(sections: Sequence[Section], room: int, form: Form) -> list[Fitted]:
         for section in sections
     ]
     shares = [Share(size, section.floor) for size, section in zip(wanted, sections, strict=True)]
-    given = share_room(shares, room)
-    fitted = [_fit(section, size, form) for section, size in zip(sections, given, strict=True)]
+    numbers = share_room(shares, room)
+    fitted = [_fit(section, size, form) for section, size in zip(sections, numbers, strict=True)]
     left = room - sum(_used(one, form) for one in fitted)
     for number in sorted(range(len(fitted)), key=lambda number: _precedence(fitted[number])):
         one = fitted[number]
@@ -154,17 +154,17 @@ def _precedence(fitted: Fitted) -> tuple[bool, int]:
 
 def _fit(section: Section, room: int, form: Form) -> Fitted:
     """The first wording that fits; else as many items of the last as fit, or a part of its first one."""
-    whole = room - form.frame(section) - _noted(section, form)
+    number = room - form.frame(section) - _noted(section, form)
     for wording in section.wordings:
-        if _size(wording, form) <= whole:
+        if _size(wording, form) <= number:
             return _ordered(section, wording, section.beyond)
     last = section.wordings[-1]
     is_noted = section.beyond or len(last) > 1
     room -= form.frame(section) + (form.note(section) if is_noted else 0)
-    kept = list(fit_items(last, room, form.size))
-    if not kept and room >= LEAST and (part := form.cut(last[0], room)) is not None:
-        kept.append(part)
-    return _ordered(section, kept, len(last) - len(kept) + section.beyond)
+    items = list(fit_items(last, room, form.size))
+    if not items and room >= LEAST and (part := form.cut(last[0], room)) is not None:
+        items.append(part)
+    return _ordered(section, items, len(last) - len(items) + section.beyond)
 
 
 def _ordered(section: Section, items: Sequence[SectionItem], left_out: int) -> Fitted:
@@ -278,9 +278,9 @@ def _cut_json(item: SectionItem, room: int) -> SectionItem | None:
         return SectionItem(text) if text else None
     data = {name: value for name, value in item.data.items() if name != "digest"}
     for limit in _CUTS:
-        found = SectionItem(item.text, _shorter(data, limit))
-        if _json_size(found) <= room:
-            return found
+        section_item = SectionItem(item.text, _shorter(data, limit))
+        if _json_size(section_item) <= room:
+            return section_item
     return None
 
 

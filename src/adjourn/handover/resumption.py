@@ -66,16 +66,19 @@ class Preview(NamedTuple):
 
 
 class Resumed(NamedTuple):
-    """A resumed checkpoint: its task with the ledger up to date, and who reads it. `session` joined the task, None for a preview."""
+    """A resumed checkpoint: its task with the ledger up to date, and who reads it. `signer` is the name under which who signed it is
+    trusted, "" for nobody; `session` joined the task, None for a preview.
+    """
 
     task: Task
     checkpoint: TaskCheckpoint
     reader: Reader
+    signer: str
     session: Session | None = None
 
     def handover(self) -> Handover:
         """What the session receives."""
-        return hand_over(self.task, self.checkpoint, self.reader)
+        return hand_over(self.task, self.checkpoint, self.reader, self.signer)
 
     def to_json(self, more: str = "", room: int = ROOM) -> dict[str, Any]:
         """The answer of `aex.resume`, of at most `room` bytes: the hand-over, or the page of history before the cursor `more`.
@@ -105,45 +108,41 @@ def resume(reader: ClientContext | Preview, name: str) -> Resumed:
 
 
 def _join(client: ClientContext, name: str) -> Resumed:
-    store, root = client.store, client.options.checkpoint_root
-    checkpoint, source = _take_in(store, root, name)
+    checkpoint, source, signer = _take_in(client.store, client.options.checkpoint_root, name)
     facts: list[kinds.Data] = [kinds.CheckpointResumed(checkpoint=checkpoint.hash, name=name, source=source)]
-    if not trusted_signer(checkpoint):
+    if not signer:
         key = checkpoint.data.key
         facts.insert(0, kinds.TaskImported(head=checkpoint.hash, seq=checkpoint.event.seq, signer=key))
-    session = client.move(checkpoint.event.task, facts)
+    session = client.sessions.move(checkpoint.event.task, facts)
     agent_notes.expire_due_items(session)
     session.task.refresh()
     reader = Reader(client.options.page_tree, session.policy, session.policy.budget, client.group)
-    return Resumed(session.task, checkpoint, reader, session)
+    return Resumed(session.task, checkpoint, reader, signer, session)
 
 
 def _preview(reader: Preview, name: str) -> Resumed:
     """Do what a join does before its session opens, on an overlay of the workspace's store."""
-    store = _overlay(reader, name)
-    checkpoint, _ = _take_in(store, reader.root, name)
-    task = Task(store, checkpoint.event.task, clock=reader.clock, secret=reader.secret)
-    mark_cut_off_calls(task)
-    return Resumed(task, checkpoint, reader_of(reader.root, task, "", reader.contract, reader.tree))
-
-
-def _overlay(reader: Preview, name: str) -> Store:
-    """The workspace's store, with what is imported kept in memory. Raises `NotFoundError` where there is neither store nor folder."""
     try:
-        return OverlayStore(reader.open_store())
+        store: Store = OverlayStore(reader.open_store())
     except NotFoundError:
         if "/" in name or folder.is_as_written(MemoryStore(), reader.root, name) is None:
-            raise
-        return MemoryStore()
+            raise  # there is neither a store nor a folder
+        store = MemoryStore()
+    checkpoint, _, signer = _take_in(store, reader.root, name)
+    task = Task(store, checkpoint.event.task, clock=reader.clock, secret=reader.secret)
+    mark_cut_off_calls(task)
+    return Resumed(task, checkpoint, reader_of(reader.root, task, "", reader.contract, reader.tree), signer)
 
 
-def _take_in(store: Store, root: str, name: str) -> tuple[TaskCheckpoint, Literal["store", "folder"]]:
-    """The trusted checkpoint of a name, and where it was found. Its folder and the newer ones of its task are imported."""
+def _take_in(store: Store, root: str, name: str) -> tuple[TaskCheckpoint, Literal["store", "folder"], str]:
+    """The trusted checkpoint of a name, where it was found, and as whom its signer is trusted. Imports its folder and the newer ones of
+    its task.
+    """
     checkpoint, source = locate(store, root, name)
-    check_trusted(store, checkpoint)
+    signer = check_trusted(store, checkpoint)
     document(store, checkpoint)
-    import_newer_folders(store, root, checkpoint)
-    return checkpoint, source
+    import_newer_folders(store, root, checkpoint, located=name)
+    return checkpoint, source, signer
 
 
 def reader_of(
@@ -180,15 +179,20 @@ class Reader(NamedTuple):
     group: str = ""
 
 
-def hand_over(task: Task, checkpoint: TaskCheckpoint, reader: Reader) -> Handover:
-    """Compose what a session that resumes `checkpoint` receives about its task, as the loaded ledger has it. Raises `IntegrityError`."""
+def hand_over(task: Task, checkpoint: TaskCheckpoint, reader: Reader, signer: str | None = None) -> Handover:
+    """Compose what a session that resumes `checkpoint` receives about its task, as the loaded ledger has it. Raises `IntegrityError`.
+
+    `signer` is the name under which who signed it is trusted, "" for nobody; None where its signature is to be checked here.
+    """
+    if signer is None:
+        signer = trusted_signer(checkpoint)
     ledger, now = task.ledger, task.clock()
     summary = plan_summary(task, reader.tree, now)
     page = statements_of(summary.page) if summary is not None and summary.page is not None else NO_REPORT
     known = _known(task, checkpoint, now)
-    made = checkpoint.event.timestamp
+    text = checkpoint.event.timestamp
     # a description from before the plan was changed may name the step of then
-    outdated = summary is not None and is_replanned(summary, milliseconds(made))
+    outdated = summary is not None and is_replanned(summary, milliseconds(text))
     description = "" if outdated else said(checkpoint.data.description, MAX_DESCRIPTION)
     sources = Sources(
         ledger=ledger,
@@ -205,10 +209,10 @@ def hand_over(task: Task, checkpoint: TaskCheckpoint, reader: Reader) -> Handove
     return Handover(
         name=checkpoint.data.name,
         task=task.id,
-        made=made,
+        made=text,
         state=_state(task, known, sources.stamp, reader.group),
         description=description,
-        untrusted_signer="" if trusted_signer(checkpoint) else checkpoint.data.key,
+        untrusted_signer="" if signer else checkpoint.data.key,
         goal=goal,
         mission=mission if mission != goal else "",
         tools=tuple(said(tool, 200) for tool in ledger.tools),
@@ -236,7 +240,10 @@ def _state(task: Task, known: Recorded, stamp: str, group: str) -> str:
 
 def _is_asked(ledger: Ledger, stamp: str) -> bool:
     """Whether a person can still answer a question about a call."""
-    return any(not (one.approved or one.refused) and one.expires > stamp for one in ledger.approvals.values())
+    return any(
+        not (approval.approved or approval.refused) and approval.expires > stamp
+        for approval in ledger.approvals.values()
+    )
 
 
 def _known(task: Task, checkpoint: TaskCheckpoint, now: int) -> Recorded:
@@ -246,14 +253,14 @@ def _known(task: Task, checkpoint: TaskCheckpoint, now: int) -> Recorded:
     record = record_of(store, task.id)
     if record is None:
         return Recorded(notes=(_MISSING.format(named),) if named else ())
-    records, given = CRStore(store), list[str]()
+    records, texts = CRStore(store), list[str]()
     if named and records.versions.find(named) is None:
-        given.append(f"the version of the record that the checkpoint names, {named}, is not in this store")
+        texts.append(f"the version of the record that the checkpoint names, {named}, is not in this store")
     try:
         mind = mind_of(store, record)
     except AdjournError as error:
         mind = None
-        given.append(f"the recorded facts, questions and goals cannot be read: {error.message}")
+        texts.append(f"the recorded facts, questions and goals cannot be read: {error.message}")
     due = expire_due(record, now)  # the next resume or decision writes it; it is shown already
     return recorded(
         due.record if due else record,
@@ -261,7 +268,7 @@ def _known(task: Task, checkpoint: TaskCheckpoint, now: int) -> Recorded:
         now=now,
         verified=records.verify_chain(record["id"]),
         consumed=records.consumed,
-        given=given,
+        given=texts,
     )
 
 
@@ -281,8 +288,8 @@ def page_before(store: Store, ledger: Ledger, more: str, room: int) -> tuple[lis
             f"unknown cursor: {more[:40]!r}", "give the `more` of an earlier answer, or leave it out"
         )
     stop = min(int(more), ledger.seq + 1)
-    shown, start = _audit(store, ledger.task, stop, room, Head(ledger.seq, ledger.hash))
-    return shown, str(start) if start > 0 else ""
+    rows, start = _audit(store, ledger.task, stop, room, Head(ledger.seq, ledger.hash))
+    return rows, str(start) if start > 0 else ""
 
 
 def _audit(store: Store, task: str, stop: int, room: int, head: Head) -> tuple[list[dict[str, Any]], int]:
@@ -290,7 +297,7 @@ def _audit(store: Store, task: str, stop: int, room: int, head: Head) -> tuple[l
 
     Each event is verified before it is shown, from `head` backwards: each page of events ends at what the one after it follows.
     """
-    shown: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     if 0 < stop <= head.seq:
         head = _before(list(islice(checked(store, task, stop, head), 1)), stop)
     while stop > 0:
@@ -302,12 +309,12 @@ def _audit(store: Store, task: str, stop: int, room: int, head: Head) -> tuple[l
                 continue
             summary = audit_entry(event, data_of(event))
             room -= len(msgspec.json.encode(summary)) + 1
-            if room < 0 and shown:  # each answer has at least one entry
-                return shown[::-1], event.seq + 1
-            shown.append(summary)
+            if room < 0 and rows:  # each answer has at least one entry
+                return rows[::-1], event.seq + 1
+            rows.append(summary)
         head = _before(page, start)
         stop = start
-    return shown[::-1], 0
+    return rows[::-1], 0
 
 
 def _before(page: list[Entry], seq: int) -> Head:
@@ -387,18 +394,18 @@ def _sections(record: Tree, mind: Tree | None) -> dict[str, list[Tree]]:
 
 def _page(section: str, items: list[Tree], more: str) -> dict[str, Any]:
     stop = min(int(more), len(items)) if more else len(items)
-    shown: list[Tree] = []
+    rows: list[Tree] = []
     room = ANSWER_BYTES - 500  # for the members beside the items
     while stop > 0:
         item = items[stop - 1]
-        if shown_size(item) > room and not shown:
+        if shown_size(item) > room and not rows:
             item = _shortened_item(item)
         room -= shown_size(item)
         if room < 0:
             break
-        shown.append(item)
+        rows.append(item)
         stop -= 1
-    page: dict[str, Any] = {"section": section, "count": len(items), "items": shown[::-1]}
+    page: dict[str, Any] = {"section": section, "count": len(items), "items": rows[::-1]}
     return page | ({"more": str(stop)} if stop else {})
 
 

@@ -6,8 +6,8 @@ is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from adjourn.aex.policy import Policy
 from adjourn.checkpoints.page import AgentReport
@@ -51,32 +51,31 @@ def sections(sources: Sources) -> tuple[Section, ...]:
     """The sections that are not empty, in their order. A higher floor says what matters more."""
     progress, done = _progress(sources)
     steps = _next_step(sources, progress)
-    told = {item.text for item in steps}
-    open_ones = [item for item in progress if item.text not in told]
+    step_texts = {item.text for item in steps}
+    todo = [item for item in progress if item.text not in step_texts]
+    summary = [SectionItem(f"[x] {len(done)} done")] if done else []
     known = sources.recorded
-    made = [
+    all_sections = [
         _section("nextStep", "Next step", steps, 18),
         _in_doubt(sources, 14),
         _unseen(sources, 13),
         _reasoned("waiting", "Waits for a person", _waiting(sources), 11, RECORD.format("questionsForUser")),
         _refused(sources.recent.refused, 11),
-        Section(
-            "progress", "Progress", (_once([*open_ones, *done]), _once([*open_ones, *_number(done)])), 10
-        ),
+        Section("progress", "Progress", (_once([*todo, *done]), _once([*todo, *summary])), 10),
         _done(sources, 10),
         _reasoned("decisions", "Decisions and constraints", known.decisions, 12, RECORD.format("decisions")),
         _reasoned("facts", "Facts and learnings", known.facts, 9, RECORD.format("facts")),
         _section("rules", "Budget and rules", _rules(sources), 3),
         _section("artifacts", "Files that came of it", _artifacts(sources.page), 2),
     ]
-    return tuple(section for section in made if section.items)
+    return tuple(section for section in all_sections if section.items)
 
 
 def _section(name: str, title: str, items: Iterable[SectionItem], floor: int) -> Section:
     return Section(name, title, (_once(items),), floor)
 
 
-def _reasoned(name: str, title: str, lines: Iterable[RecordLine], floor: int, rest: str) -> Section:
+def _reasoned(name: str, title: str, lines: Iterable[RecordLine], floor: int, word: str) -> Section:
     """Lines in full, and in a shorter wording what they say without the reasons."""
     in_full, short = list[SectionItem](), list[SectionItem]()
     for line in lines:
@@ -84,16 +83,16 @@ def _reasoned(name: str, title: str, lines: Iterable[RecordLine], floor: int, re
         if text and not any(text in other.text for other in in_full):
             in_full.append(SectionItem(text))
             short.append(SectionItem(said(line.text, MAX_LINE)))
-    return Section(name, title, (in_full, short), floor, rest=rest)
+    return Section(name, title, (in_full, short), floor, rest=word)
 
 
 def _once(items: Iterable[SectionItem]) -> list[SectionItem]:
     """The items without those that an earlier one says as well."""
-    kept: list[SectionItem] = []
+    section_items: list[SectionItem] = []
     for item in items:
-        if not any(item.text in other.text for other in kept):
-            kept.append(item)
-    return kept
+        if not any(item.text in other.text for other in section_items):
+            section_items.append(item)
+    return section_items
 
 
 def _lines(texts: Iterable[str], limit: int = MAX_LINE) -> list[SectionItem]:
@@ -111,9 +110,9 @@ def _next_step(sources: Sources, progress: Sequence[SectionItem]) -> list[Sectio
         return _lines([f"nothing: the task is finished{note}"])
     stated = [*known.steps, *([page.resumption_point] if isinstance(page.resumption_point, str) else ())]
     todo = [item for item in progress if item.text.startswith("[ ]")][:1]
-    if found := _lines(stated, MAX_STEP):  # a description is less exact than the checklist that came with it
+    if lines := _lines(stated, MAX_STEP):  # a description is less exact than the checklist that came with it
         described = stated == [sources.description] and not any(stated[0] in item.text for item in todo)
-        return [*todo, *found] if described else found
+        return [*todo, *lines] if described else lines
     if todo:
         return todo
     if sources.description:
@@ -144,10 +143,6 @@ def _progress(sources: Sources) -> tuple[list[SectionItem], list[SectionItem]]:
     order += [text for status, text in marked if status == "pending"]
     done = [text for status, text in reversed(marked) if status == "done"]
     return _lines([*order[:1], *state, *order[1:], *sources.recorded.progress]), _lines(done)
-
-
-def _number(done: Sequence[SectionItem]) -> list[SectionItem]:
-    return [SectionItem(f"[x] {len(done)} done")] if done else []
 
 
 # --- what must not be repeated, and what is open
@@ -200,29 +195,29 @@ def _brief_doubt(call: OpenCall) -> SectionItem:
 
 def _waiting(sources: Sources) -> list[RecordLine]:
     """Questions to a person: about calls, then those of the record and of the page."""
-    asked = [
-        _question(one)
-        for one in sources.ledger.approvals.values()
-        if one.expires > sources.stamp and not one.refused
+    lines = [
+        _question(approval)
+        for approval in sources.ledger.approvals.values()
+        if approval.expires > sources.stamp and not approval.refused
     ]
     page = sources.page.open_questions
     return [
-        *asked,
+        *lines,
         *sources.recorded.waiting,
         *map(RecordLine, page if isinstance(page, tuple) else ()),
     ]
 
 
-def _question(asked: Approval) -> RecordLine:
-    about = f"{tool_name(asked)}{_spaced(telling_argument(asked.arguments))}"
-    if asked.approved:
+def _question(approval: Approval) -> RecordLine:
+    about = f"{tool_name(approval)}{_spaced(telling_argument(approval.arguments))}"
+    if approval.approved:
         return RecordLine(
-            f"{about}: approved, and not made yet: repeat the very same call", f" before {asked.expires}"
+            f"{about}: approved, and not made yet: repeat the very same call", f" before {approval.expires}"
         )
-    who = asked.who or "a person"
+    who = approval.who or "a person"
     return RecordLine(
-        f"{about}: not made, waits for `adjourn approve {asked.id}`; then repeat the very same call",
-        f" ({who} is asked: {asked.cause})",
+        f"{about}: not made, waits for `adjourn approve {approval.id}`; then repeat the very same call",
+        f" ({who} is asked: {approval.cause})",
     )
 
 
@@ -232,19 +227,19 @@ def _refused(refusals: Sequence[Refusal], floor: int) -> Section:
     In a small room, each remedy once; in a smaller one, neither rules nor remedies.
     """
     groups: dict[tuple[str, str], list[Refusal]] = {}
-    for one in reversed(refusals):
-        groups.setdefault((one.tool, one.reason.text), []).append(one)
+    for refusal in reversed(refusals):
+        groups.setdefault((refusal.tool, refusal.reason.text), []).append(refusal)
     in_full, short, shortest = list[str](), list[str](), list[str]()
-    told = set[str]()
+    names = set[str]()
     for (tool, text), group in groups.items():
-        arguments = list(dict.fromkeys(one.argument for one in reversed(group) if one.argument))
+        arguments = list(dict.fromkeys(refusal.argument for refusal in reversed(group) if refusal.argument))
         named, reason = _named(tool, len(group), arguments), group[0].reason
         line, remedy = f"{named}: {text}", reason.remedy
         remedied = f"{line}; {remedy}" if remedy else line
         in_full.append(remedied)
-        short.append(line if remedy in told else remedied)
+        short.append(line if remedy in names else remedied)
         shortest.append(f"{named}: {reason.why}")
-        told.add(remedy)
+        names.add(remedy)
     wordings = [_once(_lines(texts)) for texts in (in_full, short, shortest)]
     return Section("refused", "Refused, not done", wordings, floor)
 
@@ -279,15 +274,15 @@ def _done(sources: Sources, floor: int) -> Section:
     In the shortest wording, all that failed or was settled comes first, then the last call that simply succeeded.
     """
     apart = sources.ledger.doubts.keys() | {call.call for call in _lost(sources.ledger)}
-    made = [call for call in sources.recent.made.values() if call.call not in apart]
-    in_full = [*_grouped(made, each=True)]
+    reports = [call for call in sources.recent.made.values() if call.call not in apart]
+    in_full = [*_grouped(reports, each=True)]
     wordings = [in_full]
     for newest in IN_FULL:
         if newest < len(in_full):
-            old, new = made[: len(made) - newest], made[len(made) - newest :]
+            old, new = reports[: len(reports) - newest], reports[len(reports) - newest :]
             wordings.append([*_grouped(new, each=True), *_grouped(old, each=False)])
-    notable = _grouped([call for call in made if call.outcome != OK], each=False)
-    wordings.append([*notable, *_last_of([call for call in made if call.outcome == OK])])
+    notable = _grouped([call for call in reports if call.outcome != OK], each=False)
+    wordings.append([*notable, *_last_of([call for call in reports if call.outcome == OK])])
     before = sum(sources.ledger.tools.values()) - sources.recent.calls
     return Section(
         "auditSummary",
@@ -305,7 +300,7 @@ def _last_of(calls: Sequence[CallReport]) -> list[SectionItem]:
     if not calls:
         return []
     message = f"the last of {len(calls)} that succeeded" if len(calls) > 1 else ""
-    return [_told(_Group.of(calls[-1])._replace(message=message))]
+    return [_item(_Group.of(calls[-1])._replace(message=message))]
 
 
 def _grouped(calls: Sequence[CallReport], *, each: bool) -> list[SectionItem]:
@@ -315,27 +310,24 @@ def _grouped(calls: Sequence[CallReport], *, each: bool) -> list[SectionItem]:
         key = (call.tool, call.outcome, call.message) + ((call.argument,) if each else ())
         before = groups.pop(key, None)
         groups[key] = before.and_one(call) if before else _Group.of(call)
-    return [_told(group) for group in reversed(groups.values())]
+    return [_item(group) for group in reversed(groups.values())]
 
 
-def _told(group: _Group) -> SectionItem:
-    return SectionItem(_line(group), {"event": "tool.allowed", "data": _data(group)})
-
-
-def _line(group: _Group) -> str:
-    message = f": {group.message}" if group.message else ""
-    return f"{_named(group.tool, group.times, group.arguments)}: {group.outcome}{message}"
-
-
-def _data(group: _Group) -> dict[str, Any]:
-    told = {
+def _item(group: _Group) -> SectionItem:
+    data = {
         "tool": group.tool,
         "times": group.times if group.times > 1 else None,
         "argument": _listed(group.arguments),
         "outcome": group.outcome,
         "message": group.message,
     }
-    return {name: value for name, value in told.items() if value}
+    data = {name: value for name, value in data.items() if value}
+    return SectionItem(_line(group), {"event": "tool.allowed", "data": data})
+
+
+def _line(group: _Group) -> str:
+    message = f": {group.message}" if group.message else ""
+    return f"{_named(group.tool, group.times, group.arguments)}: {group.outcome}{message}"
 
 
 def _named(tool: str, count: int, arguments: Sequence[str]) -> str:
@@ -362,16 +354,11 @@ def _rules(sources: Sources) -> list[SectionItem]:
     policy = sources.policy
     if policy is None:
         return []
-    return _lines([*_budgets(policy, sources.ledger), *_permissions(policy)])
-
-
-def _budgets(policy: Policy, ledger: Ledger) -> Iterator[str]:
-    for key, used, limit in budgets_used(policy, ledger):
-        if key != "calls":
-            yield f"{key}: {used:.4g} of {limit:g} used"
-
-
-def _permissions(policy: Policy) -> Iterator[str]:
+    texts = [
+        f"{key}: {used:.4g} of {limit:g} used"
+        for key, used, limit in budgets_used(policy, sources.ledger)
+        if key != "calls"
+    ]
     for title, rules in (
         ("allowed", policy.allow),
         ("a person must confirm", policy.confirm),
@@ -381,11 +368,10 @@ def _permissions(policy: Policy) -> Iterator[str]:
         patterns = list(dict.fromkeys(rule.text for rule in rules))
         if patterns:
             more = f" and {len(patterns) - MAX_RULES} more" if len(patterns) > MAX_RULES else ""
-            yield f"{title}: {', '.join(patterns[:MAX_RULES])}{more}"
-    for rule in policy.limits:
-        yield f"limit: {rule.text}"
+            texts.append(f"{title}: {', '.join(patterns[:MAX_RULES])}{more}")
+    return _lines([*texts, *(f"limit: {rule.text}" for rule in policy.limits)])
 
 
 def _artifacts(page: AgentReport) -> list[SectionItem]:
     artifacts = page.artifacts if isinstance(page.artifacts, tuple) else ()
-    return _lines(one.path + (f" ({one.note})" if one.note else "") for one in reversed(artifacts))
+    return _lines(file.path + (f" ({file.note})" if file.note else "") for file in reversed(artifacts))

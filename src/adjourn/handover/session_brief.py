@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from adjourn.checkpoints import folder
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, as_checkpoint, check_signature, document
-from adjourn.clients.client import ClientContext
+from adjourn.clients.client_process import ClientProcess
 from adjourn.errors import AdjournError, ConflictError, RefusedError
-from adjourn.handover.importing import import_named, is_trusted, vouched_for
+from adjourn.handover.importing import check_trusted, import_named, vouched_for
 from adjourn.handover.pending import (
     PendingWork,
     best_checkpoint,
@@ -56,54 +56,61 @@ class NewSession(NamedTuple):
     room: int = ROOM
 
 
-def brief_new_session(context: ClientContext, session: NewSession) -> str:
+def brief_new_session(client: ClientProcess, session: NewSession) -> str:
     """The brief of a client's pending work, at most `session.room` bytes; "" without any. Records that it was shown."""
-    found = find_pending_work(context, session.task)
-    if found is None:
-        return older_work(context) or untrusted_work(context)
-    text = _text(found, session, context)
-    _mark_shown(found)
+    work = find_pending_work(client, session.task)
+    if work is None:
+        return older_work(client) or untrusted_work(client)
+    text = _text(work, session, client)
+    _mark_shown(work)
     return text
 
 
-def instructions(context: ClientContext, found: PendingWork, tool: str) -> str:
+def instructions(client: ClientProcess, work: PendingWork, tool: str) -> str:
     """What an agent receives whose server speaks first: the notice, and what fits of the hand-over, at most `NOTICE_BYTES`.
 
     `tool` is how the client spells `aex.resume`. Of an untrusted signer, it is the notice alone.
     """
-    task, made = found
-    begin = notice(found, tool)
-    if not is_trusted(task.store, made):
+    task, checkpoint = work
+    begin = notice(work, tool)
+    try:
+        signer = check_trusted(task.store, checkpoint)
+    except RefusedError:
         return begin
-    document(task.store, made)
-    handover = hand_over(task, made, _reader(context, task))
+    document(task.store, checkpoint)
+    handover = hand_over(task, checkpoint, _reader(client, task), signer)
     return to_text(handover, NOTICE_BYTES, [begin], f"The rest: {tool}.")
 
 
-def _reader(context: ClientContext, task: Task) -> Reader:
-    options = context.options
-    return reader_of(options.root, task, context.group, options.contract, options.page_tree)
+def _reader(client: ClientProcess, task: Task) -> Reader:
+    options = client.options
+    return reader_of(options.root, task, client.group, options.contract, options.page_tree)
 
 
 # --- the text
 
 
-def _text(found: PendingWork, session: NewSession, context: ClientContext) -> str:
-    task, made = found
-    name = made.data.name
+def _text(work: PendingWork, session: NewSession, client: ClientProcess) -> str:
+    task, checkpoint = work
+    name = checkpoint.data.name
     begin = [
         "# Unfinished work in this workspace",
-        f'Another session stopped at its checkpoint "{name}", made {made.event.timestamp}.',
+        f'Another session stopped at its checkpoint "{name}", made {checkpoint.event.timestamp}.',
         _how_to_resume(name, session, same=session.task == task.id),
     ]
-    if not is_trusted(task.store, made):
+    try:
+        signer = check_trusted(task.store, checkpoint)
+    except RefusedError:
         return "\n".join(
-            [*begin, f"Nothing else is shown: it is signed by {made.data.key}, which is not trusted here."]
+            [
+                *begin,
+                f"Nothing else is shown: it is signed by {checkpoint.data.key}, which is not trusted here.",
+            ]
         )
-    if _was_shown(found):
+    if _was_shown(work):
         begin.append("An earlier session was shown this, and did not resume it.")
-    document(task.store, made)
-    handover = hand_over(task, made, _reader(context, task))
+    document(task.store, checkpoint)
+    handover = hand_over(task, checkpoint, _reader(client, task), signer)
     end = f"The rest: {_the_rest(name, session, handover.page)}."
     return to_text(handover, session.room, begin, end)
 
@@ -132,61 +139,61 @@ def _the_rest(name: str, session: NewSession, page: str) -> str:
 # --- whether it was shown, and resumed
 
 
-def _mark_shown(found: PendingWork) -> None:
+def _mark_shown(work: PendingWork) -> None:
     """Record that a session was shown the brief, which it may not have read."""
-    store, name = found.task.store, f"shown/{found.task.id}"
+    store, name = work.task.store, f"shown/{work.task.id}"
     with suppress(ConflictError):  # another session was shown it at the same time
-        stamp = timestamp(found.task.clock())
-        store.swap(name, f"{found.checkpoint.hash} {stamp}", expect=store.ref(name))
+        stamp = timestamp(work.task.clock())
+        store.swap(name, f"{work.checkpoint.hash} {stamp}", expect=store.ref(name))
 
 
-def _was_shown(found: PendingWork) -> bool:
-    shown = (found.task.store.ref(f"shown/{found.task.id}") or "").partition(" ")[0]
-    return shown == found.checkpoint.hash and not any(_resumed(found))
+def _was_shown(work: PendingWork) -> bool:
+    text = (work.task.store.ref(f"shown/{work.task.id}") or "").partition(" ")[0]
+    return text == work.checkpoint.hash and not any(_resumed(work))
 
 
-def _resumed(found: PendingWork) -> Iterator[bool]:
+def _resumed(work: PendingWork) -> Iterator[bool]:
     """For each resume after the checkpoint, whether it was of this checkpoint."""
-    after = found.checkpoint.event.seq + 1
-    for entry in found.task.store.read(found.task.id, after, after + MAX_LATER):
+    after = work.checkpoint.event.seq + 1
+    for entry in work.task.store.read(work.task.id, after, after + MAX_LATER):
         event = decode(entry.data)
         if event.event == kinds.CheckpointResumed.KIND:
             data = kinds.data_of(event)
-            yield isinstance(data, kinds.CheckpointResumed) and data.checkpoint == found.checkpoint.hash
+            yield isinstance(data, kinds.CheckpointResumed) and data.checkpoint == work.checkpoint.hash
 
 
 # --- the work that a new session learns of unasked
 
 
-def find_pending_work(context: ClientContext, own: str = "") -> PendingWork | None:
+def find_pending_work(client: ClientProcess, own: str = "") -> PendingWork | None:
     """The pending work for a client: its `own` task if that has any, else the newest, else what only a folder brought. None when there
     is none.
     """
-    found = find_stored_work(context, own)
-    if found is not None or not (folders := _new_folders(context)):
-        return found
-    return find_carried_work(context, folders)
+    work = find_stored_work(client, own)
+    if work is not None or not (folders := _new_folders(client)):
+        return work
+    return find_carried_work(client, folders)
 
 
-def untrusted_work(context: ClientContext) -> str:
+def untrusted_work(client: ClientProcess) -> str:
     """One line for a client without pending work, if a folder was brought whose signer is not trusted; "" without any.
 
     Of such a folder it has the name and the key alone: a cloned repository may be hostile.
     """
-    if not (folders := _new_folders(context)):
+    if not (folders := _new_folders(client)):
         return ""
-    return find_untrusted_work(context, folders)
+    return find_untrusted_work(client, folders)
 
 
-def _new_folders(context: ClientContext) -> list[str]:
+def _new_folders(client: ClientProcess) -> list[str]:
     """The names in the folder of checkpoints that the store did not write; none for a client that was bound to a task."""
-    if context.options.task:
+    if client.options.task:
         return []
     try:
-        names = os.listdir(os.path.join(context.options.checkpoint_root, CHECKPOINTS))
+        names = os.listdir(os.path.join(client.options.checkpoint_root, CHECKPOINTS))
     except OSError:
         return []
-    written = context.store.refs("folder/") if names else {}
+    written = client.store.refs("folder/") if names else {}
     return [name for name in names if f"folder/{name}" not in written]
 
 
@@ -208,27 +215,29 @@ LOOK_SECONDS = 0.5
 """How long the last events of folders may be read for, to see which of them somebody signed whom a person trusts."""
 
 
-def find_carried_work(context: ClientContext, names: Iterable[str]) -> PendingWork | None:
+def find_carried_work(client: ClientProcess, names: Iterable[str]) -> PendingWork | None:
     """The pending work of the folders with these names: of several tasks, the one with the newest checkpoint. None without any."""
-    found = _folders(context, names, trusted=True)
-    for task_id in dict.fromkeys(one.event.task for one in found):
+    folders = _folders(client, names, trusted=True)
+    for task_id in dict.fromkeys(checkpoint.event.task for checkpoint in folders):
         with suppress(AdjournError):
-            store = OverlayStore(context.store)
-            for one in found:
-                if one.event.task == task_id:
-                    _import(store, context.options.checkpoint_root, one.data.name)
-            task = Task(store, task_id, clock=context.clock, secret=context.secret)
-            made = best_checkpoint(task)
-            if made is not None and is_pending(task, context):
+            store = OverlayStore(client.store)
+            for checkpoint in folders:
+                if checkpoint.event.task == task_id:
+                    _import(store, client.options.checkpoint_root, checkpoint.data.name)
+            task = Task(store, task_id, clock=client.clock, secret=client.secret)
+            task_checkpoint = best_checkpoint(task)
+            if task_checkpoint is not None and is_pending(task, client):
                 mark_cut_off_calls(task)
-                return PendingWork(task, made)
+                return PendingWork(task, task_checkpoint)
     return None
 
 
-def find_untrusted_work(context: ClientContext, names: Iterable[str]) -> str:
+def find_untrusted_work(client: ClientProcess, names: Iterable[str]) -> str:
     """The refusal of the newest of these folders whose signer is not trusted; "" without any."""
-    for one in _folders(context, names, trusted=False):
-        if refusal := _import(OverlayStore(context.store), context.options.checkpoint_root, one.data.name):
+    for checkpoint in _folders(client, names, trusted=False):
+        if refusal := _import(
+            OverlayStore(client.store), client.options.checkpoint_root, checkpoint.data.name
+        ):
             return f"adjourn: a checkpoint in this workspace cannot be resumed yet: {refusal}"
     return ""
 
@@ -244,13 +253,13 @@ def _import(store: Store, root: str, name: str) -> RefusedError | None:
     return None
 
 
-def _folders(context: ClientContext, names: Iterable[str], *, trusted: bool) -> list[TaskCheckpoint]:
+def _folders(client: ClientProcess, names: Iterable[str], *, trusted: bool) -> list[TaskCheckpoint]:
     """The checkpoints of the folders to examine, the newest first: small ones that are not old, of tasks that the store does not know
     as far. `trusted`: those with a valid signature of somebody whom a person trusts; otherwise all others.
 
     Their last event alone says so. Whoever cannot sign as such a person cannot crowd out with other folders what one signed.
     """
-    root, oldest, store = context.options.checkpoint_root, oldest_announced(context.clock()), context.store
+    root, oldest, store = client.options.checkpoint_root, oldest_announced(client.clock()), client.store
     known = {fingerprint(key): key for key in keys.trusted().values()}
     found: dict[str, TaskCheckpoint] = {}
     deadline = time.monotonic() + LOOK_SECONDS
@@ -258,17 +267,21 @@ def _folders(context: ClientContext, names: Iterable[str], *, trusted: bool) -> 
         if time.monotonic() > deadline:
             break
         with suppress(AdjournError, OSError):
-            made = _last_event(folder.path_of(root, name))
-            event, data = made.event, made.data
+            checkpoint = _last_event(folder.path_of(root, name))
+            event, data = checkpoint.event, checkpoint.data
             if data.name != name or event.timestamp < oldest:
                 continue
             if store.head(check_task_id(event.task)).seq >= event.seq:
                 continue
             if public := known.get(data.key):
-                check_signature(made, public)
-            if trusted == (public is not None or vouched_for(store, made) is not None):
-                found[name] = made
-    newest = sorted(found.values(), key=lambda one: (one.event.timestamp, one.data.name), reverse=True)
+                check_signature(checkpoint, public)
+            if trusted == (public is not None or vouched_for(store, checkpoint) is not None):
+                found[name] = checkpoint
+    newest = sorted(
+        found.values(),
+        key=lambda task_checkpoint: (task_checkpoint.event.timestamp, task_checkpoint.data.name),
+        reverse=True,
+    )
     return list(_fitting(root, newest[:MAX_FOLDERS]))
 
 
@@ -288,15 +301,15 @@ def _last_event(path: str) -> TaskCheckpoint:
     return as_checkpoint(Entry("", line))
 
 
-def _fitting(root: str, made: Iterable[TaskCheckpoint]) -> Iterator[TaskCheckpoint]:
+def _fitting(root: str, checkpoints: Iterable[TaskCheckpoint]) -> Iterator[TaskCheckpoint]:
     """Those whose folders fit together in `MAX_BYTES`."""
     room = MAX_BYTES
-    for one in made:
+    for checkpoint in checkpoints:
         with suppress(AdjournError, OSError):
-            size = _size(folder.path_of(root, one.data.name))
+            size = _size(folder.path_of(root, checkpoint.data.name))
             if size <= min(room, MAX_BYTES // 2):
                 room -= size
-                yield one
+                yield checkpoint
 
 
 def _size(path: str) -> int:

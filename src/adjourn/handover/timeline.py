@@ -103,8 +103,8 @@ class Timeline:
             entry = self._add(event, "waits", tool_name(data), argument, f"adjourn approve {data.approval}")
             self._questions[data.approval] = entry, data
             return [entry]
-        if (asked := self._questions.pop(approval, None)) is not None:
-            del self._entries[asked[0].seq]  # its answer or its call takes its place
+        if (pop := self._questions.pop(approval, None)) is not None:
+            del self._entries[pop[0].seq]  # its answer or its call takes its place
         if len(made) > before[0]:
             report = next(reversed(made.values()))
             entry = self._add(event, *_call_words(report, self._approved.pop(approval, "")))
@@ -114,11 +114,11 @@ class Timeline:
         if len(refused) > before[1]:
             return [self._add(event, *_refusal_words(refused[-1]))]
         call = str(getattr(data, "call", ""))
-        if (known := self._of_call.get(call)) is None:
+        if (timeline_entry := self._of_call.get(call)) is None:
             return []
-        known.label, _, known.about, note = _call_words(made[call], "")
-        known.note = note or known.note
-        return [known]
+        timeline_entry.label, _, timeline_entry.about, note = _call_words(made[call], "")
+        timeline_entry.note = note or timeline_entry.note
+        return [timeline_entry]
 
     def _approve(self, event: Event, data: kinds.ConfirmApproved) -> list[TimelineEntry]:
         by = f"approved by {said(event.by.id, 40)}" if event.by.id else "approved"

@@ -184,10 +184,10 @@ def _request(data: bytes) -> HookRequest:
 
     response = members.pop("tool_response", msgspec.Raw())
     # what the history is searched by is read as the gate has read it
-    given = {
+    fields = {
         name: value_of(raw) if name in _TOLD else msgspec.json.decode(raw) for name, raw in members.items()
     }
-    return msgspec.structs.replace(msgspec.convert(given, HookRequest), tool_response=response)
+    return msgspec.structs.replace(msgspec.convert(fields, HookRequest), tool_response=response)
 
 
 def _members_of_event(data: bytes) -> dict[str, msgspec.Raw]:
@@ -206,8 +206,8 @@ def _members_of_event(data: bytes) -> dict[str, msgspec.Raw]:
 
 def tool_of(name: str) -> str:
     """The name of a tool in policies: built-ins as in `TOOLS`, `mcp__SERVER__TOOL` as `SERVER.TOOL`."""
-    if known := TOOLS.get(name):
-        return known
+    if text := TOOLS.get(name):
+        return text
     server, tool = mcp_tool(name)
     if server:
         return f"{canonical_server(server) or server}.{tool}"
@@ -258,16 +258,16 @@ def _texts(arguments: dict[str, Any]) -> Iterator[str]:
 # --- answers
 
 
-def answer(given: Answer, client: str, shape: str) -> bytes:
+def answer(decided: Answer, client: str, shape: str) -> bytes:
     """The line to print. Without a decision the client applies its own rules."""
-    decision, reason = given.decision, visible_lines(given.reason[:MAX_REASON])
+    decision, reason = decided.decision, visible_lines(decided.reason[:MAX_REASON])
     if shape == "aex":
         return msgspec.json.encode(_published(decision or "allow", reason)) + b"\n"
     output: dict[str, str] = {"hookEventName": GATE}
     if decision and not (client == CODEX and decision == "allow"):
         output |= {"permissionDecision": decision, "permissionDecisionReason": reason}
-    said = _for_person(given.note) if given.note else {}
-    return msgspec.json.encode({"hookSpecificOutput": output} | said) + b"\n"
+    note = _for_person(decided.note) if decided.note else {}
+    return msgspec.json.encode({"hookSpecificOutput": output} | note) + b"\n"
 
 
 def _for_person(text: str) -> dict[str, Any]:
@@ -276,11 +276,11 @@ def _for_person(text: str) -> dict[str, Any]:
 
 def event_answer(event: str, person: str, agent: str) -> bytes:
     """The line to print for an event: a text to the person, and one to the agent."""
-    said = _for_person(person) if person else {}
+    message = _for_person(person) if person else {}
     if agent:
         output = {"hookEventName": event, "additionalContext": without_secrets(agent)}
-        said |= {"hookSpecificOutput": output}
-    return msgspec.json.encode(said) + b"\n"
+        message |= {"hookSpecificOutput": output}
+    return msgspec.json.encode(message) + b"\n"
 
 
 def _published(decision: str, reason: str) -> dict[str, str]:

@@ -58,13 +58,13 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     if servers:
         client.claim()
     session = client.session()
-    client.context.forget_prompt()  # of a conversation before
+    client.task.forget_prompt()  # of a conversation before
     try:
         session.task.check_history()
     except IntegrityError as error:
         return EventText(agent=str(error))
     new = NewSession(session.task.id, servers, int(options["--brief-bytes"]))
-    brief = brief_new_session(client.context, new)
+    brief = brief_new_session(client, new)
     return EventText(person=UNFINISHED if brief else "", agent=brief)
 
 
@@ -81,8 +81,8 @@ def _asked(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     session = client.session()
     prompt = fit_text(without_secrets(clean(request.prompt)).strip(), PROMPT_BYTES, measure=_bytes)
     new = session.task.ledger.seq < 0
-    if new and find_pending_work(client.context, session.task.id) is not None:
-        client.context.keep_prompt(prompt)
+    if new and find_pending_work(client, session.task.id) is not None:
+        client.task.keep_prompt(prompt)
         return NO_TEXT
     session.prompt = prompt
     with suppress(HeldError):  # another client works on the task; its first call says so

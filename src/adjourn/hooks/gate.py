@@ -10,7 +10,7 @@ import sys
 
 from adjourn.aex.match import canonical_server
 from adjourn.aex.policy import Policy
-from adjourn.clients.client_options import ClientOptions
+from adjourn.clients.client_process import ClientOptions
 from adjourn.clients.hook_client import HookClient
 from adjourn.clients.hook_session import ClientCapabilities
 from adjourn.clients.options import proxied_servers
@@ -67,7 +67,9 @@ def client_of(options: dict[str, str], contract: Contract, workspace: Workspace)
 def _process_of_client(client: str) -> int:
     """The client's process, 0 if unknown. Claude Code sets it in the environment; Codex is recognized by its program's name."""
     if client == CODEX:
-        return next((one.pid for one in process.ancestors() if process.program(one.pid) == CODEX), 0)
+        return next(
+            (ancestor.pid for ancestor in process.ancestors() if process.program(ancestor.pid) == CODEX), 0
+        )
     named = os.environ.get("CLAUDE_PID", "")
     return int(named) if named.isdecimal() and named.isascii() else 0
 
@@ -90,11 +92,11 @@ def call_of(request: HookRequest, places: ProtectedPlaces | None = None) -> Tool
     """
     named, tool = claude_code.mcp_tool(request.tool_name)
     server = canonical_server(named)
-    name, given = claude_code.tool_of(request.tool_name), claude_code.arguments_of(request)
+    name, arguments = claude_code.tool_of(request.tool_name), claude_code.arguments_of(request)
     effectful = bool(named) or name not in READING_VERBS
     touched = None
     if places is not None:
-        touched = protected_path(given, places, request.cwd, tool=request.tool_name, reads=not effectful)
+        touched = protected_path(arguments, places, request.cwd, tool=request.tool_name, reads=not effectful)
     return ToolRequest(
         tool=tool if server else name,
         server=server,
@@ -102,7 +104,7 @@ def call_of(request: HookRequest, places: ProtectedPlaces | None = None) -> Tool
         digest=arguments_digest(request.tool_input or {}),
         effectful=effectful,
         arguments=preview(request.tool_input or {}) if effectful else "",
-        given=given,
+        given=arguments,
         protected=touched or "",
         may_clash=True,
     )
@@ -110,7 +112,7 @@ def call_of(request: HookRequest, places: ProtectedPlaces | None = None) -> Tool
 
 def _by_rules(hook_client: HookClient, tool: str, request: HookRequest, *, can_ask: bool) -> Answer:
     try:
-        call = call_of(request, hook_client.context.places)
+        call = call_of(request, hook_client.places())
         server, _ = claude_code.mcp_tool(request.tool_name)
         decision, rule = hook_client.ask(call, request.cwd, request.tool_use_id, server)
     except BrokenContractError as error:
@@ -120,11 +122,11 @@ def _by_rules(hook_client: HookClient, tool: str, request: HookRequest, *, can_a
     if isinstance(decision, Forward):
         return Answer("allow", f"approved: {decision.approval}" if decision.approval else rule)
     if isinstance(decision, Ask):
-        asked = f'tool "{tool}" needs confirmation: {decision.cause}'
+        reason = f'tool "{tool}" needs confirmation: {decision.cause}'
         if can_ask:
-            return Answer("ask", asked)
+            return Answer("ask", reason)
         return Answer(
-            "deny", f"{asked} (a person can approve it with `adjourn approve`; then repeat the call)"
+            "deny", f"{reason} (a person can approve it with `adjourn approve`; then repeat the call)"
         )
     if isinstance(decision, Block):
         if decision.reason == "budget_exhausted" and not hook_client.has_proxies():
@@ -151,6 +153,6 @@ def _refused(block: Block) -> Answer:
 def _findings(error: BrokenContractError) -> str:
     from adjourn.aex.diagnostics import summary
 
-    said = "\n".join(map(summary, error.findings))
-    sys.stderr.write(f"{said}\n")
-    return f"{error}\n{said}"
+    text = "\n".join(map(summary, error.findings))
+    sys.stderr.write(f"{text}\n")
+    return f"{error}\n{text}"

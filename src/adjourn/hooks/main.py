@@ -41,11 +41,9 @@ def run(arguments: list[str], on_event: Callable[[], None] = lambda: None) -> in
             code = FAILED
             on_event()
         request = claude_code.decode(data)
-        from adjourn.hooks.workspace import find, is_outside  # a failure to load is a refusal
-
-        options, found = parse_hook(arguments), find(request.cwd)
-        if options["--outside"] != "pass" or not is_outside(found, options):
-            (_decide if waits else _record)(options, request, found)
+        options, workspace = parse_hook(arguments), find_workspace(request.cwd)
+        if options["--outside"] != "pass" or not is_outside(workspace, options):
+            (_decide if waits else _record)(options, request, workspace)
     except BaseException as error:
         tell(error)
         return code
@@ -56,19 +54,53 @@ def _time_out(*_: object) -> None:
     raise TimeoutError(f"the call could not be decided on within {ANSWER_SECONDS} s")
 
 
-def _decide(options: dict[str, str], request: HookRequest, found: Workspace) -> None:
+def find_workspace(working_directory: str) -> Workspace:
+    """The workspace of the project that the client names, else that of the folder that its shell is in ("": that the hook is in).
+
+    An agent chooses that folder, and can create a policy or a store in any folder of the workspace: the outermost one counts. An agent is
+    assumed not to write above the workspace, except where everybody can, or another user did: then the hook refuses. Raises `UsageError`,
+    `RefusedError`.
+    """
+    from adjourn.errors import RefusedError, UsageError
+    from adjourn.host.finding import workspace_of
+
+    named = os.environ.get("CLAUDE_PROJECT_DIR", "")
+    here = named or working_directory or os.getcwd()
+    if not os.path.isdir(here):
+        raise UsageError(f"{here} is not a folder", "start the client in an existing folder")
+    workspace = workspace_of(here, outermost=not named)
+    if workspace.skipped:
+        raise RefusedError(
+            workspace.skipped[0], "remove its policy or store, or name the project in CLAUDE_PROJECT_DIR"
+        )
+    return workspace
+
+
+def is_outside(workspace: Workspace, options: dict[str, str]) -> bool:
+    """Whether neither the client nor this hook works in a workspace, and no policy was named."""
+    from adjourn.host.finding import workspace_of
+
+    return not (
+        workspace.is_found
+        or options["--policy"]
+        or options["--contract"]
+        or workspace_of(outermost=True).is_found
+    )
+
+
+def _decide(options: dict[str, str], request: HookRequest, workspace: Workspace) -> None:
     """Answer a client that waits for a decision on a call."""
     from adjourn.hooks.gate import decide  # not needed for an event
 
-    answer = decide(options, request, found)
+    answer = decide(options, request, workspace)
     _write(claude_code.answer(answer, options["--client"], options["--format"]))
 
 
-def _record(options: dict[str, str], request: HookRequest, found: Workspace) -> None:
+def _record(options: dict[str, str], request: HookRequest, workspace: Workspace) -> None:
     """Do what an event requires, and print the text that results, if any."""
     from adjourn.hooks.events import HANDLERS  # not needed for a decision
 
-    text = HANDLERS[request.hook_event_name](options, request, found)
+    text = HANDLERS[request.hook_event_name](options, request, workspace)
     if text.person or text.agent:
         _write(claude_code.event_answer(request.hook_event_name, text.person, text.agent))
 
@@ -80,9 +112,9 @@ def _read() -> bytes:
         )  # Python would notice one that comes just before the read after it
         os.write(2, _WAITS)
     parts, size = [], 0
-    while size <= claude_code.MAX_INPUT and (some := os.read(0, _READ)):
-        parts.append(some)
-        size += len(some)
+    while size <= claude_code.MAX_INPUT and (part := os.read(0, _READ)):
+        parts.append(part)
+        size += len(part)
     return b"".join(parts)
 
 

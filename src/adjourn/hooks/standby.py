@@ -59,17 +59,17 @@ def ask(arguments: list[str]) -> int | None:
     connection.settimeout(
         ANSWER_SECONDS + HANDOVER_SECONDS
     )  # it ends before that itself, unless it is stopped
-    said = b""
+    received = b""
     try:
         _send(connection, arguments)
         while some := connection.recv(16):
-            said += some
+            received += some
     except OSError:
         _end(int.from_bytes(ready[1:], sys.byteorder), connection)
-    if CODE in said[:-1]:
-        return said[said.index(CODE) + 1]
+    if CODE in received[:-1]:
+        return received[received.index(CODE) + 1]
     tell("the standby process exited or timed out; its answer to this call is unknown")
-    return FAILED if EVENT in said else REFUSED
+    return FAILED if EVENT in received else REFUSED
 
 
 def _end(pid: int, connection: _socket.socket) -> None:
@@ -88,11 +88,11 @@ def start() -> None:
     if not path:
         return
     kept = ("HOME", "LANG", "LC_ALL", *OF_CODE)
-    given = {name: os.environ[name] for name in kept if name in os.environ}
+    by_name = {name: os.environ[name] for name in kept if name in os.environ}
     nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
     words = _words(path)
     try:
-        environment = outside(given, os.getcwd())
+        environment = outside(by_name, os.getcwd())
         os.posix_spawn(words[0], words, environment, file_actions=nowhere, setsid=True)
     except OSError:
         return
@@ -118,8 +118,8 @@ def _is_ours(connection: _socket.socket, path: str) -> bool:
 
 def peer(connection: _socket.socket) -> tuple[int, int]:
     """Process and user at the other end, as the kernel recorded them."""
-    found = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 3 * SIZE)
-    pid, user = (int.from_bytes(found[at : at + SIZE], sys.byteorder) for at in (0, SIZE))
+    getsockopt = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 3 * SIZE)
+    pid, user = (int.from_bytes(getsockopt[at : at + SIZE], sys.byteorder) for at in (0, SIZE))
     return pid, user
 
 
@@ -159,19 +159,19 @@ def rights_of(pid: str) -> dict[str, str]:
     """The rights of a process, as the kernel shows them. Some sandboxes show only in `NoNewPrivs`. Raises `OSError`."""
     with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
         lines = [line.partition(":") for line in file]
-    found = {name: " ".join(value.split()) for name, _, value in lines if name in _RIGHTS}
-    found |= {space: os.readlink(f"/proc/{pid}/ns/{space}")[len(space) + 2 : -1] for space in _SPACES}
-    return found | {"root": os.readlink(f"/proc/{pid}/root")}
+    by_name = {name: " ".join(value.split()) for name, _, value in lines if name in _RIGHTS}
+    by_name |= {space: os.readlink(f"/proc/{pid}/ns/{space}")[len(space) + 2 : -1] for space in _SPACES}
+    return by_name | {"root": os.readlink(f"/proc/{pid}/root")}
 
 
 def _send(connection: _socket.socket, arguments: list[str]) -> None:
     umask = os.umask(0)
     os.umask(umask)
     texts = [os.getcwd(), str(umask), str(len(arguments)), *arguments]
-    whole = b"\0".join(
+    data = b"\0".join(
         [*map(os.fsencode, texts), *(name + b"=" + value for name, value in os.environb.items())]
     )
-    message = len(whole).to_bytes(SIZE, "big") + whole
+    message = len(data).to_bytes(SIZE, "big") + data
     descriptors = b"".join(number.to_bytes(SIZE, sys.byteorder) for number in (0, 1, 2))
     sent = connection.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
     if sent < len(message):  # sending nothing fails, too, if the fork has answered and ended

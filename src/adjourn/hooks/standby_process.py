@@ -1,6 +1,6 @@
-"""The standby process for hooks: it has adjourn loaded, and forks for each hook that connects.
+"""The standby process for hooks: it has adjourn loaded, and each of its forks answers one hook that connects.
 
-Owns: the socket and its lock. Must never: answer a hook itself, or run the code of an earlier version.
+Must never: answer for a hook that it cannot identify, outlive that hook, or run the code of an earlier version.
 """
 
 from __future__ import annotations
@@ -11,8 +11,20 @@ import gc
 import os
 import signal
 import sys
+from _thread import start_new_thread
 
-from adjourn.hooks.standby import life
+from adjourn.hooks.standby import (
+    CODE,
+    EVENT,
+    HANDOVER_SECONDS,
+    MAX_REQUEST,
+    READY,
+    SIZE,
+    life,
+    peer,
+    rights_of,
+)
+from adjourn.host import process
 
 IDLE_SECONDS = 600
 
@@ -33,8 +45,7 @@ def serve(path: str) -> None:
     listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     listener.bind(path)
     listener.listen(64)
-    from adjourn.hooks import standby_fork  # what hooks load: only for the process that has the lock
-
+    _load()  # only the process that has the lock
     files = _stamps(_loaded())
     gc.disable()
     gc.freeze()
@@ -49,13 +60,22 @@ def serve(path: str) -> None:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 listener.close()  # or hooks would wait for a fork after this process has ended
                 os.close(lock)
-                standby_fork.answer(_socket.socket(fileno=descriptor))
+                _answer(_socket.socket(fileno=descriptor))
             os.close(descriptor)
     except OSError:
         return  # no hook for a long time
     finally:
         if os.path.lexists(path):
             os.unlink(path)
+
+
+def _load() -> None:
+    """Load what hooks need, once for all forks."""
+    import adjourn.hooks.events
+    import adjourn.hooks.gate
+    import adjourn.hooks.main
+    import adjourn.host.finding
+    import adjourn.store.sqlite  # noqa: F401
 
 
 def _loaded() -> list[str]:
@@ -66,13 +86,76 @@ def _loaded() -> list[str]:
 
 def _stamps(files: list[str] | dict[str, int]) -> dict[str, int]:
     """The modification time of each file; 0 for a deleted one."""
-    found = {}
+    stamps = {}
     for file in files:
         try:
-            found[file] = os.stat(file).st_mtime_ns
+            stamps[file] = os.stat(file).st_mtime_ns
         except OSError:
-            found[file] = 0
-    return found
+            stamps[file] = 0
+    return stamps
+
+
+# --- a fork, which answers one hook
+
+
+def _answer(connection: _socket.socket) -> None:
+    """Answer as the hook that asks would, and end the process."""
+    from adjourn.hooks.main import run
+
+    last = b""
+    try:
+        connection.settimeout(HANDOVER_SECONDS)
+        pid, user = peer(connection)
+        born = life(pid)
+        if user != os.geteuid() or rights_of(str(pid)) != rights_of("self"):
+            return  # its own rights would be lent
+        process.stand_for(pid)
+        connection.sendall(READY + os.getpid().to_bytes(SIZE, sys.byteorder))
+        arguments = _become(connection)
+        if life(pid) != born:
+            return  # the number now belongs to another process
+        connection.settimeout(None)
+        start_new_thread(_end_with, (connection,))
+        last = CODE + bytes([run(arguments, lambda: connection.sendall(EVENT))])
+    finally:
+        try:
+            connection.sendall(last)
+        finally:
+            os._exit(0)
+
+
+def _end_with(connection: _socket.socket) -> None:
+    """End when the hook does: its descriptors are no longer ours to use."""
+    try:
+        connection.recv(1)
+    finally:
+        os._exit(0)
+
+
+def _become(connection: _socket.socket) -> list[str]:
+    """Take over a hook's descriptors, folder and environment. Returns its arguments."""
+    data, ancillary, _, _ = connection.recvmsg(65536, _socket.CMSG_SPACE(3 * SIZE))
+    passed = ancillary[0][2]
+    numbers = [int.from_bytes(passed[at : at + SIZE], sys.byteorder) for at in range(0, len(passed), SIZE)]
+    size = int.from_bytes(data[:SIZE], "big")
+    if len(numbers) != 3 or size > MAX_REQUEST:
+        raise ValueError("not a hook's request")
+    while len(data) < SIZE + size:
+        data += connection.recv(SIZE + size - len(data)) or _ended()
+    for target, number in enumerate(numbers):
+        os.dup2(number, target)
+        os.close(number)
+    folder, umask, count, *parts = data[SIZE:].split(b"\0")
+    arguments, environment = parts[: int(count)], parts[int(count) :]
+    os.chdir(folder)
+    os.umask(int(umask))
+    os.environb.clear()
+    os.environb.update({name: value for name, _, value in (entry.partition(b"=") for entry in environment)})
+    return [os.fsdecode(argument) for argument in arguments]
+
+
+def _ended() -> bytes:
+    raise ConnectionError("the hook ended before it sent its request")
 
 
 if __name__ == "__main__":

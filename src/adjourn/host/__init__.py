@@ -1,1 +1,1 @@
-"""This machine and its user: clock, ids, keys, processes, files of a workspace, git, HTTP. Must never: know tasks or policies."""
+"""This machine and its user: clock, ids, keys, processes, files of a workspace, git, HTTP."""

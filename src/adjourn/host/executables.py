@@ -160,7 +160,7 @@ def for_others(environment: Mapping[str, str], store: str = "") -> dict[str, str
 
     PGPASSWORD goes along only where the store is no PostgreSQL database: else it opens ours.
     """
-    from adjourn.store.passwords import is_postgres
+    from adjourn.store.url import is_postgres
 
     kept = {name: value for name, value in environment.items() if not name.startswith(OURS)}
     if is_postgres(store or environment.get("ADJOURN_STORE", "")):

@@ -7,8 +7,6 @@ the agent works in (`tree`).
 
 A hook gets its folder from an agent, which can make a policy or a `.git` in any folder that it writes to. For such a folder the outermost
 workspace counts, wherever the repository begins (`outermost`).
-
-Owns: that search, and whose folder does not count. Must never: read a policy, or start a program.
 """
 
 from __future__ import annotations
@@ -56,17 +54,17 @@ def workspace_of(folder: str = "", *, outermost: bool = False) -> Workspace:
     main = main_of(top) if top else ""
     skipped: list[str] = []
     searched = list(_upwards(start, "" if outermost else top))
-    having = (one for one in searched if _counts(one, start, skipped))
+    having = (candidate for candidate in searched if _counts(candidate, start, skipped))
     root = next(reversed([*having]), "") if outermost else next(having, "")
     if root and main and (there := _of_main(root, top, main)) and _counts(there, start, skipped):
         return Workspace(start, there, root, True, root, tuple(skipped))
     if root:
         tree = _tree(root, top, main)
         return Workspace(start, root, tree, True, root, tuple(skipped))
-    for one in _upwards(start, top) if main else ():
-        there = os.path.normpath(os.path.join(main, os.path.relpath(one, top)))
+    for parent in _upwards(start, top) if main else ():
+        there = os.path.normpath(os.path.join(main, os.path.relpath(parent, top)))
         if _counts(there, start, skipped):
-            return Workspace(start, there, one, True, there, tuple(skipped))
+            return Workspace(start, there, parent, True, there, tuple(skipped))
     return Workspace(start, start, start, False, main or searched[-1], tuple(skipped))
 
 
@@ -102,11 +100,11 @@ def _counts(folder: str, start: str, skipped: list[str]) -> bool:
         place = os.path.join(folder, mark)
         try:
             os.lstat(place)
-            owners = {os.lstat(one).st_uid for one in (place, os.path.dirname(place)) if one != folder}
-            found = os.stat(folder)
+            owners = {os.lstat(path).st_uid for path in (place, os.path.dirname(place)) if path != folder}
+            status = os.stat(folder)
         except OSError:
             continue
-        if folder != start and found.st_mode & stat.S_IWOTH:
+        if folder != start and status.st_mode & stat.S_IWOTH:
             skipped.append(f"{folder} does not count: it is writable by every user")
             return False
         if foreign := owners - _trusted(start):

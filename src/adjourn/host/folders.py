@@ -1,6 +1,6 @@
 """Where adjourn keeps what is the user's and no workspace's: keys, and the socket of the process that answers hooks.
 
-Owns: these two paths. Must never: create them, or import anything heavy; a hook asks before it has loaded anything.
+Must never: create them, or import anything heavy; a hook asks before it has loaded anything.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ A repository can name programs in many ways: filters, hooks, a file system monit
 commands; it can lead git elsewhere by `core.worktree`, a `.git` file, a `commondir`, or by lying there without a `.git`.
 `distrusting` is git with none of that. It keeps the filters that the person set up for all repositories (git-lfs), as long as
 their settings lie outside of the workspace. `trusting` is git as the person would run it, in the repository that is there.
-
-Owns: program, settings and variables of every git command, and which work tree is meant. Must never: run a command itself.
 """
 
 from __future__ import annotations
@@ -81,7 +79,7 @@ def distrusting(
     there is no git or no repository, `RefusedError` where that leads elsewhere.
     """
     root = os.path.realpath(root)
-    words = [_program(root), "--no-pager", *(word for one in SETTINGS for word in ("-c", one))]
+    words = [_program(root), "--no-pager", *(word for setting in SETTINGS for word in ("-c", setting))]
     environment = {
         name: value for name, value in for_others(os.environ).items() if _is_kept(name, value, root)
     }
@@ -158,20 +156,20 @@ def _without_filters(root: str, command: GitCommand, run: Run) -> list[str]:
     fields = os.fsdecode(listed).split("\0")
     off: dict[str, None] = {}
     for scope, origin, name in zip(fields[::3], fields[1::3], fields[2::3], strict=False):
-        found = _PROGRAMS.fullmatch(name)
-        if found is None or _is_persons(scope, origin, root):
+        match = _PROGRAMS.fullmatch(name)
+        if match is None or _is_persons(scope, origin, root):
             continue
         if "=" in name:  # `-c` would take what is before it for the name
             raise RefusedError(
                 f"the repository in {root} sets {name!r}, which cannot be overridden",
                 "remove it: git config",
             )
-        if driver := found["driver"]:
+        if driver := match["driver"]:
             off |= dict.fromkeys(f"{driver}.{member}=" for member in ("clean", "smudge", "process"))
             off[f"{driver}.required=false"] = None
         else:
             off[f"{name}="] = None
-    return [word for one in off for word in ("-c", one)]
+    return [word for setting in off for word in ("-c", setting)]
 
 
 def _is_persons(scope: str, origin: str, root: str) -> bool:

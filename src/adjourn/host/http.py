@@ -1,6 +1,6 @@
 """One HTTP request and its answer, with bounds on time and size.
 
-Owns: that. Must never: follow a redirect, speak anything but HTTP, repeat a request.
+Must never: follow a redirect, speak anything but HTTP, repeat a request.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     secret           32 random bytes, base64, mode 0600: seals caches and pending approvals
     trusted/NAME.pub public keys of others whose checkpoints may be resumed, base64
 
-Owns: these files. Must never: look for keys in a workspace, which the agent can write.
+Must never: look for keys in a workspace, which the agent can write.
 """
 
 from __future__ import annotations
@@ -146,7 +146,8 @@ def _write(path: str, key: bytes) -> None:
         ) from error
 
 
-# --- the address of the page: it follows from the secret, so that no other program can wait there without having looked first
+# --- the address of the page
+# It follows from the secret: no other program can wait there without having read that.
 
 LINK = "/to/"
 """The path of links from elsewhere, as a chat; then the name of what waits, and perhaps of the answer."""
@@ -203,7 +204,7 @@ def read_own_toml(path: str, kind: type[_T], remedy: str) -> OwnSettings[_T] | N
     try:
         if len(data) > MAX_SETTINGS_BYTES:
             raise ValueError(f"more than {MAX_SETTINGS_BYTES} bytes")  # noqa: TRY301  # told like what TOML refuses
-        found = msgspec.convert(tomllib.loads(data.decode()), kind)
+        settings = msgspec.convert(tomllib.loads(data.decode()), kind)
     except (ValueError, RecursionError) as error:  # msgspec's and TOML's are ValueErrors
         raise InvalidError(f"{path}: {error}", remedy) from error
-    return OwnSettings(found, bool(status.st_mode & _OTHERS_MAY_READ))
+    return OwnSettings(settings, bool(status.st_mode & _OTHERS_MAY_READ))

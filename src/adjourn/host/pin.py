@@ -99,10 +99,10 @@ class AccountPin:
         """What is set, None if no PIN ever was. Raises `RefusedError` where a PIN was set and its file is gone, `InvalidError` for
         a file that is not ours or that others can reach.
         """
-        found = self._read()
-        if found is None and os.path.lexists(self.mark):
+        state = self._read()
+        if state is None and os.path.lexists(self.mark):
             raise self.missing()
-        return found
+        return state
 
     def missing(self) -> RefusedError:
         """The error where a PIN was set here, and the account has none."""
@@ -114,8 +114,8 @@ class AccountPin:
     @property
     def active(self) -> PinState | None:
         """The state of a PIN that has to be asked for; None where there is none. Raises as `state`."""
-        found = self.state()
-        return found if found is not None and found.is_active else None
+        state = self.state()
+        return state if state is not None and state.is_active else None
 
     def set(self, pin: str, *, expect: PinState | None, cost: int = COST) -> PinState:
         """Set the PIN; `expect` is the state that was seen. Raises `InvalidError` for an unusable PIN, `ConflictError` for another state."""
@@ -153,10 +153,10 @@ class AccountPin:
 
     def check_wait(self) -> None:
         """Raise `RefusedError` while no try is taken."""
-        found = self.active
-        if found is not None and (wait := self._wait_of(found)):
+        state = self.active
+        if state is not None and (wait := self._wait_of(state)):
             raise RefusedError(
-                f"too many wrong PINs ({found.failures} since {found.since})",
+                f"too many wrong PINs ({state.failures} since {state.since})",
                 f"wait {_shown(wait)}, then try again",
             )
 
@@ -215,13 +215,13 @@ class AccountPin:
                 f"{self.path} can be reached by other users", f"chown it to you, and chmod 600 {self.path}"
             )
         try:
-            found = msgspec.json.decode(data, type=PinState)
-            sound = found.version == 1 and found.failures >= 0 and (not found.verifier or _is_usable(found))
+            state = msgspec.json.decode(data, type=PinState)
+            sound = state.version == 1 and state.failures >= 0 and (not state.verifier or _is_usable(state))
         except (msgspec.DecodeError, UnicodeDecodeError, InvalidError):
             sound = False
         if not sound:
             raise InvalidError(f"{self.path} is not a file that adjourn wrote", "restore it from a backup")
-        return found
+        return state
 
 
 class PinMemory:

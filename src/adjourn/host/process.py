@@ -1,7 +1,4 @@
-"""Which process is this, who started it, and does another one still live?
-
-Owns: `Process`, reading the process table, liveness. Must never: signal a process.
-"""
+"""Which process is this, who started it, and does another one still live?"""
 
 from __future__ import annotations
 

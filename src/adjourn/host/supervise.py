@@ -3,7 +3,7 @@
 Language servers and test runners start programs of their own. This process stands above them: it ends with the process PID that asked for
 it, whatever way that ended, and takes every descendant with it, also those that left their group.
 
-Owns: the processes below. Must never: outlive PID, or leave one of them behind.
+Must never: outlive PID, or leave one of them behind.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def _control() -> Callable[..., object]:
     """The kernel's `prctl`; elsewhere a function that does nothing."""
     if sys.platform != "linux":
         return lambda *_: 0
-    found: Callable[..., object] = ctypes.CDLL(None).prctl
-    return found
+    function: Callable[..., object] = ctypes.CDLL(None).prctl
+    return function
 
 
 def _kill_children() -> None:
@@ -92,13 +92,13 @@ def _kill_children() -> None:
 
 def _children() -> list[int]:
     own = str(os.getpid())
-    found = []
+    children = []
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdigit():
             with suppress(OSError, IndexError), open(f"/proc/{name}/stat", errors="replace") as file:
                 if file.read().rpartition(")")[2].split()[1] == own:
-                    found.append(int(name))
-    return found
+                    children.append(int(name))
+    return children
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The store of a workspace.
 
-Owns: where it is when nothing names it, whether it is there, how its URL is shown. Must never: be opened with keys that lie in the workspace.
+Must never: be opened with keys that lie in the workspace.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from adjourn.errors import UsageError
 from adjourn.host import folders, keys
 from adjourn.host.finding import DEFAULT_STORE
-from adjourn.store.passwords import is_postgres, without_user
+from adjourn.store.url import is_postgres, without_user
 
 if TYPE_CHECKING:
     from adjourn.store.base import Store
@@ -83,15 +83,19 @@ def store_file(root: str, url: str) -> str:
 
 def has_store(root: str, url: str) -> bool:
     """Whether the store that a URL names from the folder `root` is there. Raises `StoreError` where a server cannot be asked."""
-    from adjourn.store.postgres_link import is_prepared
-
     if path := store_file(root, url):
         return os.path.islink(path) or (os.path.exists(path) and os.path.getsize(path) > 0)
-    return not is_postgres(url) or is_prepared(url)  # of another kind: opening it says what is wrong
+    if not is_postgres(url):
+        return True  # of another kind: opening it says what is wrong
+    from adjourn.store.postgres_link import is_prepared
+
+    return is_prepared(url)
 
 
 def shown_store(url: str) -> str:
     """A store's URL without user and password."""
+    if not is_postgres(url):
+        return without_user(url)
     from adjourn.store.postgres_link import describe_server
 
-    return describe_server(url) if is_postgres(url) else without_user(url)
+    return describe_server(url)

@@ -1,7 +1,4 @@
-"""Canonical JSON: one text per value, so that equal values have equal digests (RFC 8785, JCS).
-
-Owns: `canonical`, `digest`. Must never: accept what JCS cannot represent.
-"""
+"""Canonical JSON: one text per value, so that equal values have equal digests (RFC 8785, JCS)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ Together they find every edited, inserted, dropped or reordered entry. They cann
 rewritten whole by someone who owns the store, unless the caller brings an outside anchor (`expect_head`) or checks
 the signed heads (`adjourn.log.signing`).
 
-Owns: these rules. Must never: decode, or trust a stored hash.
+Must never: decode, or trust a stored hash.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The event: one fact about a task, as an envelope with canonical bytes (spec/events.md, sections 1-3).
-
-Owns: `Event`, `Actor`, encoding, decoding and time stamps. Must never: know what an event kind means (`kinds` does).
-"""
+"""The event: one fact about a task, as an envelope with canonical bytes (spec/events.md, sections 1-3)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Signed heads: an Ed25519 signature (RFC 8032) over everything a chain says up to a point (spec/events.md, section 5).
 
-Owns: the signed statement, making and checking signatures, key names. Must never: find, make or store key files
-(`adjourn.host.keys` does), or import `cryptography` before it is asked to sign or to check.
+Must never: find, make or store key files (`adjourn.host.keys` does), or import `cryptography` before it is asked to
+sign or to check.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Servers cut texts in the middle of a character, and write NaN, raw control chara
 levels. Most clients read that. Each function here reads strictly first, and then splits such a text by its structure alone,
 so that its parts keep their bytes. All of them raise `msgspec.DecodeError` for what is no JSON even so.
 
-Owns: this splitting. Must never: be used on what a rule decides about.
+Must never: be used on what a rule decides about.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What the decoder raises for a text that is not strict JSON."""
 MAX_DEEP = 1 << 20
 """Bytes of a value nested beyond Python's limit, which is walked token by token."""
+
+
+class Oversize(bytes):
+    """The ends of a line that was longer than the limit; what is between them was dropped."""
+
+
 # Patterns are compiled where a text is odd: few are.
 _BLANKS = r"[ \t\n\r]*"
 _KEY = r'[ \t\n\r]*("(?:[^"\\]|\\.)*")[ \t\n\r]*:[ \t\n\r]*'
@@ -84,9 +90,9 @@ def _parts(text: bytes, marks: str) -> Iterator[tuple[str, Raw]]:
     while chars[at : at + 1] != marks[1]:
         name = ""
         if marks == "{}":
-            if (found := key(chars, at)) is None:
+            if (match := key(chars, at)) is None:
                 raise msgspec.DecodeError(f"no member at byte {at}")
-            name, at = value_of(text[found.start(1) : found.end(1)]), found.end()
+            name, at = value_of(text[match.start(1) : match.end(1)]), match.end()
         end = _end_of_value(chars, at)
         yield name, Raw(text[at:end])
         at = blanks(chars, end).end()  # type: ignore[union-attr]
@@ -123,9 +129,9 @@ def _end_of_deep(chars: str, at: int) -> int:
     opened: list[str] = []
     wanted, last = "value", at + MAX_DEEP
     piece = re.compile(_PIECE).match
-    while at <= last and (found := piece(chars, at)) is not None:
-        at = found.end()
-        scalar, mark = found.groups()
+    while at <= last and (match := piece(chars, at)) is not None:
+        at = match.end()
+        scalar, mark = match.groups()
         if wanted == ":" and mark == ":":
             wanted = "value"
         elif wanted in ("key", "first key") and scalar and scalar[0] == '"':

@@ -4,7 +4,7 @@ A line passes byte for byte when it can be read in one way only. Where a member 
 some peers end a line, its text is encoded again from what was read. No rule looks into a result, an error or params: there
 invalid UTF-8, half a surrogate pair, NaN and any depth pass (`lenient`). The answer is there, and so its call is settled.
 
-Owns: these rules. Must never: look into a result.
+Must never: let what it reads of a result change what is delivered.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from adjourn.mcp.frames import (
     is_method,
     one_line,
 )
-from adjourn.mcp.stdio import Oversize
 
 UNSET = msgspec.UNSET
 
@@ -62,7 +61,7 @@ _after = re.compile(rb"\s*(?:,\s*%b)?(?:,\s*%b)?\}\s*" % (_VERSION, _ID)).fullma
 
 def read(line: bytes) -> tuple[bytes, Reply]:
     """The line as it may be delivered, and what it says: one request or notification, or one answer. Raises `FrameError`."""
-    if type(line) is Oversize:
+    if type(line) is lenient.Oversize:
         raise FrameError(PARSE_ERROR, "longer than the limit")
     try:
         if not line.isascii():
@@ -137,7 +136,77 @@ def elements(line: bytes) -> list[bytes]:
     if line.lstrip()[:1] != b"[":
         return []
     try:
-        found = [one + b"\n" for one in map(bytes, lenient.list_of(line)) if one[:1] != b"["]
+        lines = [element + b"\n" for element in map(bytes, lenient.list_of(line)) if element[:1] != b"["]
     except msgspec.DecodeError:
         return []
-    return found if len(found) <= MAX_BATCH else []
+    return lines if len(lines) <= MAX_BATCH else []
+
+
+# --- what an answer says about its call. For this alone a result is looked into, and never changed
+
+MAX_BLOCKS = 10
+"""Blocks of a failed call's answer in which a text is looked for."""
+
+
+class ResultHead(msgspec.Struct):
+    """What is read of a result."""
+
+    isError: Any = False  # noqa: N815  # the wire's name
+    resultType: Any = "complete"  # noqa: N815
+    requestState: Any = ""  # noqa: N815
+    inputRequests: Any = None  # noqa: N815
+
+
+class _TextBlock(msgspec.Struct):
+    text: Any = ""
+
+
+class _Failure(msgspec.Struct):
+    """What a failed call is answered with: the content of a result, or the message of an error."""
+
+    content: list[_TextBlock] = []
+    message: Any = ""
+
+
+def result_head(raw: bytes) -> ResultHead:
+    """What a result says of itself. What cannot be read even leniently is no request for input, and no state."""
+    head = ResultHead()
+    try:
+        return _value_of(raw, type=ResultHead)
+    except msgspec.ValidationError:
+        return head
+    except lenient.UNREADABLE:
+        try:
+            members = lenient.object_of(raw)
+        except msgspec.DecodeError:
+            return head
+    for name in members.keys() & set(ResultHead.__struct_fields__):
+        try:
+            setattr(head, name, lenient.value_of(members[name]))
+        except msgspec.DecodeError:
+            setattr(head, name, "unreadable")
+    return head
+
+
+def is_error(error: msgspec.Raw | msgspec.UnsetType, code: int) -> bool:
+    """Whether a server's error has this code."""
+    try:
+        body = lenient.value_of(error) if isinstance(error, msgspec.Raw) else None
+    except msgspec.DecodeError:
+        return False
+    return isinstance(body, dict) and body.get("code") == code
+
+
+def failure_texts(raw: bytes) -> list[str]:
+    """The texts that a failed call was answered with: an error's message, the first blocks of a result."""
+    try:
+        failure = _value_of(raw, type=_Failure)
+    except msgspec.ValidationError:
+        return []
+    except lenient.UNREADABLE:
+        try:
+            failure = msgspec.convert(lenient.value_of(raw), _Failure)
+        except msgspec.DecodeError:
+            return []
+    texts = [failure.message, *(block.text for block in failure.content[:MAX_BLOCKS])]
+    return [text for text in texts if isinstance(text, str)]

@@ -2,8 +2,6 @@
 
 An id of a server's answer may be wrong without harm: the server could have sent that error itself. The id of a client's request is
 told only where there is one: an error with another one would end another call.
-
-Owns: finding them, in linear time. Must never: decide about a line.
 """
 
 from __future__ import annotations
@@ -14,8 +12,7 @@ from typing import Any
 import msgspec
 
 from adjourn.mcp import lenient
-from adjourn.mcp.lenient import UNREADABLE
-from adjourn.mcp.stdio import Oversize
+from adjourn.mcp.lenient import UNREADABLE, Oversize
 from adjourn.text.strict_json import fold_key
 
 HEAD_BYTES = 16 * 1024
@@ -29,7 +26,7 @@ _last_id = re.compile(rb'[{,]\s*"id"\s*:\s*("[^"\\]*(?:\\.[^"\\]*)*"|-?\d{1,19})
 
 def ids_in(line: bytes) -> list[str | int]:
     """The ids of the answers in a line, as far as its beginning and end contain them."""
-    found: list[str | int] = []
+    answered: list[str | int] = []
     ids: list[str | int] = []
     depth, asks = 0, False
     head = line[:HEAD_BYTES]
@@ -41,7 +38,7 @@ def ids_in(line: bytes) -> list[str | int]:
                 ids, asks = [], False
         elif text == b"}":
             if depth == 1 and not asks:
-                found += ids
+                answered += ids
             depth = max(0, depth - 1)
         elif depth == 1 and (value := _value(head, token.end())) is not None:
             key = _text(text)
@@ -49,10 +46,10 @@ def ids_in(line: bytes) -> list[str | int]:
             if key == "id" and type(found_id := _text(value[1] or b"")) in (int, str):
                 ids.append(found_id)
     if depth and not asks:
-        found += ids
+        answered += ids
     if len(line) > HEAD_BYTES and (last := _last_id(line, len(line) - min(len(line), TAIL_BYTES))):
-        found.append(_text(last[1]))
-    return list(dict.fromkeys(found))
+        answered.append(_text(last[1]))
+    return list(dict.fromkeys(answered))
 
 
 # --- requests
@@ -82,8 +79,8 @@ def unread_id(line: bytes) -> str | int | float | None:
         before = []
     members, is_whole = _scanned(line[:HEAD_BYTES] if is_long else line)
     if is_long:
-        if found := _flat_end(line, max(HEAD_BYTES, len(line) - TAIL_BYTES)):
-            members += ((_text(key), _text(value)) for key, value in _flat(found[1]))
+        if match := _flat_end(line, max(HEAD_BYTES, len(line) - TAIL_BYTES)):
+            members += ((_text(key), _text(value)) for key, value in _flat(match[1]))
     elif not is_whole and not before:
         return None  # where one of its objects ends is not known
     return _only_id(members)
@@ -104,12 +101,12 @@ def _only_id(members: list[tuple[Any, Any]]) -> str | int | float | None:
 
 def _scanned(line: bytes) -> tuple[list[tuple[Any, Any]], bool]:
     """The members of the object in a line, by its brackets and quotes alone, and whether these match."""
-    found: list[tuple[Any, Any]] = []
+    pairs: list[tuple[Any, Any]] = []
     depth, end = 0, 0
     for token in _brackets(line):
         text = token[0]
         if depth == 0 and end:
-            return [*found, ("id", None), ("id", None)], False  # another message begins
+            return [*pairs, ("id", None), ("id", None)], False  # another message begins
         if depth == 0 and text != b"{":
             return [], False
         if text in b"{[":
@@ -118,8 +115,8 @@ def _scanned(line: bytes) -> tuple[list[tuple[Any, Any]], bool]:
             depth -= 1
             end = token.end()
         elif depth == 1 and (value := _number_or_text(line, token.end())) is not None:
-            found.append((_text(text), _text(value[1] or b"")))
-    return found, depth == 0 and not line[end:].strip(_BLANKS)
+            pairs.append((_text(text), _text(value[1] or b"")))
+    return pairs, depth == 0 and not line[end:].strip(_BLANKS)
 
 
 def _text(token: bytes) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from adjourn.cli.annexes import AnnexCommand
-from adjourn.cli.context import CommandContext, at_store, example
+from adjourn.cli.context import CommandContext, at_store, example, flag, text_option
 from adjourn.cli.output import complain, counted, safe, say
 from adjourn.errors import UsageError
 from adjourn.host.keys import LINK, page_link, reading_secret
@@ -33,13 +33,11 @@ _ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(?::\d{1,5})?/?|https?://\[[0-9A-
     short_help="Notify you when something begins to wait: by command or webhook.",
     epilog=example("adjourn notify --page 8900", "adjourn notify --test", "adjourn notify --once"),
 )
-@click.option("--once", is_flag=True, help="Look once, deliver what is due, and end.")
-@click.option("--test", is_flag=True, help="Send each target a test, and end.")
-@click.option(
-    "--page",
-    default="",
-    metavar="PORT|URL",
-    help="Add links to the page that `adjourn ui --port PORT` serves here, or that a gateway has at URL.",
+@flag("--once", "Look once, deliver what is due, and end.")
+@flag("--test", "Send each target a test, and end.")
+@text_option(
+    "--page PORT|URL",
+    "Add links to the page that `adjourn ui --port PORT` serves here, or that a gateway has at URL.",
 )
 @at_store
 def notify(context: CommandContext, *, once: bool, test: bool, page: str) -> int:
@@ -50,23 +48,22 @@ def notify(context: CommandContext, *, once: bool, test: bool, page: str) -> int
     """
     from adjourn.handover.inbox import find_waiting
     from adjourn.notify.notifier import Notifier, Outbox
-    from adjourn.notify.senders import sender_of
-    from adjourn.notify.settings import key_of, name_of, read_settings
+    from adjourn.notify.senders import key_of, name_of, read_settings, sender_of
 
     links = _links_to(page, context.root) if page else ""
     settings = read_settings(context.root)
-    targets = {key_of(one): one for one in settings.targets()}
-    known: dict[str, KnownStream] = {}
+    targets = {key_of(target): target for target in settings.targets()}
+    streams: dict[str, KnownStream] = {}
 
     def find(store: Store) -> Inbox:
-        found = find_waiting(store, clock=context.clock, secret=reading_secret(), known=known)
-        return found._replace(
-            items=[one for one in found.items if not settings.kinds or one.kind in settings.kinds]
+        inbox = find_waiting(store, clock=context.clock, secret=reading_secret(), known=streams)
+        return inbox._replace(
+            items=[item for item in inbox.items if not settings.kinds or item.kind in settings.kinds]
         )
 
     notifier = Notifier(
-        {key: sender_of(one, context.root) for key, one in targets.items()},
-        {key: name_of(one) for key, one in targets.items()},
+        {key: sender_of(target, context.root) for key, target in targets.items()},
+        {key: name_of(target) for key, target in targets.items()},
         find=find,
         clock=context.clock,
         complain=lambda text: complain(safe(text)),

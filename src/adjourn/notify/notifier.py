@@ -4,7 +4,7 @@ One thread looks; each target has one of its own, so that one that does not answ
 
 Notifications are in the outbox until they are delivered, so that a kill loses none.
 
-Must never: end because a store cannot be read or a target does not answer.
+A store that cannot be read, or a target that does not answer, does not end it.
 """
 
 from __future__ import annotations
@@ -67,16 +67,16 @@ class Notifier:
             heads, now = store.streams(), time.monotonic()
             if heads == self._heads and now - self._read < AGAIN_SECONDS:
                 return 0
-            found = self._find(store)
+            inbox = self._find(store)
             self._heads, self._read = heads, now
         except AdjournError as error:
             self._say(f"cannot read the store: {error.message}")
             return 0
         self._say(
-            "; ".join(f"{name} cannot be read: {error.message}" for name, error in found.unreadable.items())
+            "; ".join(f"{name} cannot be read: {error.message}" for name, error in inbox.unreadable.items())
         )
-        told = (notification(one, workspace, self._page) for one in found.items)
-        return outbox.add(told, self._senders, self._clock())
+        notifications = (notification(item, workspace, self._page) for item in inbox.items)
+        return outbox.add(notifications, self._senders, self._clock())
 
     def _say(self, what: str) -> None:
         if what and what != self._said:
@@ -85,20 +85,20 @@ class Notifier:
 
     def deliver_due(self, outbox: Outbox, target: str) -> None:
         """Tell a target all whose time has come."""
-        while (one := outbox.due(target, self._clock())) is not None:
-            self._deliver(outbox, one)
+        while (entry := outbox.due(target, self._clock())) is not None:
+            self._deliver(outbox, entry)
 
-    def _deliver(self, outbox: Outbox, one: QueuedNotification) -> None:
+    def _deliver(self, outbox: Outbox, entry: QueuedNotification) -> None:
         try:
-            self._senders[one.target](one.told, self._clock())
+            self._senders[entry.target](entry.told, self._clock())
         except UndeliveredError as error:
-            attempts = one.attempts + 1
-            if not outbox.failed(one, self._clock()):
-                self._complain(f"{self._names[one.target]}: given up after {attempts} attempts: {error}")
+            attempts = entry.attempts + 1
+            if not outbox.failed(entry, self._clock()):
+                self._complain(f"{self._names[entry.target]}: given up after {attempts} attempts: {error}")
             elif attempts == 1:
-                self._complain(f"{self._names[one.target]}: not delivered: {error}; trying again")
+                self._complain(f"{self._names[entry.target]}: not delivered: {error}; trying again")
         else:
-            outbox.delivered(one)
+            outbox.delivered(entry)
 
     def run(
         self, find_store: Callable[[], Store | None], outbox: Outbox, workspace: str, over: threading.Event
@@ -138,13 +138,13 @@ class Notifier:
     def try_each(self, workspace: str) -> dict[str, str]:
         """Tell each target of a test, once. Returns why it failed, or "", by its name."""
         now = self._clock()
-        told = sample(workspace, timestamp(now))
-        return {self._names[key]: self._try(sender, told, now) for key, sender in self._senders.items()}
+        test = sample(workspace, timestamp(now))
+        return {self._names[key]: self._try(sender, test, now) for key, sender in self._senders.items()}
 
     @staticmethod
-    def _try(sender: Sender, told: Notification, now: int) -> str:
+    def _try(sender: Sender, test: Notification, now: int) -> str:
         try:
-            sender(told, now)
+            sender(test, now)
         except UndeliveredError as error:
             return str(error)
         return ""
@@ -220,17 +220,17 @@ class Outbox:
     def _write(self) -> None:
         write_file(self._folder, _STATE, msgspec.json.encode(self._state), 0o600)
 
-    def add(self, found: Iterable[Notification], targets: Collection[str], now: int) -> int:
+    def add(self, notifications: Iterable[Notification], targets: Collection[str], now: int) -> int:
         """Queue what was not queued before, for each target. Returns how many notifications are new."""
         with self._lock:
-            known = set(self._state.told)
-            new = [one for one in found if one.id not in known]
+            told_ids = set(self._state.told)
+            new = [entry for entry in notifications if entry.id not in told_ids]
             if not new:
                 return 0
-            self._state.told = [*self._state.told, *(one.id for one in new)][-MAX_TOLD:]
+            self._state.told = [*self._state.told, *(entry.id for entry in new)][-MAX_TOLD:]
             self._state.queue += [
-                QueuedNotification(told=one, target=name, queued=now, due=now)
-                for one in new
+                QueuedNotification(told=entry, target=name, queued=now, due=now)
+                for entry in new
                 for name in targets
             ]
             self._state.queue = self._state.queue[-MAX_QUEUED:]
@@ -240,31 +240,33 @@ class Outbox:
     def due(self, target: str, now: int) -> QueuedNotification | None:
         """The oldest notification for a target whose time has come."""
         with self._lock:
-            return next((one for one in self._state.queue if one.target == target and one.due <= now), None)
+            return next(
+                (entry for entry in self._state.queue if entry.target == target and entry.due <= now), None
+            )
 
-    def delivered(self, one: QueuedNotification) -> None:
+    def delivered(self, entry: QueuedNotification) -> None:
         """Cross out what a target has got."""
         with self._lock:
-            self._state.queue.remove(one)
+            self._state.queue.remove(entry)
             self._write()
 
-    def failed(self, one: QueuedNotification, now: int) -> bool:
+    def failed(self, entry: QueuedNotification, now: int) -> bool:
         """Put a notification off. Returns False where it is too old, and is crossed out."""
         with self._lock:
-            if now - one.queued >= MAX_AGE:
-                self._state.queue.remove(one)
+            if now - entry.queued >= MAX_AGE:
+                self._state.queue.remove(entry)
             else:
-                one.due = now + min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(one.attempts, 20))
-                one.attempts += 1
+                entry.due = now + min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(entry.attempts, 20))
+                entry.attempts += 1
             self._write()
-            return now - one.queued < MAX_AGE
+            return now - entry.queued < MAX_AGE
 
     def forget_others(self, targets: Collection[str]) -> None:
         """Cross out what is for targets that the settings do not name any more."""
         with self._lock:
-            kept = [one for one in self._state.queue if one.target in targets]
-            if len(kept) < len(self._state.queue):
-                self._state.queue = kept
+            queue = [entry for entry in self._state.queue if entry.target in targets]
+            if len(queue) < len(self._state.queue):
+                self._state.queue = queue
                 self._write()
 
     @property

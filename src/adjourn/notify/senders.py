@@ -1,10 +1,27 @@
-"""Notifications: what one says to each kind of receiver, and telling one target once, with a bound on time."""
+"""Notifications: who is notified, what one says to each kind of receiver, and telling one target once, with a bound on time.
+
+The file `notify.toml` in the user's configuration folder names the receivers:
+
+    kinds = ["approval", "question"]      # of what waits; all kinds without it
+    desktop = true
+
+    [[command]]
+    run = ["ntfy", "publish", "my-topic", "{text}"]
+
+    [[webhook]]
+    url = "https://hooks.example.com/adjourn"
+    secret = "whsec_…"
+
+A file that an agent may write (of a workspace, or writable by others) is not read.
+"""
 
 from __future__ import annotations
 
 import base64
+import binascii
 import hashlib
 import hmac
+import ipaddress
 import os
 import signal
 import subprocess
@@ -12,15 +29,18 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Literal
 from xml.sax.saxutils import escape
 
 import msgspec
 
-from adjourn.handover.inbox import WaitingItem
+from adjourn.errors import InvalidError, UsageError
+from adjourn.handover.inbox import WaitingItem, WaitingKind
+from adjourn.host import keys
 from adjourn.host.executables import find, for_others
-from adjourn.host.http import UnansweredError, exchange
+from adjourn.host.http import UnansweredError, address, exchange
+from adjourn.host.keys import read_own_toml
 from adjourn.log.canonical_json import digest
-from adjourn.notify.settings import CommandTarget, Target, WebhookTarget
 from adjourn.text.fitting import fit_text
 from adjourn.text.redact import visible_line, visible_lines, without_secrets
 
@@ -108,28 +128,30 @@ def sample(workspace: str, since: str) -> Notification:
     )
 
 
-def body(told: Notification, form: str) -> bytes:
+def body(message: Notification, form: str) -> bytes:
     """What a webhook gets: `standard` is the notification as JSON, the others what these chats take."""
     if form == "slack":
         return msgspec.json.encode(
-            {"text": _chat(told).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")}
+            {"text": _chat(message).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")}
         )
     if form == "discord":
-        return msgspec.json.encode({"content": _chat(told), "allowed_mentions": {"parse": []}})
-    return msgspec.json.encode({"type": f"adjourn.waits.{told.kind}", "timestamp": told.since, "data": told})
+        return msgspec.json.encode({"content": _chat(message), "allowed_mentions": {"parse": []}})
+    return msgspec.json.encode(
+        {"type": f"adjourn.waits.{message.kind}", "timestamp": message.since, "data": message}
+    )
 
 
-def _chat(told: Notification) -> str:
-    what = _KINDS.get(told.kind, "something waits")
-    lines = [f"*adjourn*: {what} in {_code(told.workspace)}: {_code(told.title)}"]
+def _chat(message: Notification) -> str:
+    what = _KINDS.get(message.kind, "something waits")
+    lines = [f"*adjourn*: {what} in {_code(message.workspace)}: {_code(message.title)}"]
     lines += [
         f"{name}: {_code(value)}"
-        for name, value in (("goal", told.goal), ("why", told.cause), ("answer", told.answer))
+        for name, value in (("goal", message.goal), ("why", message.cause), ("answer", message.answer))
         if value
     ]
-    lines += [f"{action}: {link}" for action, link in told.links.items()]
-    if told.details:
-        lines.append("```\n" + told.details.replace("`", "'") + "\n```")
+    lines += [f"{action}: {link}" for action, link in message.links.items()]
+    if message.details:
+        lines.append("```\n" + message.details.replace("`", "'") + "\n```")
     return "\n".join(lines)
 
 
@@ -177,12 +199,12 @@ def signature(key: bytes, name: str, seconds: int, sent: bytes) -> str:
     return "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
 
 
-def _post(target: WebhookTarget, told: Notification, now: int) -> None:
-    sent = body(told if target.details else told.without_details(), target.format)
+def _post(target: WebhookTarget, message: Notification, now: int) -> None:
+    sent = body(message if target.details else message.without_details(), target.format)
     seconds, key = now // 1000, target.key()
-    headers = {"webhook-id": told.id, "webhook-timestamp": str(seconds)}
+    headers = {"webhook-id": message.id, "webhook-timestamp": str(seconds)}
     if key:
-        headers["webhook-signature"] = signature(key, told.id, seconds, sent)
+        headers["webhook-signature"] = signature(key, message.id, seconds, sent)
     try:
         status, _ = exchange("POST", target.url, sent, MAX_ANSWER, SECONDS, headers=headers)
     except UnansweredError as error:
@@ -191,23 +213,23 @@ def _post(target: WebhookTarget, told: Notification, now: int) -> None:
         raise UndeliveredError(f"HTTP status {status}")
 
 
-def _run_command(target: CommandTarget, workspace: str, told: Notification, now: int) -> None:
+def _run_command(target: CommandTarget, workspace: str, message: Notification, now: int) -> None:
     del now
-    told = told if target.details else told.without_details()
-    command = [target.run[0], *(part.replace(PLACEHOLDER, told.line()) for part in target.run[1:])]
-    _start(command, msgspec.json.encode(told), workspace)
+    message = message if target.details else message.without_details()
+    command = [target.run[0], *(part.replace(PLACEHOLDER, message.line()) for part in target.run[1:])]
+    _start(command, msgspec.json.encode(message), workspace)
 
 
-def _show(workspace: str, told: Notification, now: int) -> None:
+def _show(workspace: str, message: Notification, now: int) -> None:
     del now
-    title, _, rest = told.line().partition(": ")
+    title, _, text = message.line().partition(": ")
     if sys.platform == "darwin":
-        _start(["osascript", *_OSASCRIPT, title, rest], b"", workspace)
+        _start(["osascript", *_OSASCRIPT, title, text], b"", workspace)
     else:
-        _start(["notify-send", "--app-name=adjourn", "--", title, escape(rest)], b"", workspace)
+        _start(["notify-send", "--app-name=adjourn", "--", title, escape(text)], b"", workspace)
 
 
-def _start(command: Sequence[str], given: bytes, workspace: str) -> None:
+def _start(command: Sequence[str], data: bytes, workspace: str) -> None:
     """Run a command to its end: from the root folder, with no variable of ours, in a group of its own that ends with it."""
     program = find(command[0], workspace)
     if program is None:
@@ -226,7 +248,7 @@ def _start(command: Sequence[str], given: bytes, workspace: str) -> None:
         raise UndeliveredError(f"cannot start {command[0]!r}: {error}") from error
     with started:
         try:
-            started.communicate(given, timeout=SECONDS)
+            started.communicate(data, timeout=SECONDS)
         except subprocess.TimeoutExpired as error:
             raise UndeliveredError(f"{command[0]!r} did not end within {SECONDS:.0f} s") from error
         finally:
@@ -234,3 +256,152 @@ def _start(command: Sequence[str], given: bytes, workspace: str) -> None:
                 os.killpg(started.pid, signal.SIGKILL)
     if started.returncode:
         raise UndeliveredError(f"{command[0]!r} exited with {started.returncode}")
+
+
+# --- who is notified, and how
+
+FILE = "notify.toml"
+MAX_TARGETS = 20
+MIN_SECRET_BYTES = 16
+SECRET_PREFIX = "whsec_"  # noqa: S105  # not a secret: the prefix of those
+_HELP = "`adjourn help notifications` shows what it may say"
+
+
+class CommandTarget(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+    """A command that is run for each notification, without a shell. `{text}` in an argument is the text in one line."""
+
+    run: list[str]
+    name: str = ""
+    details: bool = False
+
+    @property
+    def place(self) -> str:
+        return "\0".join(self.run)
+
+
+class WebhookTarget(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+    """An address that gets each notification as a POST request, signed where there is a secret."""
+
+    url: str
+    name: str = ""
+    details: bool = False
+    secret: str = ""
+    format: Literal["standard", "slack", "discord"] = "standard"
+
+    @property
+    def place(self) -> str:
+        return self.url
+
+    def key(self) -> bytes:
+        """The bytes that sign; none without a secret. Raises `InvalidError`."""
+        if not self.secret:
+            return b""
+        try:
+            key = base64.b64decode(self.secret.removeprefix(SECRET_PREFIX), validate=True)
+        except (binascii.Error, ValueError):
+            key = b""
+        if not self.secret.startswith(SECRET_PREFIX) or len(key) < MIN_SECRET_BYTES:
+            raise InvalidError(
+                f"a secret is not {SECRET_PREFIX} and {MIN_SECRET_BYTES} or more bytes in base64",
+                f'make one: echo "{SECRET_PREFIX}$(openssl rand -base64 24)"',
+            )
+        return key
+
+
+class DesktopTarget(msgspec.Struct, frozen=True):
+    """The notifications of this desktop."""
+
+    name: str = "desktop"
+    details: bool = False
+
+    @property
+    def place(self) -> str:
+        return "desktop"
+
+
+Target = CommandTarget | WebhookTarget | DesktopTarget
+
+
+class NotifySettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
+    """The file."""
+
+    kinds: list[WaitingKind] = []
+    desktop: bool = False
+    command: list[CommandTarget] = []
+    webhook: list[WebhookTarget] = []
+
+    def targets(self) -> Sequence[Target]:
+        """Who gets the notifications."""
+        return [*self.command, *self.webhook, *[DesktopTarget()] * self.desktop]
+
+
+def path() -> str:
+    """Where the file is."""
+    return os.path.join(os.path.dirname(keys.folder()), FILE)
+
+
+def key_of(target: Target) -> str:
+    """What names a target in what is kept: another one does not get its notifications."""
+    return digest(f"{type(target).__name__}\0{target.place}".encode(errors="replace"))[:16]
+
+
+def name_of(target: Target) -> str:
+    """How messages name a target: an address may be a secret, its host is none."""
+    if target.name:
+        return target.name
+    return (
+        address(target.url).hostname or "webhook"
+        if isinstance(target, WebhookTarget)
+        else os.path.basename(target.place.split("\0")[0])
+    )
+
+
+def read_settings(root: str) -> NotifySettings:
+    """The settings of who runs this. Raises `UsageError` without any, `InvalidError`, `RefusedError` where the workspace `root` has them."""
+    keys.check_outside(root)
+    file = path()
+    own = read_own_toml(file, NotifySettings, _HELP)
+    if own is None:
+        raise UsageError(f"there is no {file}", "write one; `adjourn help notifications` shows how")
+    targets = own.settings.targets()
+    if not 0 < len(targets) <= MAX_TARGETS:
+        raise InvalidError(
+            f"{file} names {len(targets)} targets (limit {MAX_TARGETS})", "name who is to be notified"
+        )
+    if len({key_of(target) for target in targets}) < len(targets):
+        raise InvalidError(f"{file} names one target twice", "delete one of the two")
+    try:
+        for hook in own.settings.webhook:
+            _check(hook)
+        for command in own.settings.command:
+            _check_command(command)
+    except InvalidError as error:
+        raise InvalidError(f"{file}: {error.message}", error.remedy) from error
+    if own.others_may_read and any(hook.secret for hook in own.settings.webhook):
+        raise InvalidError(f"{file} has a secret, and other users can read it", f"chmod go-rwx {file}")
+    return own.settings
+
+
+def _check_command(command: CommandTarget) -> None:
+    if not command.run or not command.run[0]:
+        raise InvalidError("a command has no program", 'write run = ["PROGRAM", "ARGUMENT"]')
+    if "/" in command.run[0] and not os.path.isabs(command.run[0]):
+        raise InvalidError(
+            f"{command.run[0]!r} is a relative path", "give an absolute one, or a name on PATH"
+        )
+
+
+def _check(hook: WebhookTarget) -> None:
+    place = address(hook.url)
+    hook.key()
+    if place.scheme != "https" and not _is_here(place.hostname or ""):
+        raise InvalidError(
+            f"the webhook at {place.hostname} is not https", "use https, or http on this machine"
+        )
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -157,18 +157,18 @@ def _paths(
     arguments: Mapping[str, object], root: str, working_directory: str, around: str = ""
 ) -> tuple[str, ...] | None:
     """As `paths_of`; None if the paths cannot be determined."""
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     base = os.path.join(root, working_directory or root)
     try:
         for text in _named(arguments):
             for spelling in dict.fromkeys((text, text.strip())):
                 for path in paths_in(spelling):
-                    found |= dict.fromkeys(_resolved(path, base, root, around))
-            if len(found) > MAX_PATHS:
+                    paths |= dict.fromkeys(_resolved(path, base, root, around))
+            if len(paths) > MAX_PATHS:
                 return None
     except (_UnknownError, OSError, ValueError):
         return None
-    return tuple(found)
+    return tuple(paths)
 
 
 def _resolved(path: str, base: str, root: str, around: str) -> Iterator[str]:
@@ -238,15 +238,15 @@ def _names_place(key: str, text: str) -> bool:
 
 def _commands(arguments: Mapping[str, object]) -> tuple[str, ...]:
     """The command that a call names, whole and as a shell would run it; none if that cannot be read."""
-    found: list[str] = []
+    commands: list[str] = []
     for key, value in arguments.items():
         if argument_key(key) in COMMAND_KEYS:
             words = value if isinstance(value, list | tuple) else [value]
             if not all(isinstance(word, str) for word in words):
                 return ()
-            found.append(" ".join(map(str, words)).strip())
+            commands.append(" ".join(map(str, words)).strip())
     pieces: list[str] = []
-    for command in found:
+    for command in commands:
         read = _pieces(command)
         if read is None:
             return ()
@@ -259,19 +259,19 @@ def _pieces(line: str) -> list[str] | None:
     from adjourn.policy.shell.running import Command, Walk  # few policies have a scope of a command
     from adjourn.policy.shell.syntax import MARKS, UnreadError
 
-    found = [line]
+    pieces = [line]
 
     def report(command: Command) -> None:
         words = [word.text for word in command.words]
         texts = [" ".join((*(f"{name}={text}" for name, text in command.assigned), *words))]
         texts += [word.text for word in (*command.reads, *command.writes)]
-        found.extend(texts if MARKS.isdisjoint("".join(texts)) else [*texts, _NOT_KNOWN])
+        pieces.extend(texts if MARKS.isdisjoint("".join(texts)) else [*texts, _NOT_KNOWN])
 
     try:
         Walk(report, {}).line(line)
     except (UnreadError, RecursionError):
         return None
-    return found
+    return pieces
 
 
 # --- holding scopes against them
@@ -279,17 +279,17 @@ def _pieces(line: str) -> list[str] | None:
 
 def _marked(paths: tuple[str, ...], root: str) -> list[str]:
     """What scopes are held against for these paths, in the words of `_in_scope`."""
-    found: list[str] = []
+    marked: list[str] = []
     for path in paths:
-        found.append(path)
+        marked.append(path)
         full_path = os.path.normpath(os.path.join(root, path))
         if os.path.isabs(path):
-            found.append(_OUTSIDE)
+            marked.append(_OUTSIDE)
             if root.startswith(path.rstrip("/") + "/"):
-                found.append("." + _ANYTHING)  # the workspace is somewhere beneath it
+                marked.append("." + _ANYTHING)  # the workspace is somewhere beneath it
         if os.path.isdir(full_path):
-            found += [path + _BENEATH, path + _ANYTHING]
-    return found
+            marked += [path + _BENEATH, path + _ANYTHING]
+    return marked
 
 
 def _in_scope(scope: str, place: str) -> bool:

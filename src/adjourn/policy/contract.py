@@ -6,20 +6,16 @@ A task's contract never widens the policy, and no text that has an error or lack
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 import msgspec
 
-from adjourn.aex.diagnostics import DIAGNOSTICS
 from adjourn.aex.files import load
 from adjourn.aex.layers import discover, from_text, merge, not_granted, read_layer
 from adjourn.aex.policy import Policy
 from adjourn.errors import AdjournError, IntegrityError
 from adjourn.findings import Finding
-from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
 from adjourn.store.base import Store
-from adjourn.text.redact import beginning
 
 
 class BrokenContractError(AdjournError):
@@ -137,8 +133,8 @@ def _read(root: str, path: str, wanted: str) -> _Part:
     text, unreadable = load(full_path, source=source, root=root)
     if text is None:
         return _Part(source=source, findings=unreadable)
-    layer, found = read_layer(text, source, wanted)
-    return _Part(policy=layer, text=text, source=source, texts={source: text}, findings=found)
+    layer, findings = read_layer(text, source, wanted)
+    return _Part(policy=layer, text=text, source=source, texts={source: text}, findings=findings)
 
 
 def unsigned(root: str, path: str, text: str, policy: Policy, source: str) -> list[Finding]:
@@ -147,8 +143,8 @@ def unsigned(root: str, path: str, text: str, policy: Policy, source: str) -> li
         return []
     from adjourn.policy import signatures  # few policies require it
 
-    found = signatures.required(root, path, text.encode(), policy.signers, source)
-    return [found] if found else []
+    missing = signatures.required(root, path, text.encode(), policy.signers, source)
+    return [missing] if missing else []
 
 
 def for_task(base: Contract, store: Store, contract_digest: str) -> Contract:
@@ -166,69 +162,3 @@ def for_task(base: Contract, store: Store, contract_digest: str) -> Contract:
     if any(finding.severity == "error" for finding in findings):
         raise BrokenContractError(findings, {source: stored.decode(errors="replace")})
     return msgspec.structs.replace(base, policy=merge(base.policy, layer))
-
-
-# --- the policy of a workspace while a client works under it
-
-MAX_SHOWN = 500
-"""Characters of what is wrong with a broken policy."""
-
-
-class PolicyFile:
-    """The file of a contract's policy, with those that it extends. `on_event` is called when it has errors."""
-
-    def __init__(self, root: str, contract: Contract, on_event: Callable[[str, str], None]) -> None:
-        self._root = root
-        self._on_event = on_event
-        self._is_broken = False
-        self._follow(contract)
-
-    def _follow(self, contract: Contract) -> None:
-        self._paths = [os.path.join(self._root, file) for file in contract.policy_files]
-        self._status: tuple[int, ...] = (0,)  # it may have been edited since it was read
-        self._text = digest(contract.policy_text.encode())
-
-    def is_edited(self) -> bool:
-        """Whether the text was edited since this was last asked. Costs one look at each file's status."""
-        status = self._look()
-        if not self._paths or status == self._status:
-            return False
-        self._status = status
-        text = digest("".join(load(path, root=self._root)[0] or "" for path in self._paths).encode())
-        changed, self._text = text != self._text, text
-        return changed
-
-    def read(self, contract: Contract) -> Contract | kinds.PolicyBroken | None:
-        """`contract` under the policy as it was edited, None where it is the same. A broken one changes nothing: then what is wrong."""
-        was_broken, self._is_broken = self._is_broken, False
-        try:
-            edited = reread_policy(self._root, contract)
-        except BrokenContractError as error:
-            first = next((found for found in error.findings if found.severity == "error"), None)
-            # an agent can read this in the history: nothing of the file's text
-            place = (
-                f"{first.source}:{first.span.line}: {first.code} {DIAGNOSTICS[first.code].title}"
-                if first
-                else error.message
-            )
-            self._on_event(
-                "policy.broken",
-                f"the edited policy has errors; the previous version stays in force: {place}",
-            )
-            self._is_broken = True
-            return kinds.PolicyBroken(message=beginning(place, MAX_SHOWN))
-        if edited.policy_text == contract.policy_text and not was_broken:
-            return None
-        self._follow(edited)
-        return edited
-
-    def _look(self) -> tuple[int, ...]:
-        found: list[int] = []
-        for path in self._paths:
-            try:
-                status = os.stat(path)
-            except OSError:
-                found.append(-1)
-            else:
-                found += (status.st_mtime_ns, status.st_size, status.st_ino, status.st_ctime_ns)
-        return tuple(found)

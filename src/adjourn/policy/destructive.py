@@ -2,8 +2,6 @@
 
 The table below is the rules. `.aex/discipline.json` of a workspace switches some off, and adds others (docs/reference/pages.md).
 A rule that matches costs a checkpoint and nothing else, so they rather match too much than too little.
-
-Owns: the table, that file, matching. Must never: refuse a call.
 """
 
 from __future__ import annotations
@@ -238,10 +236,10 @@ def _in_order(parts: tuple[str, ...], command: str) -> bool:
     """Whether each part is found behind the one before it. The first place of each is enough to know."""
     at = 0
     for part in parts:
-        found = _compiled(part).search(command, at)
-        if found is None:
+        match = _compiled(part).search(command, at)
+        if match is None:
             return False
-        at = found.end()
+        at = match.end()
     return True
 
 
@@ -315,7 +313,7 @@ def commands_run(line: str, depth: int = 0) -> list[CommandRun]:
         Walk(lambda command: commands.__setitem__(command, None), os.environ).line(line)
     except (UnreadError, RecursionError):
         return [CommandRun((), line.lower())]
-    return [found for command in commands for found in _of(command, depth=depth)]
+    return [run for command in commands for run in _of(command, depth=depth)]
 
 
 def _of(command: Command, *, depth: int) -> Iterator[CommandRun]:
@@ -350,7 +348,7 @@ def _of(command: Command, *, depth: int) -> Iterator[CommandRun]:
     if carries:  # `ssh host rm x`
         for at, word in enumerate(rest[:MAX_CARRIED]):
             if word.text[:1] != "-" and not _is_line(word):
-                yield CommandRun((name_of(word),), " ".join(one.text for one in rest[at:]).lower())
+                yield CommandRun((name_of(word),), " ".join(operand.text for operand in rest[at:]).lower())
 
 
 def _is_line(word: ShellWord) -> bool:

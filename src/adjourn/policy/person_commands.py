@@ -1,6 +1,6 @@
 """Which commands of adjourn speak for a person: what they write down counts as a person's word, or takes back what a person set up.
 
-Owns: that table. Must never: import anything; the command line reads it before any command.
+Must never: import anything; the command line reads it before any command.
 """
 
 from __future__ import annotations

@@ -71,8 +71,8 @@ def space_of(principal: Principal, shared: Sequence[str] = ()) -> Space:
 
 def key_of_task(task: str) -> str:
     """The key of the space that a task is in; "" for one of no space."""
-    found = _OWNED.fullmatch(task)
-    return found[1] if found is not None else ""
+    match = _OWNED.fullmatch(task)
+    return match[1] if match is not None else ""
 
 
 def checkpoint_ref(name: str, task: str) -> str:
@@ -175,21 +175,21 @@ class SpaceStore:
         names = [self._stored(name)]
         if names[0] != name:  # those of a shared space come first
             names += [f"{name}@{key}" for key in self._space.keys[1:]]
-        found = (value for one in names if (value := self.below.ref(one)) is not None)
-        return next((value for value in found if self._is_ours(name, value)), None)
+        values = (value for name in names if (value := self.below.ref(name)) is not None)
+        return next((value for value in values if self._is_ours(name, value)), None)
 
     def refs(self, prefix: str = "") -> dict[str, str]:
         below = self.below.refs(prefix)
-        found: dict[str, str] = {}
+        shown: dict[str, str] = {}
         for name, value in below.items():
             if name.startswith(SHARED) or self._names_shown(name) or name.startswith(BY_CONTENT):
                 if self._is_ours(name, value):
-                    found[name] = value
+                    shown[name] = value
                 continue
             own, at, key = name.rpartition("@")
-            if at and key in self._space.keys and (own not in found or key == self._space.home):
-                found[own] = value
-        return dict(sorted(found.items()))
+            if at and key in self._space.keys and (own not in shown or key == self._space.home):
+                shown[own] = value
+        return dict(sorted(shown.items()))
 
     def swap(self, name: str, value: str | None, *, expect: str | None, durable: bool = True) -> None:
         task = (expect or value or "").partition(" ")[0] if name.startswith("checkpoint/") else ""

@@ -1,7 +1,6 @@
 """Signature files beside contracts, and the keys and secrets that they are checked with (spec/signature.md).
 
-Owns: where a signature file is, reading it, sealing with the user's key, what a valid one says. Must never: take a key from
-a workspace, follow a link to a signature file.
+Must never: take a key from a workspace, follow a link to a signature file.
 """
 
 from __future__ import annotations
@@ -59,33 +58,33 @@ def verify(
     text: bytes, signature: bytes, *, secret: bytes | None = None, signer: str = ""
 ) -> VerifiedSignature:
     """The content of the signature. Raises `IntegrityError` if it is not valid, or not by `signer` if one is named; `InvalidError`; `UsageError`."""
-    found = seal.read(signature)
+    sealed = seal.read(signature)
     names: list[str] = []
-    if isinstance(found, PublishedSeal) or found.shared:
+    if isinstance(sealed, PublishedSeal) or sealed.shared:
         if secret is None:
             raise UsageError("it was signed with a shared secret", "give the secret with --key-file FILE")
-        seal.check_shared(text, found, secret)
-        known = [found.signer]
+        seal.check_shared(text, sealed, secret)
+        known = [sealed.signer]
     else:
         if secret is not None:
             raise UsageError(
                 "it was signed with a key, not with a shared secret", "leave out --key and --key-file"
             )
         trusted = keys.trusted()
-        names = [name for name, public in trusted.items() if fingerprint(public) == found.key]
+        names = [name for name, public in trusted.items() if fingerprint(public) == sealed.key]
         if not names:
             raise IntegrityError(
-                f"it was signed by {found.key}, which you do not trust",
+                f"it was signed by {sealed.key}, which you do not trust",
                 "get the public key from its owner: adjourn keys trust NAME KEY",
             )
-        seal.check(text, found, trusted[names[0]])
-        known = [*names, found.signer] if "default" in names else names
+        seal.check(text, sealed, trusted[names[0]])
+        known = [*names, sealed.signer] if "default" in names else names
     if signer and not any(hmac.compare_digest(signer.encode(), name.encode()) for name in known):
         raise IntegrityError(
             f"it was signed by {known[-1]!r}, not by {signer!r}",
             "ask the expected signer to sign it: adjourn sign FILE",
         )
-    return VerifiedSignature(seal=found, names=names)
+    return VerifiedSignature(seal=sealed, names=names)
 
 
 def required(root: str, path: str, text: bytes, signers: Sequence[str], source: str) -> Finding | None:

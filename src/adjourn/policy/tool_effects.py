@@ -10,7 +10,7 @@ Neither is proof. In this order:
 
 Where name and annotation disagree, it writes: a person is asked. `query`, `download` or `log` are verbs of both kinds, and so of neither.
 
-Owns: the lists of words. Must never: start a server, or permit anything.
+Must never: start a server, or permit anything.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from adjourn.host import executables
 from adjourn.host.executables import conceal, find, for_others
 from adjourn.host.finding import Workspace, workspace_of
 from adjourn.proxy.upstream import REMEDY, Upstream, UpstreamStartError
-from adjourn.store.passwords import is_postgres
+from adjourn.store.url import is_postgres
 
 OWN_FOLDER = "ADJOURN_CONFIG"
 

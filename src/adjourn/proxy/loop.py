@@ -127,20 +127,20 @@ class Loop:
             del self._timers[action]
         self._next = min(self._timers.values(), default=NEVER)
         for action in due:
-            self._call(action)
-
-    def _call(self, action: Callable[[], None]) -> None:
-        try:
-            action()
-        except Exception as error:  # as above
-            self._on_error(error)
+            try:
+                action()
+            except Exception as error:  # as above
+                self._on_error(error)
 
     def _take_soon(self, events: int) -> None:
         del events
         with suppress(BlockingIOError):
             os.read(self._woken, 4096)
         while self._soon:
-            self._call(self._soon.popleft())
+            try:
+                self._soon.popleft()()
+            except Exception as error:  # as above
+                self._on_error(error)
 
     def _run_worker(self, work: SimpleQueue[Callable[[], None]]) -> None:
         while True:
@@ -214,7 +214,7 @@ class PipeWriter:
         """Stop writing: the reader has exited, or does not read."""
         self._is_lost = True
         self._loop.unwatch(self._descriptor)
-        unread = [one for _, one in self._waiting]
+        unread = [entry for _, entry in self._waiting]
         self._waiting.clear()
         self.size, self.since = 0, NEVER
         if unread:

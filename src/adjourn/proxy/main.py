@@ -18,21 +18,20 @@ from types import FrameType
 
 from adjourn.aex.diagnostics import summary
 from adjourn.clients.client import ClientContext
-from adjourn.clients.client_options import ClientOptions
+from adjourn.clients.client_process import ClientOptions
 from adjourn.clients.options import ProxyOptions
 from adjourn.errors import AdjournError
 from adjourn.host.finding import Workspace
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
 from adjourn.mcp import frames
-from adjourn.mcp.stdio import LineReader
+from adjourn.mcp.frames import LineReader
 from adjourn.policy.contract import BrokenContractError, Contract
 from adjourn.proxy.loop import Loop, PipeWriter, ServerStderr
 from adjourn.proxy.upstream import Upstream, UpstreamStartError
-from adjourn.relay.connection import UNREAD
-from adjourn.relay.ports import NEVER, Unread
+from adjourn.relay.ports import NEVER, StderrLog, Unread
 from adjourn.relay.relay import Relay, RelayOptions
-from adjourn.relay.stderr_log import StderrLog
+from adjourn.relay.request import UNREAD
 
 CLIENT_IN, CLIENT_OUT = 0, 1
 MAX_UPSTREAM_MESSAGE = 256 * 1024 * 1024
@@ -126,7 +125,7 @@ class Proxy:
                 os.set_blocking(CLIENT_OUT, True)
 
     def _announce(self) -> None:
-        contract = self.context.contract
+        contract = self.context.watch.contract
         policy = contract.policy
         workspace = self.workspace
         if workspace.start != workspace.root:
@@ -156,7 +155,7 @@ class Proxy:
                 "waits for an MCP client on stdin: let a client start this command; Ctrl-C ends it",
             )
         try:
-            self.report.event("task", self.context.claim())
+            self.report.event("task", self.context.task.claim())
             self.context.meet_servers()
         except AdjournError as error:
             self.report.event("store.error", f"{error}; calls with effects are refused until it can be used")
@@ -165,8 +164,8 @@ class Proxy:
         """Of the worker, or of the loop."""
         self.report.event(event, text)
         if event == "policy.changed":
-            self.loop.soon(self.connection.compare_tools)
-            self.loop.soon(self.connection.rules.tell)
+            self.loop.soon(self.relay.tools.compare)
+            self.loop.soon(self.relay.tools.report_rules)
 
     def _failed(self, error: Exception) -> None:
         """A defect of ours must not end the session."""
@@ -187,14 +186,15 @@ class Proxy:
         elif lines:
             self.gate.handle(lines)
             if not self._is_tidy_due:
-                self._tidy_later()
+                self._is_tidy_due = True
+                self.loop.after(SETTLE_SECONDS, self._tidy)
 
     def _look_for_client(self) -> None:
         """Whether a client that is not read has gone: its last lines may take a while, and no longer."""
         if not self.relay.may_read_client():
-            found = poll()
-            found.register(CLIENT_IN, 0)
-            if found.poll(0):
+            hang_up = poll()
+            hang_up.register(CLIENT_IN, 0)
+            if hang_up.poll(0):
                 self.loop.after(LAST_LINES_SECONDS, self._miss_client)
             else:
                 self.loop.after(LOOK_SECONDS, self._look_for_client)
@@ -218,11 +218,12 @@ class Proxy:
         elif lines:
             self.answers.handle(lines)
             if not self._is_tidy_due:
-                self._tidy_later()
+                self._is_tidy_due = True
+                self.loop.after(SETTLE_SECONDS, self._tidy)
 
     def _lists_for_others(self) -> bool:
         try:
-            return self.context.lists_for_others()
+            return self.context.served.lists_for_others()
         except AdjournError as error:
             self.report.event("store.error", str(error))
             return False
@@ -261,10 +262,6 @@ class Proxy:
 
     # --- the time
 
-    def _tidy_later(self) -> None:
-        self._is_tidy_due = True
-        self.loop.after(SETTLE_SECONDS, self._tidy)
-
     def _tidy(self) -> None:
         """Write what waits to be written, and no call has taken along."""
         self._is_tidy_due = False
@@ -282,8 +279,8 @@ class Proxy:
                 session.heartbeat()
             except AdjournError as error:
                 self.report.event("store.error", str(error))
-        self.connection.look_at_tools()
-        self.connection.compare_tools()
+        self.relay.tools.look()
+        self.relay.tools.compare()
         if time.monotonic() - self.connection.server.since > UNREAD_SECONDS:
             self.connection.server.lose()
 
@@ -313,7 +310,7 @@ class Proxy:
     def _shut_down(self) -> int:
         reason = self._ended
         self.report.event("ending", reason)
-        self.context.stop_listing()  # at once: the client may have started this server again
+        self.context.served.stop_listing()  # at once: the client may have started this server again
         crashed = reason == "upstream-exit"
         self._end_upstream()
         if crashed:
@@ -322,7 +319,6 @@ class Proxy:
         else:
             self._leave_unanswered("the session ended")
         self._end_sessions(reason)
-        self.gate.close()
         self.context.close(reason)
         self.server_stderr.finish()
         if crashed:

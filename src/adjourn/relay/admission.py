@@ -5,8 +5,10 @@ Owns: the order in which lines reach the server. Must never: let through what it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from operator import attrgetter
 from time import time_ns
 from typing import TypeVar
 
@@ -19,12 +21,22 @@ from adjourn.log import kinds
 from adjourn.mcp import frames
 from adjourn.mcp.lenient import object_of
 from adjourn.policy.calls import judge
-from adjourn.relay.approvals import POLL_SECONDS, Answered, Confirmations, HeldCall
-from adjourn.relay.calls import GIVEN_BACK, KEY_META, MAX_KEY, TASK_META, call_of, is_ours, key_of
-from adjourn.relay.connection import Connection
+from adjourn.relay.confirmation import POLL_SECONDS, Answered, Confirmations, HeldCall
+from adjourn.relay.meta import DEFINITIONS, MetaTools
 from adjourn.relay.ports import Outcome
-from adjourn.relay.request import Request, ToolPlan
-from adjourn.relay.tools import DEFINITIONS, MetaTools
+from adjourn.relay.request import (
+    GIVEN_BACK,
+    KEY_META,
+    MAX_KEY,
+    TASK_META,
+    Connection,
+    Request,
+    ToolPlan,
+    call_of,
+    is_ours,
+    key_of,
+)
+from adjourn.relay.tools import ToolList
 from adjourn.tasks.decision import (
     Ask,
     Block,
@@ -38,10 +50,9 @@ from adjourn.tasks.decision import (
 from adjourn.tasks.session import Admitted
 from adjourn.tasks.task import SYSTEM, NewEvent
 
-_T = TypeVar("_T")
-
-
 _OUTCOMES = {Block: "denied", RecordedAnswer: "replayed", Ask: "asked"}
+_call_of: Callable[[Request], ToolRequest] = attrgetter("call")
+_T = TypeVar("_T")
 
 
 class Admission:
@@ -53,18 +64,19 @@ class Admission:
         self,
         connection: Connection,
         meta: MetaTools,
+        tool_list: ToolList,
         confirmations: Confirmations,
         resume: Callable[[], None],
     ) -> None:
         self._connection = connection
         self._context = connection.context
+        self._sessions = connection.sessions
         self._meta = meta
+        self._tool_list = tool_list
         self._confirmations = confirmations
         self._resume = resume
-        self._calls: list[tuple[Request, int]] = []
-        """Requests with calls that are to be decided on together, and their places among the lines."""
-        self._wanted: list[ToolRequest] = []
-        """These calls."""
+        self._calls: list[Request] = []
+        """Requests whose calls are to be decided on together."""
         self._lines: list[bytes] = []
         self._tracked: list[Request] = []
         """Requests among the lines, whose answers are expected."""
@@ -110,21 +122,20 @@ class Admission:
             self.flush()
             if self.busy:
                 return False
-        request.task = self._context.task_named(task) if type(task) is str and task else ""
+        request.task = self._context.task.named(task) if type(task) is str and task else ""
         if request.meta and key_of(request.meta) is None:
             why = f"{KEY_META} is not a text of 1 to {MAX_KEY} characters"
             self.refuse(request, Block("key_invalid", why, "give the call such a key, or none"))
             return True
         request.call = call = call_of(plan, request, self._connection, protected)
         request.is_keyed = call.key != ""
-        may_answer = (
-            "requestState" in params and not protected
-        )  # an approval of a call that is refused anyway stays unused
+        # an approval of a call that is refused anyway stays unused
+        may_answer = "requestState" in params and not protected
         if may_answer and (block := self._confirmations.take_answer(request, call)):
             self.refuse(request, block)
             return True
-        self._calls.append((request, len(self._lines)))
-        self._wanted.append(call)
+        request.place = len(self._lines)
+        self._calls.append(request)
         self._lines.append(b"")  # its place among the lines that pass, to keep their order
         if alone:
             self.flush()
@@ -132,35 +143,32 @@ class Admission:
 
     def call_meta_tool(self, request: Request, name: str) -> None:
         """Carry out a meta-tool that needs no decision. It sees what came before it as done."""
-        self._work(lambda: self._meta.handle(request, name), lambda line: self.answer(request, line))
+        self._in_worker(partial(self._meta.handle, request, name), partial(self._meta_answered, request))
 
     def flush(self) -> None:
         """Decide on what is queued, and send all. May be busy when it returns; then it continues by itself."""
-        calls = self._calls
-        if calls:
-            wanted = self._wanted
-            self._calls, self._wanted = [], []
+        if self._calls:
+            calls, self._calls = self._calls, []
+            wanted, task = list(map(_call_of, calls)), calls[0].task
             # reading calls that count for nothing go before they are recorded
             forward = partial(self._forward, calls, at_once=True)
-            if self._connection.commits is not None:
+            if (commits := self._connection.commits) is not None:
                 self.busy = True
-                then = partial(self._in_turn, partial(self._committed, calls, wanted))
-                self._connection.commits.admit(self._context, wanted, calls[0][0].task, forward, then)
+                commits.admit(self._sessions, wanted, task, forward, partial(self._committed, calls))
                 return
-            found = None
+            pending = None
             try:
-                found = self._context.admitting(wanted, calls[0][0].task, forward)
-                if found is not None:
-                    session, pending = found
+                if admitting := self._sessions.admitting(wanted, task, forward):
+                    session, pending = admitting
                     session.commit_calls(pending)
             except AdjournError as error:
-                if self._context.is_for_later(error, found and found[1]):
-                    self._decide_later(calls, wanted)
+                if self._sessions.is_for_later(error, pending):
+                    self._decide_later(calls)
                     return
                 self._undecided(calls, error)
             else:
-                if found is None:
-                    self._decide_later(calls, wanted)
+                if pending is None:
+                    self._decide_later(calls)
                     return
                 if not pending.is_sent:
                     self._decided(calls, session, pending.decided)
@@ -180,7 +188,7 @@ class Admission:
     def give_up(self) -> None:
         """After a failure of ours: nothing of what waits is forwarded, and every request among it is answered."""
         dropped = self._tracked
-        self._calls, self._wanted, self._lines, self._tracked, self._answers = [], [], [], [], []
+        self._calls, self._lines, self._tracked, self._answers = [], [], [], []
         for request in dropped:
             self._connection.settle(request, "error", "adjourn failed on this message")
         for request in list(self._connection.requests.values()):
@@ -189,47 +197,62 @@ class Admission:
                 self.answer(request, error)
         self._send()
 
+    # --- the worker
+
+    def _in_worker(self, job: Callable[[], _T], then: Callable[[Outcome[_T]], None]) -> None:
+        """Do something that may take long; no line of the client is read meanwhile."""
+        self.busy = True
+        self._connection.loop.work(job, then)
+
+    @contextmanager
+    def _taking_up(self) -> Iterator[None]:
+        """What it was busy with has come to its outcome: take that in, send what it leads to, and continue with what waits."""
+        self.busy = False
+        try:
+            yield
+            if not self.busy:
+                self._send()
+                self._tool_list.compare()  # behind the answer to a resume
+            self._go_on_with_held()
+        except Exception as error:  # one odd message must not end the session
+            self._connection.report.event("proxy.bug", f"{type(error).__name__}: {error}")
+            self.give_up()
+        self._resume()
+
+    def _meta_answered(self, request: Request, outcome: Outcome[bytes]) -> None:
+        with self._taking_up():
+            self.answer(request, outcome.get())
+
     # --- deciding
 
+    def _decide_later(self, calls: list[Request]) -> None:
+        """Decide in the worker on calls before which something has to be done that takes long."""
+        wanted = list(map(_call_of, calls))
+        self._in_worker(partial(self._sessions.admit, wanted, calls[0].task), partial(self._committed, calls))
+
     def _committed(
-        self,
-        calls: list[tuple[Request, int]],
-        wanted: list[ToolRequest],
-        outcome: Outcome[tuple[GuardedSession, list[Admitted]] | None],
+        self, calls: list[Request], outcome: Outcome[tuple[GuardedSession, list[Admitted]] | None]
     ) -> None:
-        """Continue with calls that were to be decided on together with those of others."""
-        try:
-            decided = outcome.get()
-        except AdjournError as error:
-            self._undecided(calls, error)
-        else:
-            if decided is None:
-                self._decide_later(calls, wanted)
-            elif not calls[0][0].is_sent:
-                self._decided(calls, *decided)
+        """Continue with calls that were decided on in the worker, or together with those of others."""
+        with self._taking_up():
+            try:
+                decided = outcome.get()
+            except AdjournError as error:
+                self._undecided(calls, error)
+            else:
+                if decided is None:
+                    self._decide_later(calls)
+                elif not calls[0].is_sent:
+                    self._decided(calls, *decided)
 
-    def _decide_later(self, calls: list[tuple[Request, int]], wanted: list[ToolRequest]) -> None:
-        """Decide on calls before which something has to be done that takes long."""
-        self._work(partial(self._admit, calls, wanted), lambda then: then())
-
-    def _admit(self, calls: list[tuple[Request, int]], wanted: list[ToolRequest]) -> Callable[[], None]:
-        """Decide, however long it takes. In the worker; what is returned is for the thread of the loop."""
-        try:
-            session, admitted = self._context.admit(wanted, calls[0][0].task)
-        except AdjournError as error:
-            return partial(self._undecided, calls, error)
-        return partial(self._decided, calls, session, admitted)
-
-    def _decided(
-        self, calls: list[tuple[Request, int]], session: GuardedSession, admitted: list[Admitted]
-    ) -> None:
-        passing: list[tuple[Request, int]] = []
-        their: list[Admitted] = []
-        for call, one in zip(calls, admitted, strict=True):
-            request, decision = call[0], one.decision
+    def _decided(self, calls: list[Request], session: GuardedSession, admitted: list[Admitted]) -> None:
+        passing: list[Request] = []
+        forwarded: list[Admitted] = []
+        for request, admission in zip(calls, admitted, strict=True):
+            decision = admission.decision
             if isinstance(decision, (Forward, Continue)):
-                passing.append(call)
-                their.append(one)
+                passing.append(request)
+                forwarded.append(admission)
                 continue
             self._observe(request, _OUTCOMES[type(decision)])
             if isinstance(decision, Block):
@@ -237,24 +260,25 @@ class Admission:
                 self.refuse(request, decision)
             elif isinstance(decision, RecordedAnswer):
                 self.answer(request, self._recorded(request, decision, session))
-            elif isinstance(decision, Ask) and one.approval is not None:
-                self._confirmations.ask(request, one.approval, session, decision.within)
+            elif isinstance(decision, Ask) and admission.approval is not None:
+                self._confirmations.ask(request, admission.approval, session, decision.within)
                 if self._confirmations.waiting:
                     self._connection.loop.after(POLL_SECONDS, self.poll)
         if not passing:
             return
-        first = passing[0][0]
-        if first.call is not None and first.call.tool in DEFINITIONS:  # it is alone
-            self._answer_meta_tool(first, their[0], session)
+        call = passing[0].call
+        if call is not None and call.tool in DEFINITIONS:  # it is alone
+            carry_out = partial(self._carry_out, passing[0], call.tool, forwarded[0], session)
+            self._in_worker(carry_out, partial(self._meta_answered, passing[0]))
         else:
-            self._forward(passing, session, their)
+            self._forward(passing, session, forwarded)
 
-    def _undecided(self, calls: list[tuple[Request, int]], error: AdjournError) -> None:
+    def _undecided(self, calls: list[Request], error: AdjournError) -> None:
         """No decision could be written down. Only what has no effect, and costs no budget, may pass without a store."""
         is_store = isinstance(error, StoreError)
         if is_store:
             self._connection.report.event("store.error", str(error))
-        for request, place in calls:
+        for request in calls:
             if request.call is not None and request.call.protected:
                 self.refuse(request, protected_refusal(request.call))
             elif request.is_sent:
@@ -264,7 +288,7 @@ class Admission:
                     self._withhold(request, error)
             elif is_store:
                 self._observe(request, "store-error")
-                self._without_store(request, place, error)
+                self._without_store(request, error)
             else:
                 self._observe(request, "held")
                 self.refuse(request, Block("held", error.message, error.remedy))
@@ -278,26 +302,22 @@ class Admission:
     def _withhold(self, request: Request, error: AdjournError) -> None:
         """Refuse a call that was forwarded before it turned out that the session may not make it. Its answer is dropped."""
         line = self._connection.refusal(request, Block("held", error.message, error.remedy))
-        request.kind, request.session, request.cancelled = (
-            "withheld",
-            None,
-            True,
-        )  # answered here, and only here
+        # answered here, and only here
+        request.kind, request.session, request.cancelled = "withheld", None, True
         batch, request.batch = request.batch, None
         if out := line if batch is None else batch.add(line):
             self._answers.append(out)
 
-    def _without_store(self, request: Request, place: int, error: AdjournError) -> None:
-        call, policy = request.call, self._context.policy
+    def _without_store(self, request: Request, error: AdjournError) -> None:
+        call, policy, options = request.call, self._sessions.policy, self._context.options
         assert call is not None
-        options = self._context.options
         verdict = judge(policy, call.tool, call.given, options.tree, options.start, around=options.root)
         harmless = not call.effectful and not call.named_only and not is_counted(policy, call.tool)
         unclear = unclear_refusal(policy, call) if call.may_clash else None
         if unclear is not None:
             self.refuse(request, unclear)
         elif harmless and verdict.effect == "allow" and verdict.confirm is None:
-            self._lines[place] = request.raw
+            self._lines[request.place] = request.raw
             self._tracked.append(request)
             request.expect_answer("other")
         else:
@@ -306,89 +326,59 @@ class Admission:
 
     def _forward(
         self,
-        calls: Sequence[tuple[Request, int]],
+        calls: Sequence[Request],
         session: GuardedSession,
         admitted: Sequence[Admitted],
         *,
         at_once: bool = False,
     ) -> None:
         """Put the lines of admitted calls in their places. Their answers are expected from now on."""
-        opened, observer = session.task.ledger.open_calls, self._connection.observer
-        for (request, place), one in zip(calls, admitted, strict=True):
+        open_calls, observer = session.task.ledger.open_calls, self._connection.observer
+        for request, admission in zip(calls, admitted, strict=True):
             call = request.call
             assert call is not None
             line = request.raw
-            if "requestState" in request.params and not isinstance(one.decision, Continue):
+            if "requestState" in request.params and not isinstance(admission.decision, Continue):
                 state = request.params["requestState"]
                 if isinstance(state, str) and is_ours(state):
                     line = frames.without_params(line, GIVEN_BACK)
-            written = opened.get(one.call)
-            request.session, request.call_id = session, one.call
+            intent = open_calls.get(admission.call)
+            request.session, request.call_id = session, admission.call
             request.effectful = call.effectful
-            request.kept = written is not None and written.once != ""
-            request.expect_answer("other" if call.named_only and written is None else "call")
-            self._lines[place] = line
+            request.is_kept = intent is not None and intent.once != ""
+            request.expect_answer("other" if call.named_only and intent is None else "call")
+            self._lines[request.place] = line
             self._tracked.append(request)
             request.tool = call.tool
             if observer is not None:
                 observer.decided(request, "allowed")
-            told = {"tool": call.tool, "call": one.call}
-            self._connection.report.routine(("tool.allowed", "", told, time_ns(), False))
+            data = {"tool": call.tool, "call": admission.call}
+            self._connection.report.routine(("tool.allowed", "", data, time_ns(), False))
         if at_once:
             self._send()
 
-    def _answer_meta_tool(self, request: Request, admitted: Admitted, session: GuardedSession) -> None:
-        name = request.call.tool if request.call is not None else ""
-
-        def carry_out() -> bytes:
-            line = self._meta.handle(request, name)
-            if admitted.call in session.task.ledger.open_calls:
-                settled = kinds.ToolSettled(call=admitted.call, outcome="ok")
-                session.task.deferred.append(NewEvent(settled, SYSTEM, session.id))
-            return line
-
-        self._work(carry_out, lambda line: self.answer(request, line))
+    def _carry_out(self, request: Request, name: str, admitted: Admitted, session: GuardedSession) -> bytes:
+        """Carry out a meta-tool that was decided on. In the worker."""
+        line = self._meta.handle(request, name)
+        if admitted.call in session.task.ledger.open_calls:
+            settled = kinds.ToolSettled(call=admitted.call, outcome="ok")
+            session.task.deferred.append(NewEvent(settled, SYSTEM, session.id))
+        return line
 
     def _recorded(self, request: Request, replay: RecordedAnswer, session: GuardedSession) -> bytes:
         """The recorded answer to a call whose effect may happen only once."""
         tool = request.call.tool if request.call is not None else ""
-        kept = session.task.store.get_blob(replay.answer)
+        result = session.task.store.get_blob(replay.answer)
         self._connection.report.event("tool.replayed", f"{tool}: the answer of call {replay.call}")
-        if kept is None:
+        if result is None:
             reason = f"call {replay.call} already had this effect, and its answer was not kept"
             block = Block("once_done", reason, "continue without repeating the call")
             return self._connection.refusal(request, block)
         if (
-            request.modern and kept[:1] == b"{"
+            request.modern and result[:1] == b"{"
         ):  # the first answer may have been in an earlier protocol revision
-            fields = object_of(kept)
-            kept = msgspec.json.encode({"resultType": "complete"} | fields)
-        return frames.result(request.id, msgspec.Raw(kept))
-
-    # --- the worker
-
-    def _work(self, job: Callable[[], _T], then: Callable[[_T], None]) -> None:
-        """Do something that may take long; no line of the client is read meanwhile."""
-
-        def done(outcome: Outcome[_T]) -> None:
-            then(outcome.get())
-
-        self.busy = True
-        self._connection.loop.work(job, partial(self._in_turn, done))
-
-    def _in_turn(self, then: Callable[[Outcome[_T]], None], outcome: Outcome[_T]) -> None:
-        """What it was busy with has come to its outcome."""
-        self.busy = False
-        try:
-            then(outcome)
-            if not self.busy:
-                self._send()
-                self._connection.compare_tools()  # behind the answer to a resume
-            self._go_on_with_held()
-        except Exception as error:  # one odd message must not end the session
-            self._connection.report.event("proxy.bug", f"{type(error).__name__}: {error}")
-            self.give_up()
-        self._resume()
+            result = msgspec.json.encode({"resultType": "complete"} | object_of(result))
+        return frames.result(request.id, msgspec.Raw(result))
 
     # --- held calls
 
@@ -416,30 +406,35 @@ class Admission:
             if (
                 not call.named_only
             ):  # as any other call: its tool, or the policy, may have changed while it waited
-                definition = self._context.served.definitions.get(call.tool, "")
+                definition = self._connection.served.definitions.get(call.tool, "")
                 call = held.request.call = msgspec.structs.replace(call, definition=definition)
-            self._work(partial(self._admit_held, answered, call), lambda then: then())
+            self._in_worker(partial(self._admit_held, answered, call), partial(self._held_decided, held))
 
-    def _admit_held(self, answered: Answered, call: ToolRequest) -> Callable[[], None]:
-        """Decide on a held call again. In the worker; what is returned is for the thread of the loop."""
-        held, task = answered.held, answered.held.session.task.id
-        try:
-            session, (admitted,) = self._context.admit([call], task)
-            if admitted.approval is not None and self._confirmations.ask_again(answered, admitted.approval):
-                session, (admitted,) = self._context.admit([call], task)
-        except AdjournError as error:
-            return partial(self._refuse_held, held, error.message)
-        decision = admitted.decision
-        if isinstance(decision, (Forward, Continue)):
-            return partial(self._go_on_held, held, admitted, session)
-        why = decision.message if isinstance(decision, Block) else "no approval is left for it"
-        return partial(self._refuse_held, held, why)
+    def _admit_held(self, answered: Answered, call: ToolRequest) -> tuple[GuardedSession, Admitted]:
+        """Decide on a held call again. In the worker."""
+        task = answered.held.session.task.id
+        session, (admitted,) = self._sessions.admit([call], task)
+        if admitted.approval is not None and self._confirmations.ask_again(answered, admitted.approval):
+            session, (admitted,) = self._sessions.admit([call], task)
+        return session, admitted
 
-    def _go_on_held(self, held: HeldCall, admitted: Admitted, session: GuardedSession) -> None:
-        approval = held.approval
-        self._connection.report.event("confirm.approved", tool=approval.tool, approval=approval.id)
-        self._lines.append(b"")
-        self._decided([(held.request, len(self._lines) - 1)], session, [admitted])
+    def _held_decided(self, held: HeldCall, outcome: Outcome[tuple[GuardedSession, Admitted]]) -> None:
+        with self._taking_up():
+            try:
+                session, admitted = outcome.get()
+            except AdjournError as error:
+                self._refuse_held(held, error.message)
+                return
+            decision = admitted.decision
+            if not isinstance(decision, (Forward, Continue)):
+                why = decision.message if isinstance(decision, Block) else "no approval is left for it"
+                self._refuse_held(held, why)
+                return
+            approval = held.approval
+            self._connection.report.event("confirm.approved", tool=approval.tool, approval=approval.id)
+            held.request.place = len(self._lines)
+            self._lines.append(b"")
+            self._decided([held.request], session, [admitted])
 
     def _refuse_held(self, held: HeldCall, why: str) -> None:
         self.refuse(held.request, self._confirmations.refusal(held, why))

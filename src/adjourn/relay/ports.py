@@ -14,10 +14,19 @@ from adjourn.log import kinds
 
 if TYPE_CHECKING:
     from adjourn.checkpoints.triggers import GuardedSession
-    from adjourn.clients.client import ClientContext
+    from adjourn.clients.session_pool import SessionPool
     from adjourn.relay.request import Request
     from adjourn.tasks.decision import ToolRequest
     from adjourn.tasks.session import Admitted
+import os
+import time
+from contextlib import suppress
+from copy import copy
+from select import PIPE_BUF, POLLOUT, poll
+from threading import Lock
+
+from adjourn.log.event import timestamp
+from adjourn.text.redact import redact_json, visible_json, visible_line, without_secrets
 
 NEVER = float("inf")
 MAX_WAITING = 1024 * 1024
@@ -72,15 +81,15 @@ class SharedCommits(Protocol):
 
     def admit(
         self,
-        context: ClientContext,
+        sessions: SessionPool,
         calls: Sequence[ToolRequest],
         task: str,
         forward: Callable[[GuardedSession, Sequence[Admitted]], None],
         then: Callable[[Outcome[tuple[GuardedSession, list[Admitted]] | None]], None],
         /,
     ) -> None:
-        """Decide on calls, and commit their intents. For the arguments see `ClientContext.admitting`; the outcome is None for what has to be
-        given to `ClientContext.admit`.
+        """Decide on calls, and commit their intents. For the arguments see `SessionPool.admitting`; the outcome is None for what has to be
+        given to `SessionPool.admit`.
         """
 
     def settle(
@@ -135,3 +144,91 @@ class Outlet(Protocol):
 
     def close(self) -> None:
         """Write nothing any more. What waits is lost."""
+
+
+# --- what the proxy says on stderr
+
+MAX_LOG_LINES = 1000
+"""Lines that are kept while nobody reads; older ones are dropped."""
+_WARNINGS = frozenset((
+    "answer.unasked", "message.refused", "policy.broken", "request.refused", "tool.collision", "tool.denied", "tool.shadowed",
+    "upstream.down", "upstream.gone", "upstream.non_jsonrpc", "upstream.odd",
+))  # fmt: skip
+_ERRORS = (".bug", ".error", ".failed")
+
+
+class StderrLog:
+    """Thread-safe. Routine lines wait for `flush`, which also puts them into words: off the way of a call."""
+
+    def __init__(self, *, as_json: bool, descriptor: int = 2) -> None:
+        """`descriptor` is where the lines go, where that is not stderr."""
+        self._descriptor = descriptor
+        self.is_json = as_json
+        self._about: dict[str, str] = {}
+        self._events: list[tuple[Any, ...]] = []
+        self.routine: Callable[[tuple[str, str, dict[str, Any], int, bool]], None] = self._events.append
+        """Takes what happened as it should, to be written soon: `(event, "", data, nanoseconds, False)`, where `data` are names and
+        ids that were checked: nothing of them is hidden. No function of ours, since each call has one."""
+        self._waiting: list[bytes] = []
+        self._lock = Lock()
+        self._room = poll()
+        self._room.register(descriptor, POLLOUT)
+
+    def event(self, event: str, text: str = "", **data: Any) -> None:
+        """Something happened. `text` is for people; without it the data is shown."""
+        self._events.append((event, text, data, time.time_ns(), True, self._about))
+        self.flush()
+
+    def about(self, **names: str) -> StderrLog:
+        """The same log, for what happens to somebody: `names` are further members of each line of JSON."""
+        if not self.is_json:
+            return self
+        log = copy(self)
+        log._about = about = self._about | names  # noqa: SLF001  # our own
+        events = self._events
+        log.routine = lambda event: events.append((*event, about))
+        return log
+
+    @property
+    def size(self) -> int:
+        """Lines that wait."""
+        return len(self._events) + len(self._waiting)
+
+    def flush(self) -> None:
+        """Write what waits, as far as there is room: a client that never reads our stderr must not stop the work."""
+        with self._lock:
+            waiting = self._waiting
+            events = self._events[:]
+            del self._events[: len(events)]
+            for event, text, data, when, is_prose, *about in events[-MAX_LOG_LINES:]:
+                if self.is_json:
+                    members = (
+                        data if not is_prose else redact_json(data or ({"message": text} if text else {}))
+                    )
+                    waiting.append(_as_json(event, members, when, about[0] if about else {}))
+                elif is_prose:
+                    waiting.append(_as_text(event, text, data))
+                else:
+                    waiting.append(
+                        f"adjourn: {event:<18} {' '.join(map('%s=%s'.__mod__, data.items()))}\n".encode()
+                    )
+            with suppress(OSError):
+                while waiting and self._room.poll(0):
+                    size, count = len(waiting[0]), 1
+                    while count < len(waiting) and (size := size + len(waiting[count])) <= PIPE_BUF:
+                        count += 1
+                    os.write(self._descriptor, b"".join(waiting[:count]))
+                    del waiting[:count]
+            del waiting[:-MAX_LOG_LINES]
+
+
+def _as_json(event: str, members: Any, when: int, about: dict[str, str]) -> bytes:
+    level = "warning" if event in _WARNINGS else "error" if event.endswith(_ERRORS) else "info"
+    stamp = timestamp(when // 1_000_000)
+    line = {"event": event, "data": members, "timestamp": stamp, "level": level, **about}
+    return visible_json(msgspec.json.encode(line).decode()).encode() + b"\n"
+
+
+def _as_text(event: str, text: str, data: dict[str, Any]) -> bytes:
+    prose = text or " ".join(map("%s=%s".__mod__, data.items()))
+    return f"adjourn: {event:<18} {visible_line(without_secrets(prose))}\n".encode()

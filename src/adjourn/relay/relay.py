@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from adjourn.clients.client import ClientContext
 from adjourn.log import kinds
@@ -16,21 +16,23 @@ from adjourn.mcp.frames import FrameError
 from adjourn.policy.protected.calls import protected_path
 from adjourn.relay.admission import Admission
 from adjourn.relay.answers import Answers
-from adjourn.relay.approvals import Confirmations
-from adjourn.relay.calls import plan_of
-from adjourn.relay.connection import MAX_NOTED, MAX_SAMPLED, Connection, is_noted
-from adjourn.relay.notices import BudgetNotices
-from adjourn.relay.ports import MAX_WAITING, EventLoop
-from adjourn.relay.request import BatchAnswers, Request, ToolPlan
+from adjourn.relay.confirmation import Confirmations
+from adjourn.relay.meta import MetaTools
+from adjourn.relay.ports import MAX_WAITING, EventLoop, StderrLog
+from adjourn.relay.request import (
+    MAX_NOTED,
+    MAX_SAMPLED,
+    BatchAnswers,
+    Connection,
+    Request,
+    ToolPlan,
+    is_noted,
+)
 from adjourn.relay.server_requests import ServerRequests
-from adjourn.relay.stderr_log import StderrLog
-from adjourn.relay.tools import MetaTools
+from adjourn.relay.tools import ToolList
 from adjourn.tasks.call_events import MAX_SHOWN_TOOL
 from adjourn.tasks.methods import OF_CLIENT, judge, method_refusal, rule_name
 from adjourn.text.redact import beginning
-
-if TYPE_CHECKING:
-    from adjourn.relay.sampling import ClientSampling
 
 
 class RelayOptions(NamedTuple):
@@ -55,10 +57,9 @@ class Relay:
         )
         requests = ServerRequests(connection)
         confirmations = Confirmations(connection, seconds=options.confirm_seconds)
-        self.gate = Gate(connection, meta, confirmations, requests)
-        self.answers = Answers(
-            connection, meta, requests, BudgetNotices(meta) if options.has_notices else None
-        )
+        self.tools = ToolList(connection, meta)
+        self.gate = Gate(connection, meta, self.tools, confirmations, requests)
+        self.answers = Answers(connection, meta, self.tools, requests, has_notices=options.has_notices)
 
     def may_read_client(self) -> bool:
         """Whether another line of the client may be given to the gate."""
@@ -71,7 +72,8 @@ class Relay:
 
     def may_read_server(self) -> bool:
         """Whether another line of the server may be given to the answers."""
-        return not self.answers.busy and self.connection.client.size <= MAX_WAITING
+        answers = self.answers
+        return not (answers.is_writing or answers.greetings) and self.connection.client.size <= MAX_WAITING
 
 
 # --- from the client
@@ -89,19 +91,22 @@ class Gate:
         self,
         connection: Connection,
         meta: MetaTools,
+        tool_list: ToolList,
         confirmations: Confirmations,
         server_requests: ServerRequests,
     ) -> None:
         self._connection = connection
         self._context = connection.context
+        self._options = connection.context.options
+        self._sessions = connection.sessions
+        self._watch = connection.context.watch
+        self._tool_list = tool_list
         self._confirmations = confirmations
         self._server_requests = server_requests
-        self.admission = Admission(connection, meta, confirmations, self.handle)
+        self.admission = Admission(connection, meta, tool_list, confirmations, self.handle)
         self._waiting: deque[bytes | tuple[bytes, BatchAnswers] | Request | BatchAnswers] = deque()
         """Lines, elements of a batch, its end; and requests that have to wait for what came before them."""
         self._refusals = 0
-        self.sampling: ClientSampling | None = None
-        """Asks the client's model, if the client offers that."""
 
     def handle(self, lines: Iterable[bytes] = ()) -> None:
         """Take lines that arrived together, after those that wait. Their intents are one transaction, their forwarding one write."""
@@ -115,23 +120,17 @@ class Gate:
                 item = waiting.popleft()
                 if type(item) is bytes:
                     self._line(item, None)
+                elif isinstance(item, Request):
+                    self._take_again(item)
+                elif isinstance(item, BatchAnswers):
+                    self._end_batch(item)
                 else:
-                    self._take(item)
+                    self._line(*item)
             except Exception as error:  # one odd message must not end the session
                 self._connection.report.event("proxy.bug", f"{type(error).__name__}: {error}")
                 admission.give_up()
 
     # --- one message
-
-    def _take(self, item: bytes | tuple[bytes, BatchAnswers] | Request | BatchAnswers) -> None:
-        if isinstance(item, Request):
-            self._go_on_with(item)
-        elif isinstance(item, BatchAnswers):
-            self._end_batch(item)
-        elif isinstance(item, bytes):
-            self._line(item, None)
-        else:
-            self._line(*item)
 
     def _line(self, line: bytes, batch: BatchAnswers | None) -> None:
         try:
@@ -161,7 +160,8 @@ class Gate:
             else:
                 self._other(request)
 
-    def _go_on_with(self, request: Request) -> None:
+    def _take_again(self, request: Request) -> None:
+        """Take a request that had to wait for what came before it."""
         if request.method == "tools/call":
             self._tools_call(request)
         elif request.method == "":
@@ -198,8 +198,6 @@ class Gate:
         if self._confirmations.has_asked(message.id):
             if self._is_first(message):  # the held call goes after what came before its answer
                 self.admission.answered(self._confirmations.answered_by(message))
-        elif self.sampling is not None and self.sampling.answered_by(message):
-            pass
         elif self._server_requests.may_answer(message.id):
             self.admission.pass_on(message.raw)
         else:
@@ -214,9 +212,7 @@ class Gate:
                 return
             if self.gave_up(message.params.get("requestId")):
                 return
-        if message.method == "notifications/initialized" and self.sampling is not None:
-            self.sampling.begin()
-        policy, automatic = self._context.policy, self._context.options.auto_confirm
+        policy, automatic = self._sessions.policy, self._options.auto_confirm
         if (block := method_refusal(policy, message.method, OF_CLIENT, auto_confirm=automatic)) is not None:
             if not policy.observe:
                 self._refused(block.message[:500], message.raw)
@@ -241,13 +237,12 @@ class Gate:
     def _other(self, request: Request) -> None:
         kind = _KINDS.get(request.method, "other")
         name = rule_name(request.method)
-        context = self._context
         place = (
-            protected_path(request.params, context.places, context.options.start, reads=True)
+            protected_path(request.params, self._watch.places, self._options.start, reads=True)
             if kind == "other"
             else None
         )
-        verdict = judge(self._context.policy, request.method, OF_CLIENT)
+        verdict = judge(self._sessions.policy, request.method, OF_CLIENT)
         if place or verdict.effect != "allow" or verdict.confirm is not None:
             plan = ToolPlan(name, is_named_only=True, is_vendors=request.method not in OF_CLIENT)
             if not self.admission.queue(request, plan, place or ""):
@@ -256,13 +251,10 @@ class Gate:
         if kind == "initialize":
             self._greeted(request.params.get("clientInfo"), "legacy")
             self._confirmations.legacy_capabilities(request.params.get("capabilities"))
-            self._offers_sampling(request.params.get("capabilities"))
         elif request.modern:
             self._greeted(request.meta.get(frames.META_CLIENT), "modern")
         if request.method == "subscriptions/listen":
-            wanted = request.params.get("notifications")
-            if isinstance(wanted, dict) and wanted.get("toolsListChanged") is True:
-                self._connection.subscriptions.add(request.id)
+            self._tool_list.subscribe(request)
         self.admission.track(request, kind)
 
     def _greeted(self, info: object, era: str) -> None:
@@ -273,24 +265,18 @@ class Gate:
             client = f"{client} {version}"
         self._context.identify(client[:100], era)
 
-    def _offers_sampling(self, capabilities: object) -> None:
-        if isinstance(capabilities, dict) and isinstance(capabilities.get("sampling"), dict):
-            from adjourn.relay.sampling import ClientSampling  # 5 ms; few clients offer it
-
-            self.sampling = ClientSampling(self._connection)
-
     # --- calls
 
     def _tools_call(self, request: Request) -> None:
         name, arguments = request.params.get("name"), request.params.get("arguments")
         plan = self._connection.upstream.plans.get(name) if type(name) is str else None
         if plan is None and type(name) is str:
-            plan = plan_of(name, self._connection)
+            plan = self._connection.upstream.plan(name)
         if plan is None:
-            shown = beginning(repr(name), MAX_NAME)
-            error = frames.error(request.id, frames.INVALID_PARAMS, f"not a tool name: {shown}")
+            sample = beginning(repr(name), MAX_NAME)
+            error = frames.error(request.id, frames.INVALID_PARAMS, f"not a tool name: {sample}")
             self.admission.answer(request, error)
-            self._refused("not a tool name", request.raw, sample=shown)
+            self._refused("not a tool name", request.raw, sample=sample)
             return
         if arguments is not None and type(arguments) is not dict:
             error = frames.error(request.id, frames.INVALID_PARAMS, "arguments must be an object")
@@ -300,17 +286,16 @@ class Gate:
             self._greeted(request.meta.get(frames.META_CLIENT), "modern")
         place = None
         if plan.is_named_only:
-            verdict = self._context.policy.judge_open(plan.tool)
+            verdict = self._sessions.policy.judge_open(plan.tool)
             if verdict.effect == "allow" and verdict.confirm is None:
                 if self._is_first(request):
                     self.admission.call_meta_tool(request, plan.tool)
                 return
         else:
-            given = arguments if "inputResponses" not in request.params else request.params
             place = protected_path(
-                given,
-                self._context.places,
-                self._context.options.start,
+                arguments if "inputResponses" not in request.params else request.params,
+                self._watch.places,
+                self._options.start,
                 tool=plan.tool,
                 reads=plan.only_reads,
             )
@@ -346,8 +331,3 @@ class Gate:
     def refuse_held(self, why: str) -> None:
         """Hold no call any longer."""
         self.admission.answered(self._confirmations.give_up(why))
-
-    def close(self) -> None:
-        """Stop asking the client."""
-        if self.sampling is not None:
-            self.sampling.close()

@@ -15,7 +15,7 @@ import msgspec
 from adjourn.log import kinds
 from adjourn.mcp import frames
 from adjourn.mcp.lenient import value_of
-from adjourn.relay.connection import Connection, is_noted
+from adjourn.relay.request import Connection, is_noted
 from adjourn.tasks.call_events import MAX_SHOWN_TOOL
 from adjourn.tasks.decision import Block
 from adjourn.tasks.methods import OF_SERVER, method_refusal, rule_name
@@ -37,7 +37,7 @@ class ServerRequests:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._context = connection.context
+        self._auto_confirm = connection.context.options.auto_confirm
         self._open: dict[Any, None] = {}
         self._answered: dict[Any, None] = {}
         """Requests that the client has not seen, and may not answer: they have their answer."""
@@ -76,9 +76,8 @@ class ServerRequests:
         """Why an answer that asks for input may not be delivered, if it may not."""
         if requests is None:
             return None
-        asked = list(requests.values()) if isinstance(requests, dict) else [None]
-        for one in asked:
-            method = one.get("method") if isinstance(one, dict) else None
+        for request in list(requests.values()) if isinstance(requests, dict) else [None]:
+            method = request.get("method") if isinstance(request, dict) else None
             block = (
                 self._judge(method)
                 if isinstance(method, str) and frames.is_method(method)
@@ -91,8 +90,8 @@ class ServerRequests:
 
     def _judge(self, method: str) -> Block | None:
         """Why the policy refuses a method, if it does."""
-        policy = self._context.policy
-        block = method_refusal(policy, method, OF_SERVER, auto_confirm=self._context.options.auto_confirm)
+        policy = self._connection.sessions.policy
+        block = method_refusal(policy, method, OF_SERVER, auto_confirm=self._auto_confirm)
         if block is None or not policy.observe:
             return block
         self._observed += 1

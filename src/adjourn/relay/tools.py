@@ -1,224 +1,231 @@
-"""The tools that an agent sees: those of the server that the policy leaves, and the meta-tools of the proxy."""
+"""The tools that a client sees: the server's answers to tools/list, without what the policy hides and with the meta-tools."""
 
-from collections.abc import Callable, Collection
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
 
 from adjourn.aex.match import KnownTool
-from adjourn.clients.client import ClientContext
+from adjourn.aex.policy import Policy
+from adjourn.aex.rule_names import unmatched_rules
+from adjourn.clients.session_pool import SessionPool
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.host.process import Process
+from adjourn.host import process
 from adjourn.log.canonical_json import digest
 from adjourn.mcp import frames
-from adjourn.mcp.frames import Message
 from adjourn.mcp.lenient import UNREADABLE, list_of, object_of, value_of
-from adjourn.policy.calls import encoded, spellings
-from adjourn.relay.stderr_log import StderrLog
+from adjourn.policy.calls import encoded, imitates_meta_tool
+from adjourn.relay.meta import DEFINITIONS, MetaTools
+from adjourn.relay.request import Connection, Request
 from adjourn.text.quoting import instructions_of
-from adjourn.text.redact import redact_json, visible_json, visible_line, without_secrets
 
-# --- the definitions of the meta-tools, as tools/list shows them
-
-MAX_CHARACTERS = 4000
-"""Of all definitions together, with their names, as compact JSON."""
-_WRITES = {"destructiveHint": False}
-_READS = {"readOnlyHint": True}
-
-
-def _text(description: str = "") -> dict[str, Any]:
-    return {"type": "string"} | ({"description": description} if description else {})
+LISTER_SECONDS = 1.0
+"""How often it is looked whether the proxy that lists the meta-tools still runs."""
+MAX_PAGED = 10_000
+"""Tools of a list in pages that are kept until it is complete."""
+MAX_LINES = 20
+"""Rules that are named; more are in `adjourn doctor`."""
 
 
-def _texts(description: str = "") -> dict[str, Any]:
-    items: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
-    return items | ({"description": description} if description else {})
+class ToolList:
+    """Answers tools/list, and says when another answer is due. One per proxy."""
 
+    def __init__(self, connection: Connection, meta: MetaTools) -> None:
+        self._connection = connection
+        self._context = connection.context
+        self._sessions = connection.sessions
+        self._report = connection.report
+        self._meta = meta
+        self._permitted = PermittedTools(connection.sessions)
+        self._registered: set[str] = set()
+        self._pages: list[KnownTool] = []
+        """The tools of the pages of a list that is not complete yet."""
+        self._reported_rules: set[str] = set()
+        self._subscriptions: set[Any] = set()
+        """Open requests of a client in the stateless era that subscribe to changes of the tools."""
 
-def _objects(description: str) -> dict[str, Any]:
-    """A list of objects whose members the description names: a third of the length of their schema."""
-    return {"type": "array", "items": {"type": "object"}, "description": description}
+    # --- answers
 
-
-def _tool(what: str, hints: dict[str, bool], *required: str, **properties: dict[str, Any]) -> dict[str, Any]:
-    schema: dict[str, Any] = {"type": "object", "properties": properties}
-    return {
-        "description": what,
-        "inputSchema": schema | ({"required": list(required)} if required else {}),
-        "annotations": hints,
-    }
-
-
-DEFINITIONS: dict[str, dict[str, Any]] = {
-    "aex.checkpoint": _tool(
-        "Save the work for a later session of any client, at milestones and before you stop. What you leave out stays.",
-        _WRITES,
-        "name",
-        name=_text("Letters, digits, - and _"),
-        description=_text("What is done and what is next"),
-        mission=_text("What the person wants"),
-        progress=_objects("Checklist: {text, status: done|in_progress|pending, note?}"),
-        currentState=_texts(),
-        openQuestions=_texts("For a person"),
-        artifacts=_objects("Files: {path, note?}"),
-        resumptionPoint=_text("First step of the next session"),
-    ),
-    "aex.resume": _tool(
-        "Resume a checkpoint; call it first. Shows what was done, refused, is in doubt. The budget stays spent.",
-        _WRITES,
-        "name",
-        name=_text(),
-        more=_text("From an answer"),
-    ),
-    "aex.finish": _tool(
-        "The whole task is done: offer it to no later session.",
-        _WRITES,
-        summary=_text(),
-    ),
-    "aex.list_tasks": _tool("List task contracts and checkpoints.", _READS, more=_text()),
-    "aex.review_task": _tool(
-        "Show what a task contract may do under the policy.",
-        _READS,
-        "task",
-        task=_text(".aex file"),
-    ),
-    "adjourn.note": _tool(
-        "Note what the next session must know. No secrets.",
-        _WRITES,
-        facts=_texts("Confirmed"),
-        assumptions=_texts(),
-        questions=_texts("For you to find out"),
-        goals=_texts(),
-        decisions=_objects("{decision, because?, status?: accepted|tentative|rejected}"),
-        learnings=_objects(
-            "{content, type?: insight|constraint|pattern|warning, source?: observation|failure|success|feedback, confidence?: 0-1}"
-        ),
-        goal=_text(),
-        status={"enum": ["in-progress", "completed", "failed"]},
-        successCriteria=_texts(),
-        tags=_texts(),
-        resumePoints=_objects("{label, when?, nextSteps?}"),
-        blockers=_objects("{description, blocks?: labels, resolution?}"),
-        invariants=_objects("{description, severity?: hard|soft, status?: holding|violated}"),
-    ),
-    "adjourn.record": _tool(
-        "Read this task's notes, decisions, questions and answers. Without a section: which there are.",
-        _READS,
-        section=_text(),
-        more=_text("From an answer"),
-    ),
-    "adjourn.ask": _tool(
-        "Ask a person, and keep working. Ask again in the same words to see the answer.",
-        _WRITES,
-        "question",
-        question=_text(),
-        context=_text(),
-        options=_texts("The only answers"),
-        priority={"enum": ["blocking", "high", "medium", "low"]},
-    ),
-}
-
-
-# --- the meta-tools of a proxy
-
-UNDOTTED_CLIENTS = ("claude-ai", "claude desktop", "copilot")
-"""Clients that refuse tool names with a dot, by the beginning of their name."""
-
-
-class MetaTools:
-    """Lists and answers them. `errors`, `style` and `listing` are the values of --errors, --tool-names and --meta-tools. A `listing` of
-    `never` is for one of several relays of a client, where another lists them and speaks of work to resume.
-    """
-
-    def __init__(
-        self, context: ClientContext, report: StderrLog, *, errors: str, style: str, listing: str = "once"
-    ) -> None:
-        self._context = context
-        self._report = report
-        self._errors = errors
-        self._style = style
-        self._once = listing == "once"
-        self._is_mute = listing == "never"
-        self.lister: Process | None = None
-        """The other proxy of this client that lists them, as far as this one has been asked for its list."""
-
-    def names(self) -> list[str]:
-        """The names of all that the policy permits, as the client spells them: it may call each here, whoever lists them."""
-        return [] if self._is_mute else [self._spelled(name) for name in self._permitted()]
-
-    def to_list(self) -> list[dict[str, Any]]:
-        """The definitions for an answer to tools/list, in order: those that no other proxy of this client has listed."""
-        names = [] if self._is_mute else self._permitted()
-        elsewhere: Collection[str] = ()
-        self.lister = None
-        if self._once and names:
-            try:
-                lister = self._context.become_lister(names)
-            except AdjournError as error:  # twice is better than not at all
-                self._report.event("store.error", str(error))
-            else:
-                if lister.process != self._context.process:
-                    self.lister, elsewhere = lister.process, lister.tools
-        return [{"name": self._spelled(name), **DEFINITIONS[name]} for name in names if name not in elsewhere]
-
-    def _permitted(self) -> list[str]:
-        return [name for name in DEFINITIONS if self._context.policy.judge_open(name).effect == "allow"]
-
-    def notice(self) -> str:
-        """The text for the `initialize` answer: which work can be resumed, and how; "" for none."""
-        if self._is_mute or self._context.policy.judge_open("aex.resume").effect != "allow":
-            return ""
-        from adjourn.handover.pending import older_work
-        from adjourn.handover.session_brief import find_pending_work, untrusted_work
-
+    def answer(self, request: Request, line: bytes) -> bytes:
+        """The list of tools that the client gets for the server's."""
         try:
-            found = find_pending_work(self._context)  # the upstream boots meanwhile
-            if found is None:
-                return older_work(self._context) or untrusted_work(self._context)
-            from adjourn.handover.session_brief import instructions  # most starts have nothing to say
+            return self._edited(line)
+        except (msgspec.DecodeError, KeyError, TypeError) as error:
+            self._report.event("upstream.odd", f"the answer to {request.kind} is malformed: {error}")
+            text = "the upstream's list of tools is malformed"
+            return frames.error(request.id, frames.INTERNAL_ERROR, text)
 
-            name, task = found.checkpoint.data.name, found.task.id
-            self._report.event("pending", f"{name}, of task {task}: unless it is resumed, a new task begins")
-            return instructions(self._context, found, self._spelled("aex.resume"))
-        except AdjournError as error:  # reported again by the first call
-            self._report.event("store.error", str(error))
-            return ""
+    def own_answer(self, request: Request) -> bytes | None:
+        """The list of tools that the client gets of a server that has no such list; None without meta-tools."""
+        names = self._meta.names()
+        if not names:
+            return None
+        definitions = self._meta.to_list()
+        self._register(self._meta.names())
+        self._keep_tools((), is_last=True)
+        self._permitted.listed((), is_last=True)
+        self._watch_lister()
+        return frames.result(request.id, own_list(definitions, modern=request.modern))
 
-    def spelled(self, name: str) -> str:
-        """How the client spells a meta-tool; "" for one that the policy does not permit."""
-        return self._spelled(name) if self._context.policy.judge_open(name).effect == "allow" else ""
+    def _edited(self, line: bytes) -> bytes:
+        self.look()
+        policy = self._sessions.policy
 
-    def _spelled(self, name: str) -> str:
-        undotted = self._context.client.lower().startswith(UNDOTTED_CLIENTS)
-        return (
-            spellings(name)[1]
-            if self._style == "underscored" or (self._style == "auto" and undotted)
-            else name
+        def visible(tool: str) -> bool:
+            return (policy.observe or policy.visible(tool)) and not imitates_meta_tool(tool)
+
+        added: list[dict[str, Any]] = []
+        is_last = False
+
+        def additions() -> list[dict[str, Any]]:
+            nonlocal is_last
+            is_last = True
+            added.extend(self._meta.to_list())
+            self._watch_lister()
+            return added
+
+        edit = edit_tools(line, visible, additions)
+        self._sessions.listed(edit.definitions)
+        self._connection.upstream.listed(edit.read_only, edit.destructive)
+        names = (name for name in (*edit.names, *edit.removed) if not imitates_meta_tool(name))
+        self._permitted.listed(names, is_last=is_last)
+        for name in edit.removed:
+            if imitates_meta_tool(name):
+                self._report.event(
+                    "tool.shadowed", f"the server also has a tool named {name}, too; it is hidden"
+                )
+        flat: dict[str, str] = {}
+        for name in edit.names:
+            other = flat.setdefault(name.replace(".", "_").replace("-", "_"), name)
+            if other != name:
+                self._report.event(
+                    "tool.collision", f"clients that rewrite names cannot tell {other} from {name}"
+                )
+        self._register([*edit.names, *self._meta.names()])
+        self._keep_tools((tool for tool in edit.listed if not imitates_meta_tool(tool.name)), is_last=is_last)
+        self._report.event(
+            "tools.filtered",
+            total=len(edit.names) + len(edit.removed),
+            allowed=len(edit.names),
+            removed=len(edit.removed),
+            metaTools=len(added),
         )
+        return edit.line or line
 
-    def handle(self, message: Message, name: str) -> bytes:
-        """The response to a call of the meta-tool `name` (dotted)."""
-        from adjourn.relay.meta_calls import HANDLERS, without_nulls  # not before one is called: 0.1 s
-
-        arguments = message.params.get("arguments") or {}
+    def _register(self, names: Iterable[str]) -> None:
+        """Before the client learns of tools, its hooks do: they decide themselves on what no proxy has listed."""
+        before = len(self._registered)
+        self._registered.update(names)
+        if len(self._registered) == before:
+            return
         try:
-            answer = HANDLERS[name](self._context, without_nulls(arguments))
+            self._connection.served.register(self._registered)
         except AdjournError as error:
-            self._report.event("meta.failed", f"{name}: {error}")
-            text = f"Meta-tool error: {error.message}" + (f" ({error.remedy})" if error.remedy else "")
-            text = visible_line(without_secrets(self._context.options.words(text)))
-            if self._errors == "jsonrpc":
-                return frames.error(message.id, frames.INTERNAL_ERROR, text)
-            return frames.result(message.id, frames.tool_result(text, modern=message.modern, is_error=True))
-        self._report.event("meta.handled", tool=name)
-        encoded = msgspec.json.encode(redact_json(answer))
-        text = visible_json(
-            (encoded if name == "aex.resume" else msgspec.json.format(encoded, indent=2)).decode()
-        )
-        return frames.result(message.id, frames.tool_result(text, modern=message.modern))
+            self._report.event(
+                "store.error", f"{error}; the client's hooks decide on this server's tools, too"
+            )
+
+    def _keep_tools(self, tools: Iterable[KnownTool], *, is_last: bool) -> None:
+        """Keep what the server lists, for the rules of all servers and for those who check rules: once the list is complete."""
+        self._pages.extend(islice(tools, MAX_PAGED - len(self._pages)))
+        if not is_last:
+            return
+        listed, self._pages = self._pages, []
+        try:
+            self._context.keep_tools(listed)
+            self.report_rules()
+        except AdjournError as error:
+            self._report.event("store.error", f"{error}; the server's tools are not known to others")
+
+    # --- changes
+
+    def subscribe(self, request: Request) -> None:
+        """Take in a `subscriptions/listen` of the client, if it is about the list."""
+        wanted = request.params.get("notifications")
+        if isinstance(wanted, dict) and wanted.get("toolsListChanged") is True:
+            self._subscriptions.add(request.id)
+
+    def look(self) -> None:
+        """Take in which tools the servers of the workspace have listed. A failing store is reported, not raised."""
+        try:
+            self._context.look_at_tools()
+        except AdjournError as error:
+            self._report.event("store.error", str(error))
+
+    def compare(self) -> None:
+        """Tell the client that tools/list has another answer now, if other tools are permitted than it knows."""
+        if self._permitted.changed():
+            self.tell_changed()
+
+    def tell_changed(self) -> None:
+        """Tell the client that tools/list has another answer now, in the way of its era."""
+        connection, method = self._connection, "notifications/tools/list_changed"
+        if connection.upstream.revision:  # 2025-11-25 or earlier
+            connection.client.send(frames.notification(method))
+        self._subscriptions.intersection_update(connection.requests)
+        for subscription in self._subscriptions:
+            about = {"_meta": {frames.META_SUBSCRIPTION: subscription}}
+            connection.client.send(frames.notification(method, about))
+
+    def report_rules(self) -> None:
+        """Report which rules name no known tool, each once. For when the tools are listed, or the policy changes."""
+        findings = unmatched_rules(self._context.watch.contract.policy, self._connection.served.known)
+        for finding in findings[:MAX_LINES]:
+            line = f"{finding.code} {finding.source}:{finding.span.line} {finding.message} ({finding.help})"
+            if line not in self._reported_rules:
+                self._reported_rules.add(line)
+                self._report.event("rule", line)
+
+    def _watch_lister(self) -> None:
+        """While another proxy of this client lists the meta-tools: have the client list tools again once that one has exited."""
+        if self._meta.lister is not None:
+            if process.lives(self._meta.lister) is not True:
+                self._meta.lister = None
+                self._report.event(
+                    "tools.lister", "another proxy of this client listed the meta-tools, and ended"
+                )
+                self.tell_changed()
+            else:
+                self._connection.loop.after(LISTER_SECONDS, self._watch_lister)
 
 
-# --- editing what the upstream says about itself
+class PermittedTools:
+    """The tools of one server and ours, as far as the client has asked for the list."""
+
+    def __init__(self, sessions: SessionPool) -> None:
+        self._sessions = sessions
+        self._names: set[str] = set()
+        self._is_complete = True
+        self._shown: set[str] | None = None
+        """What the client knows to be permitted, and the policy by which it is; None before it has asked."""
+        self._policy: Policy | None = None
+
+    def listed(self, names: Iterable[str], *, is_last: bool) -> None:
+        """A page of the server's list goes to the client; `names` are the tools on it, also those that it is not shown."""
+        if self._is_complete:
+            self._names.clear()
+        self._names.update(names)
+        self._is_complete = is_last
+        self._policy = self._sessions.policy
+        self._shown = self._permitted(self._policy)
+
+    def changed(self) -> bool:
+        """Whether other tools are permitted than the client knows; once for each change."""
+        policy = self._sessions.policy
+        if self._shown is None or policy is self._policy:
+            return False
+        before, self._shown, self._policy = self._shown, self._permitted(policy), policy
+        return before != self._shown
+
+    def _permitted(self, policy: Policy) -> set[str]:
+        visible = {name for name in self._names if policy.observe or policy.visible(name)}
+        return visible.union(name for name in DEFINITIONS if policy.judge_open(name).effect == "allow")
+
+
+# --- editing the server's list
 
 _decode = msgspec.json.decode
 _encode = msgspec.json.encode
@@ -265,7 +272,7 @@ def edit_tools(
     body = object_of(line)
     result = object_of(body["result"])
     tools = list_of(result["tools"]) if "tools" in result else []
-    kept, names, removed = [], [], []
+    visible_tools, names, removed = [], [], []
     read_only: dict[str, bool] = {}
     destructive: set[str] = set()
     definitions: dict[str, str] = {}
@@ -276,7 +283,7 @@ def edit_tools(
         if not visible(name):
             removed.append(name)
             continue
-        kept.append(raw)
+        visible_tools.append(raw)
         names.append(name)
         definitions[name] = _definition(raw, definitions.get(name, ""))
         read_only[name] = hints.read_only_hint is True
@@ -286,7 +293,7 @@ def edit_tools(
     added = [] if cursor else [Raw(_encode(tool)) for tool in additions()]
     if not removed and not added:
         return ListEdit(None, names, read_only, destructive, removed, definitions, listed)
-    result["tools"] = Raw(_encode(kept + added))
+    result["tools"] = Raw(_encode(visible_tools + added))
     body["result"] = Raw(_encode(result))
     return ListEdit(_encode(body) + b"\n", names, read_only, destructive, removed, definitions, listed)
 
@@ -349,9 +356,8 @@ def greeting(line: bytes, notice: str = "") -> bytes | None:
         capabilities["tools"] = Raw(_encode(tools))
         result["capabilities"] = Raw(_encode(capabilities))
     if notice:
-        said = value_of(result["instructions"]) if "instructions" in result else ""
-        result["instructions"] = Raw(
-            _encode(f"{instructions_of(said)}\n\n{notice}" if said and isinstance(said, str) else notice)
-        )
+        own = value_of(result["instructions"]) if "instructions" in result else ""
+        text = f"{instructions_of(own)}\n\n{notice}" if own and isinstance(own, str) else notice
+        result["instructions"] = Raw(_encode(text))
     body["result"] = Raw(_encode(result))
     return _encode(body) + b"\n"

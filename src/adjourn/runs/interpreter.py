@@ -1,8 +1,7 @@
 """The interpreter of a task's steps: in order, each written down, the first one that is blocked ends the run.
 
-A run that is resumed goes through the same steps again, and takes what the journal has of them instead of doing them: so it
-reaches the step where it was with the same names bound, and continues there. Its caller asks for each step. Owns: the meaning
-of each statement, and a step's position. Must never: have an effect of its own; `calls` makes those.
+A run that is resumed goes through the same steps again, and takes what the journal has of them instead of doing them:
+so it reaches the step where it was with the same names bound, and continues there. Its caller asks for each step.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ from adjourn.aex.expr import Constant, ListOf, Name, ObjectEntry, ObjectOf, Text
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.log import kinds
 from adjourn.runs.journal import Journal
-from adjourn.runs.make_step import MakeRequest
-from adjourn.runs.step_calls import MAX_NAME, BlockedError, Caller, Means, RunPermissions
+from adjourn.runs.step_calls import MAX_NAME, BlockedError, Caller, MakeRequest, Means, RunPermissions
 from adjourn.runs.subprocesses import touched
 from adjourn.text.fitting import fit_text
 
@@ -144,9 +142,9 @@ class Interpreter:
             return error.message
 
     def _if(self, step: IfStep, at: str) -> bool:
-        known = self._journal.history.passed.get(at)
-        if known is not None:
-            return isinstance(known, kinds.IfTrue)
+        passed = self._journal.history.passed.get(at)
+        if passed is not None:
+            return isinstance(passed, kinds.IfTrue)
         text = step.condition.text[:MAX_CONDITION]
         kind = kinds.IfFalse if self._why_not(step.condition) else kinds.IfTrue
         self._journal.note(kind(condition=text, step=at))
@@ -280,14 +278,14 @@ def _path(condition: Condition, names: Names, touched: Touched) -> str:
 
 def _has_text(condition: Condition, names: Names, touched: Touched) -> str:
     del touched
-    found = condition.text in as_text(names.look_up(condition.subject.text))
-    return "" if found else f'{condition.subject.text} has no "{condition.text}"'
+    index = condition.text in as_text(names.look_up(condition.subject.text))
+    return "" if index else f'{condition.subject.text} has no "{condition.text}"'
 
 
 def _has_citations(condition: Condition, names: Names, touched: Touched) -> str:
     del touched
-    found = _CITATION.search(as_text(names.look_up(condition.subject.text)))
-    return "" if found else f"{condition.subject.text} has no link, no [number] and no URL"
+    match = _CITATION.search(as_text(names.look_up(condition.subject.text)))
+    return "" if match else f"{condition.subject.text} has no link, no [number] and no URL"
 
 
 def _not_include_text(condition: Condition, names: Names, touched: Touched) -> str:

@@ -1,6 +1,5 @@
 """A run in its task's history: the results of its steps, calls without an outcome, and adding to it.
 
-Owns: the fold of a run's events, and binding each call to its step: intent first, outcome and result in one transaction.
 Must never: run anything, or hold what the history does not have (but facts that are recomputed if they are lost).
 """
 
@@ -112,10 +111,10 @@ class Journal:
         if not self.history.left:
             return ""
         self.history.read()
-        left = self.history.left.values()
-        return next(
-            (one.call for one in left if one.done and (one.tool, one.digest) == (call.tool, call.digest)), ""
-        )
+        for call_left in self.history.left.values():
+            if call_left.done and (call_left.tool, call_left.digest) == (call.tool, call.digest):
+                return call_left.call
+        return ""
 
     def admit(self, call: ToolRequest, policy: Policy) -> Admitted:
         """Decide on a call and write its intent, before anything happens. Raises `HeldError`, `StoreError`."""

@@ -1,6 +1,6 @@
 """One session of a run: opens it, runs the steps, records how it ended, saves a last checkpoint, and closes it.
 
-Owns: `Run`. Must never: let a failure of a step end the process without its being written, or one of the last checkpoint hide how it
+Must never: let a failure of a step end the process without its being written, or one of the last checkpoint hide how it
 ended.
 """
 
@@ -28,11 +28,11 @@ from adjourn.findings import Finding
 from adjourn.host.clock import now
 from adjourn.host.http import UnansweredError, exchange
 from adjourn.log import kinds
-from adjourn.models.model import Model
 from adjourn.policy.calls import encoded
 from adjourn.policy.contract import Contract
 from adjourn.runs.interpreter import Interpreter, Names
 from adjourn.runs.journal import History, Journal, value_of
+from adjourn.runs.model import Model
 from adjourn.runs.step_calls import AskPerson, BlockedError, Emit, Means, RunPermissions, Stop
 from adjourn.runs.tools import Arguments, Tool, ToolError, built_in
 from adjourn.tasks.lease import LEASE_MILLISECONDS
@@ -113,7 +113,7 @@ class Run:
     @property
     def task(self) -> str:
         """The id of the task of the run."""
-        return self._context.task_id()
+        return self._context.task.current()
 
     def _all_tools(self) -> dict[str, Tool]:
         """The built-in ones, over them the caller's, over them the registry's."""
@@ -135,7 +135,7 @@ class Run:
     def _alone(self, first: kinds.RunStarted | kinds.RunResumed) -> GuardedSession:
         if self._seat in _SEATED:
             raise HeldError(f"this process is running task {self.task} already", "wait until that run ends")
-        session = self._context.session(also=[first])
+        session = self._context.sessions.open(also=[first])
         _SEATED[self._seat] = self
         return session
 
@@ -202,7 +202,7 @@ class Run:
             emit=self._options.emit,
             stop=self._options.stop,
             model=self._options.model,
-            protected=self._context.places,
+            protected=self._context.watch.places,
         )
         plan = self.plan
         names = Names(plan.inputs, [need.name.text for need in plan.document.needs])
@@ -305,9 +305,9 @@ def registered(url: str, *, seconds: float = ANSWER_SECONDS) -> dict[str, Tool]:
     if len(listed) > MAX_TOOLS:
         raise RegistryError(f"the registry {url} lists more than {MAX_TOOLS} tools", "split it")
     return {
-        name: _tool(name, urljoin(url, one.url), effectful=one.side_effect, seconds=seconds)
-        for name, one in listed.items()
-        if one.url and tool_name_ok(name)
+        name: _tool(name, urljoin(url, tool.url), effectful=tool.side_effect, seconds=seconds)
+        for name, tool in listed.items()
+        if tool.url and tool_name_ok(name)
     }
 
 
@@ -318,9 +318,9 @@ def _tool(name: str, url: str, *, effectful: bool, seconds: float) -> Tool:
     return Tool(run=run, effectful=effectful)
 
 
-def _call(name: str, url: str, given: Mapping[str, Any], seconds: float) -> Any:
+def _call(name: str, url: str, arguments: Mapping[str, Any], seconds: float) -> Any:
     try:
-        status, body = exchange("POST", url, encoded(given), MAX_ANSWER, seconds)
+        status, body = exchange("POST", url, encoded(arguments), MAX_ANSWER, seconds)
     except UnansweredError as error:
         raise ToolError(
             f"{name} gave no answer: {error}",

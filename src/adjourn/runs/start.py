@@ -1,8 +1,7 @@
 """Starts a run, or resumes one: its pinned document and inputs, its permissions, and its tools.
 
-A run is a task. The document and the inputs that it was started with are kept beside its history, and a resumed run works
-from them; the policy is the one in force now, so that a person can raise a budget. Owns: finding runs, reading and checking
-what they need. Must never: run a step.
+A run is a task. The document and the inputs that it was started with are kept beside its history, and a resumed run
+works from them; the policy is the one in force now, so that a person can raise a budget.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from adjourn.aex.diagnostics import finding
 from adjourn.aex.files import load
 from adjourn.aex.layers import discover
 from adjourn.clients.client import ClientContext
-from adjourn.clients.client_options import ClientOptions
+from adjourn.clients.client_process import ClientOptions
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
 from adjourn.host import clock, process
@@ -25,10 +24,10 @@ from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import timestamp
-from adjourn.models.model import ModelError
 from adjourn.policy.calls import encoded
 from adjourn.policy.contract import BrokenContractError, Contract, read_contract
 from adjourn.runs.journal import History, name_of, value_of
+from adjourn.runs.model import ModelError
 from adjourn.runs.runner import Options, Plan, Run
 from adjourn.runs.step_calls import MAX_NAME
 from adjourn.store.base import EMPTY, Store
@@ -93,21 +92,21 @@ def resume_run(options: Options, file: str = "") -> Run:
     store = open_at(options.root, options.store)
     try:
         name = options.task or _newest(store, _source(options.root, file) if file else "")
-        task = Task(store, check_task_id(name), clock=options.clock, secret=_no_secret())
+        task = Task(store, check_task_id(name), clock=options.clock, secret=os.urandom(32))
         history = History(task)
         history.read()
         started = history.started
         if started is None:
             raise NotFoundError(f"task {name} is not a run", "start one: adjourn run FILE")
-        kept = store.get_blob(started.document)
+        text = store.get_blob(started.document)
         inputs = value_of(task, started.inputs)
     finally:
         store.close()
-    if kept is None:
+    if text is None:
         raise NotFoundError(f"the contract of run {name} is no longer in the store", "start a new run")
     if file:
-        _check_unchanged(options.root, file, kept, name)
-    plan = _plan(options, started.file, kept.decode())
+        _check_unchanged(options.root, file, text, name)
+    plan = _plan(options, started.file, text.decode())
     context = _context(options, plan, name)
     plan.inputs = inputs
     run = Run(options, plan, context)
@@ -127,17 +126,20 @@ def _plan(options: Options, file: str, text: str | None = None) -> Plan:
     findings: list[Finding] = []
     if text is None:
         if place:
-            whole = read_contract(
+            contract = read_contract(
                 root, place, file
             )  # looks for a signature, too, where the policy asks for one
-            text, findings = whole.contract_text, list(whole.findings)
+            text, findings = contract.contract_text, list(contract.findings)
         else:
             text, findings = load(os.path.join(root, file), source=source, root=root)
     document = examine(text or "", source)
-    found = [*findings, *(one for one in document.findings if text is not None and one not in findings)]
+    found = [
+        *findings,
+        *(finding for finding in document.findings if text is not None and finding not in findings),
+    ]
     if not place:
         found.append(finding("AEX135", "there is no policy: the contract alone says what is permitted"))
-    if any(one.severity == "error" for one in found):
+    if any(fault.severity == "error" for fault in found):
         raise BrokenContractError(found, {source: text or ""})
     if document.is_policy:
         raise UsageError(f"{source} is a policy: it has no steps", "name the file of a task")
@@ -162,16 +164,16 @@ def _check_unchanged(root: str, file: str, kept: bytes, task: str) -> None:
 
 
 def _check_inputs(options: Options, plan: Plan, inputs: dict[str, Any]) -> None:
-    found = check_inputs(plan.document, inputs)
-    if not found:
+    findings = check_inputs(plan.document, inputs)
+    if not findings:
         return
     for need in plan.document.needs:
-        if any(one.span in (need.name.span, need.type.span) for one in found):
+        if any(fault.span in (need.name.span, need.type.span) for fault in findings):
             missing = need.name.text not in inputs
-            told = {"input": need.name.text, "expected": need.type.text}
-            told["actual"] = "missing" if missing else _kind_of(inputs[need.name.text])
-            options.emit("input.missing" if missing else "input.invalid", told)
-    error = InputsError(found, {plan.source: plan.text})
+            details = {"input": need.name.text, "expected": need.type.text}
+            details["actual"] = "missing" if missing else _kind_of(inputs[need.name.text])
+            options.emit("input.missing" if missing else "input.invalid", details)
+    error = InputsError(findings, {plan.source: plan.text})
     options.emit(kinds.RunFinished.KIND, {"status": "blocked", "reason": error.message})
     raise error
 
@@ -210,13 +212,8 @@ def _newest(store: Store, source: str) -> str:
         (*value.partition(" ")[::2], name.removeprefix("run/")) for name, value in store.refs("run/").items()
     ]
     began = [run for run in runs if source in ("", run[1]) and store.head(run[2]) != EMPTY]
-    found = max(began, default=None)
-    if found is None:
+    newest = max(began, default=None)
+    if newest is None:
         of = f" of {source}" if source else ""
         raise NotFoundError(f"there is no unfinished run{of} here", "start one: adjourn run FILE")
-    return found[2]
-
-
-def _no_secret() -> bytes:
-    """Reading a task needs no cached fold, and so no key."""
-    return os.urandom(32)
+    return newest[2]

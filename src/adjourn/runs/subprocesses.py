@@ -75,7 +75,7 @@ def run_program(
             f"cannot start {command[0]}: {reason}", "install it, or fix PATH", started=False
         ) from error
     try:
-        kept = [_OutputReader(stream) for stream in (process.stdout, process.stderr) if stream]
+        readers = [_OutputReader(stream) for stream in (process.stdout, process.stderr) if stream]
         _Given(process.stdin, given)
         process.wait(seconds)
     except subprocess.TimeoutExpired as error:
@@ -86,8 +86,8 @@ def run_program(
         ) from error
     finally:
         _kill_group(process)
-    output, errors = (one.text() for one in kept)
-    return Ended(process.returncode, output, errors, not any(one.left_out for one in kept))
+    output, errors = (one.text() for one in readers)
+    return Ended(process.returncode, output, errors, not any(one.left_out for one in readers))
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -1,7 +1,6 @@
 """The built-in tools of a run: files of the workspace, its tests, its repository.
 
-Owns: what each takes and answers, and which paths or command rules examine. Must never: follow a link out of the
-workspace, touch a protected place, start a shell, or judge a call.
+Must never: follow a link out of the workspace, touch a protected place, start a shell, or judge a call.
 """
 
 from __future__ import annotations
@@ -74,28 +73,28 @@ class Files:
     def __init__(self, root: str) -> None:
         self._root = root
 
-    def reads(self, given: Arguments) -> Arguments:
-        return {"paths": [resolve_inside(self._root, path) for path in _texts(given, "paths", "path")]}
+    def reads(self, arguments: Arguments) -> Arguments:
+        return {"paths": [resolve_inside(self._root, path) for path in _texts(arguments, "paths", "path")]}
 
-    def read(self, given: Arguments) -> dict[str, str]:
+    def read(self, arguments: Arguments) -> dict[str, str]:
         """`{path: contents}`."""
         contents, room = {}, MAX_READ
-        for path in _texts(given, "paths", "path"):
+        for path in _texts(arguments, "paths", "path"):
             data = read_inside(self._root, path, min(MAX_FILE, room))
             room -= len(data)
             contents[path] = data.decode(errors="replace")
         return contents
 
-    def touches(self, given: Arguments) -> Arguments:
-        if "diff" in given:
-            return _patched(self._root, given)
-        return {"paths": [_to_write(self._root, path) for path in _writes(given)]}
+    def touches(self, arguments: Arguments) -> Arguments:
+        if "diff" in arguments:
+            return _patched(self._root, arguments)
+        return {"paths": [_to_write(self._root, path) for path in _writes(arguments)]}
 
-    def write(self, given: Arguments) -> dict[str, Any]:
+    def write(self, arguments: Arguments) -> dict[str, Any]:
         """Write files. Returns `{written: [path]}`, or the result of applying a `diff`. Nothing is written when one of the paths is refused."""
-        if "diff" in given:
-            return subprocesses.apply(self._root, _patch(given))
-        writes = _writes(given)
+        if "diff" in arguments:
+            return subprocesses.apply(self._root, _patch(arguments))
+        writes = _writes(arguments)
         places = {path: _to_write(self._root, path) for path in writes}
         for path, data in writes.items():
             self._replace(places[path], data)
@@ -108,12 +107,12 @@ class Files:
         write_file(make_folder(self._root, inner) if inner != "." else folder, name, data, mode)
 
 
-def _writes(given: Arguments) -> dict[str, bytes]:
+def _writes(arguments: Arguments) -> dict[str, bytes]:
     """The paths and contents to write, from any accepted form of arguments."""
-    writes = given.get("writes", given.get("paths"))
-    found: dict[str, bytes] = {}
-    if writes is None and "path" in given:
-        writes = [given]
+    writes = arguments.get("writes", arguments.get("paths"))
+    contents: dict[str, bytes] = {}
+    if writes is None and "path" in arguments:
+        writes = [arguments]
     if isinstance(writes, dict):
         writes = [value | {"path": path} if isinstance(value, dict) else {"path": path, "contents": value}
                   for path, value in writes.items()]  # fmt: skip
@@ -121,18 +120,24 @@ def _writes(given: Arguments) -> dict[str, bytes]:
         raise ToolError("file.write: there is nothing to write", "give path and contents, writes, or diff")
     if len(writes) > MAX_FILES:
         raise ToolError(f"file.write: there are more than {MAX_FILES} files", "write fewer at a time")
-    for number, one in enumerate(writes):
-        each = one if isinstance(one, Mapping) else {"path": one, "contents": _content_of(given, one, number)}
+    for number, write in enumerate(writes):
+        each = (
+            write
+            if isinstance(write, Mapping)
+            else {"path": write, "contents": _content_of(arguments, write, number)}
+        )
         path = each.get("path")
         if not isinstance(path, str) or not path:
             raise ToolError(f"file.write: write {number + 1} has no path", "name the file as `path`")
-        found[path] = _bytes(path, each.get("contents"), each.get("encoding", given.get("encoding", "utf8")))
-    return found
+        contents[path] = _bytes(
+            path, each.get("contents"), each.get("encoding", arguments.get("encoding", "utf8"))
+        )
+    return contents
 
 
-def _content_of(given: Arguments, path: object, number: int) -> Any:
+def _content_of(arguments: Arguments, path: object, number: int) -> Any:
     """The content for one of a list of paths: by its path, by its position, or the same for all."""
-    contents = given.get("contents")
+    contents = arguments.get("contents")
     if isinstance(contents, dict):
         return contents.get(str(path))
     if isinstance(contents, list):
@@ -168,8 +173,8 @@ def _to_write(root: str, path: str) -> str:
     return real
 
 
-def _texts(given: Arguments, *names: str) -> list[str]:
-    value = next((given[name] for name in names if name in given), None)
+def _texts(arguments: Arguments, *names: str) -> list[str]:
+    value = next((arguments[name] for name in names if name in arguments), None)
     items = [value] if isinstance(value, str) else value
     if not isinstance(items, list) or not items or not all(isinstance(item, str) and item for item in items):
         raise ToolError(f"`{names[0]}` is not a path or a list of paths", "give texts that name files")
@@ -181,9 +186,9 @@ def _texts(given: Arguments, *names: str) -> list[str]:
 # --- tests
 
 
-def command_of(given: Arguments) -> str:
+def command_of(arguments: Arguments) -> str:
     """The command of a call of tests.run, with single blanks. Raises `ToolError`, `RefusedError`."""
-    command = given.get("cmd", "npm test")
+    command = arguments.get("cmd", "npm test")
     if not isinstance(command, str) or not command.split():
         raise ToolError("`cmd` is not a command", 'give a text, such as cmd="pytest -q"')
     odd = next((char for char in command if char in _REFUSED_IN_COMMANDS or ord(char) < 32), "")
@@ -194,8 +199,8 @@ def command_of(given: Arguments) -> str:
     return " ".join(command.split())
 
 
-def _tests(root: str, given: Arguments) -> dict[str, Any]:
-    ended = run_program(command_of(given).split(), root, TEST_SECONDS)
+def _tests(root: str, arguments: Arguments) -> dict[str, Any]:
+    ended = run_program(command_of(arguments).split(), root, TEST_SECONDS)
     return {"passed": ended.code == 0, "stdout": ended.output, "stderr": ended.errors, "exitCode": ended.code}
 
 
@@ -208,26 +213,26 @@ class Repository:
     def __init__(self, root: str) -> None:
         self._root = root
 
-    def status(self, given: Arguments) -> list[str]:
+    def status(self, arguments: Arguments) -> list[str]:
         """The lines of `git status --short`."""
-        del given
+        del arguments
         return self._git("status", "--short", "--ignore-submodules=dirty").splitlines()
 
-    def shows(self, given: Arguments) -> Arguments:
-        paths = _texts(given, "paths") if given.get("paths") else []
+    def shows(self, arguments: Arguments) -> Arguments:
+        paths = _texts(arguments, "paths") if arguments.get("paths") else []
         return {"paths": [resolve_inside(self._root, path) for path in paths]}
 
-    def diff(self, given: Arguments) -> str:
+    def diff(self, arguments: Arguments) -> str:
         """What changed in the work tree, as a patch."""
-        paths = _texts(given, "paths") if given.get("paths") else []
+        paths = _texts(arguments, "paths") if arguments.get("paths") else []
         return self._git("diff", *_PLAIN, "--", *paths)
 
-    def touches(self, given: Arguments) -> Arguments:
-        return _patched(self._root, given)
+    def touches(self, arguments: Arguments) -> Arguments:
+        return _patched(self._root, arguments)
 
-    def apply(self, given: Arguments) -> dict[str, Any]:
+    def apply(self, arguments: Arguments) -> dict[str, Any]:
         """`{applied, message?}`."""
-        return subprocesses.apply(self._root, _patch(given))
+        return subprocesses.apply(self._root, _patch(arguments))
 
     def _git(self, *arguments: str) -> str:
         ended = subprocesses.git(self._root, "--literal-pathspecs", *arguments)
@@ -239,17 +244,17 @@ class Repository:
         return ended.output
 
 
-def _patch(given: Arguments) -> str:
-    patch = given.get("diff")
+def _patch(arguments: Arguments) -> str:
+    patch = arguments.get("diff")
     if not isinstance(patch, str) or not patch.strip():
         raise ToolError("`diff` is not a patch", "give a unified diff as text")
     return patch
 
 
-def _patched(root: str, given: Arguments) -> Arguments:
+def _patched(root: str, arguments: Arguments) -> Arguments:
     """The files of a patch, each refused like one that is written."""
     try:
-        touched = subprocesses.touched(root, _patch(given))
+        touched = subprocesses.touched(root, _patch(arguments))
     except InvalidError as error:
         raise ToolError(error.message, error.remedy) from error
     return {"paths": [_to_write(root, path) for path in touched]}

@@ -2,7 +2,7 @@
 
 Whatever `adjourn init` would change counts as missing. If nothing was set up at all, there is one warning.
 
-Repairs and trials of what is found stand here, too. Must never: write, or start a client.
+Repairs and trials of what is found stand here, too. Nothing is written here, and no client started.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from adjourn.findings import Finding
 from adjourn.host.executables import find
 from adjourn.policy.contract import read_contract
 from adjourn.setup import jsonc, servers, toml_text
-from adjourn.setup.entries import ServerEntry, entry_of, shown_program, start_of
-from adjourn.setup.files import read_plain
 from adjourn.setup.places import (
     CLAUDE,
     CLAUDE_HOOKS,
@@ -35,10 +33,19 @@ from adjourn.setup.places import (
     ListedEntry,
     ServerFile,
     in_home,
+    read_plain,
 )
 from adjourn.setup.planning import SettingsChange, SetupPlan, plan
 from adjourn.setup.probe import Probed, ServerStart
-from adjourn.setup.servers import cache_around, hook_words, names_proxy
+from adjourn.setup.servers import (
+    ServerEntry,
+    cache_around,
+    entry_of,
+    hook_words,
+    names_proxy,
+    shown_program,
+    start_of,
+)
 
 _INIT = "`adjourn init` shows what it would change, and asks"
 _WANTED = "check whether a person wanted it: an agent can write in a workspace"
@@ -47,7 +54,7 @@ _SAFE_START = "write the command again with `adjourn init`; PATH must name no fo
 
 def findings(root: str, home: Home) -> Iterator[Finding]:
     """The findings about the set-up of this workspace's clients."""
-    made = plan(root, home)
+    setup = plan(root, home)
     commands = list(_commands(root))
     for name, words in commands:
         if problem := _cannot_start(words):
@@ -67,7 +74,7 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
                 "install it elsewhere (`pipx install adjourn`), then `adjourn init`",
                 name,
             )
-    for note in made.broken:
+    for note in setup.broken:
         yield _found(
             "client-broken",
             f"{note.path}: {note.text}",
@@ -76,7 +83,7 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
             "error",
         )
     yield from _weakened(root, commands)
-    yield from _named_only(commands, made.proxied)
+    yield from _named_only(commands, setup.proxied)
     if not commands:
         mentioned = [entry.path for entry in SERVER_FILES if _lists_others(root, entry)]
         if mentioned:
@@ -86,20 +93,20 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
                 _INIT,
             )
         return
-    yield from _missing(made, root)
+    yield from _missing(setup, root)
     yield from _search_refused(root)
-    for note in made.notes:
+    for note in setup.notes:
         name = os.path.relpath(note.path, root)
         yield _found("client", note.text, note.remedy, name if not name.startswith("..") else note.path)
 
 
 def _weakened(root: str, commands: list[tuple[str, list[str]]]) -> Iterator[Finding]:
     """The settings that make adjourn enforce less than the policy says, each once a file."""
-    found = [(name, what, effect) for name, words in commands for what, effect in options(words)]
+    weakenings = [(name, what, effect) for name, words in commands for what, effect in options(words)]
     for name in dict.fromkeys((*(entry.path for entry in SERVER_FILES), CLAUDE_HOOKS, CLAUDE_LOCAL)):
         document = _document(root, name)
-        found += [(name, what, effect) for what, effect in variables(document)]
-    for name, what, effect in dict.fromkeys(found):
+        weakenings += [(name, what, effect) for what, effect in variables(document)]
+    for name, what, effect in dict.fromkeys(weakenings):
         yield _found("client-weakened", f"{name}: {what} {effect}", _WANTED, name)
 
 
@@ -150,9 +157,9 @@ def _search_refused(root: str) -> Iterator[Finding]:
             )
 
 
-def _missing(made: SetupPlan, root: str) -> Iterator[Finding]:
+def _missing(setup: SetupPlan, root: str) -> Iterator[Finding]:
     hooked = {path for path, _ in hook_commands(root)}
-    for change in made.pending:
+    for change in setup.pending:
         name = os.path.relpath(change.path, root)
         name = name if not name.startswith("..") else change.path
         is_spelling = name in hooked and all(about.startswith("hook for ") for about in change.about)
@@ -277,7 +284,7 @@ def options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def variables(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each such variable that settings set, for the client, a server or a shell, and what it does."""
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     waiting: list[Any] = [document]
     while waiting:
         value = waiting.pop()
@@ -286,9 +293,9 @@ def variables(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         elif isinstance(value, dict):
             for member, inner in value.items():
                 if member in ("env", "environment", "set") and isinstance(inner, dict):
-                    found |= {name: _effect(name) for name in inner if _effect(name)}
+                    names |= {name: _effect(name) for name in inner if _effect(name)}
                 waiting.append(inner)
-    yield from sorted(found.items())
+    yield from sorted(names.items())
 
 
 def _effect(name: str) -> str:
@@ -300,25 +307,27 @@ def _effect(name: str) -> str:
 
 def moved_programs(root: str) -> Iterator[SettingsChange]:
     """A change for each file of the workspace that names a path of adjourn at which nothing is; none if none that lasts is on PATH."""
-    found = find("adjourn", root) or ""
-    lasts = found and not cache_around(os.path.dirname(os.path.dirname(os.path.realpath(found))))
+    own_program = find("adjourn", root) or ""
+    lasts = own_program and not cache_around(os.path.dirname(os.path.dirname(os.path.realpath(own_program))))
     programs = [(path, (hook_words(command) or [""])[0]) for path, command in hook_commands(root)]
-    programs += [(one.path, one.server["command"]) for one in listed_entries(root) if names_proxy(one.server)]
+    programs += [
+        (entry.path, entry.server["command"]) for entry in listed_entries(root) if names_proxy(entry.server)
+    ]
     gone: dict[str, set[str]] = {}
     for path, program in programs:
         if os.path.isabs(program) and os.path.basename(program) == "adjourn" and not os.path.exists(program):
             gone.setdefault(path, set()).add(program)
     for path, names in gone.items() if lasts else ():
-        whole = os.path.join(root, path)
+        full = os.path.join(root, path)
         try:
-            before = after = read_plain(whole, root)
+            before = after = read_plain(full, root)
         except AdjournError:
             continue
         for name in sorted(names):
             whole_path = rf"(?<![\w./-]){re.escape(json.dumps(name)[1:-1])}(?![\w./-])"
-            after = re.sub(whole_path, lambda _: json.dumps(found)[1:-1], after)
+            after = re.sub(whole_path, lambda _: json.dumps(own_program)[1:-1], after)
         yield SettingsChange(
-            whole, before, after, [f"start {found} in the place of {', '.join(sorted(names))}"]
+            full, before, after, [f"start {own_program} in the place of {', '.join(sorted(names))}"]
         )
 
 
@@ -343,24 +352,24 @@ class RegisteredServer(NamedTuple):
 
     def own_start(self, root: str, environment: Mapping[str, str]) -> ServerStart | None:
         """How the server itself is started, by its proxy or directly."""
-        found = start_of(self.entry, root, environment)
-        return None if isinstance(found, str) else found
+        start = start_of(self.entry, root, environment)
+        return None if isinstance(start, str) else start
 
-    def failure(self, found: Probed) -> str:
+    def failure(self, probed: Probed) -> str:
         """Why it lists no tools, as a sentence; "" if it does."""
-        if not found.failure:
+        if not probed.failure:
             return ""
-        _, ours, said = found.failure.partition("the MCP server ")
-        told = f"the MCP server {said if ours and self.is_proxied else found.failure}"
-        shown = "; ".join(line for line in found.errors[-3:] if not line.startswith("adjourn: "))
-        return told if "(stderr: " in told or not shown else f"{told} (stderr: {shown})"
+        _, ours, reason = probed.failure.partition("the MCP server ")
+        message = f"the MCP server {reason if ours and self.is_proxied else probed.failure}"
+        lines = "; ".join(line for line in probed.errors[-3:] if not line.startswith("adjourn: "))
+        return message if "(stderr: " in message or not lines else f"{message} (stderr: {lines})"
 
 
 def registered_servers(root: str, environment: Mapping[str, str], at: Home) -> list[RegisteredServer]:
     """The servers that clients start in the workspace, each command once: those of its settings, and those of the home folder that
     are behind the proxy. None that is switched off.
     """
-    found: dict[tuple[str, ...], RegisteredServer] = {}
+    by_name: dict[tuple[str, ...], RegisteredServer] = {}
     of_home = (
         entry for file, entry in home_entries(at)
         if file.starts_in == "project" and servers.is_behind(entry.server, root)
@@ -371,17 +380,19 @@ def registered_servers(root: str, environment: Mapping[str, str], at: Home) -> l
         if entry is None or words is None or entry.is_off:
             continue
         is_proxied = servers.is_behind(server, root)
-        whole = entry._replace(words=words) if is_proxied else entry
-        start = start_of(whole, root, environment)
+        full = entry._replace(words=words) if is_proxied else entry
+        start = start_of(full, root, environment)
         if isinstance(start, str):
-            one = RegisteredServer(entry, None, is_proxied, f"needs {start}, which only its client knows")
+            registered = RegisteredServer(
+                entry, None, is_proxied, f"needs {start}, which only its client knows"
+            )
         else:
             own = {key: value for key, value in {**environment, **entry.env}.items() if is_proxied}
-            one = RegisteredServer(
+            registered = RegisteredServer(
                 entry, start._replace(environment={**own, **start.environment}), is_proxied
             )
-        found.setdefault((entry.name, *words), one)
-    return list(found.values())
+        by_name.setdefault((entry.name, *words), registered)
+    return list(by_name.values())
 
 
 def hooks_to_try(root: str) -> Iterator[tuple[str, ServerStart]]:

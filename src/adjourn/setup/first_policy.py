@@ -4,7 +4,7 @@
     writes       allow, and confirm
     destroys     deny, if the name says so; confirm, if only the server does: many servers say it of each file that they write
 
-Owns: that text. Must never: read or write a file, or start a server.
+No file is read or written here, and no server started.
 """
 
 from __future__ import annotations
@@ -107,13 +107,15 @@ class RuledTool(NamedTuple):
 
 def ruled(server: ListedServer) -> list[RuledTool]:
     """The tools of a server with what the policy does with each; the harmless first."""
-    found = []
+    rulings = []
     tools = server.probed.tools[:MAX_NAMED]
     shared = shared_words(tool.name for tool in tools)
     for tool in tools:
         effect = effect_of(tool.name, read_only=tool.read_only, destructive=tool.destructive, shared=shared)
-        found.append(RuledTool(server.name, tool, effect, _ruling(f"{server.name}.{tool.name}", effect)))
-    return sorted(found, key=lambda one: (_KINDS.index(one.effect.kind), one.ruling, one.tool.name))
+        rulings.append(RuledTool(server.name, tool, effect, _ruling(f"{server.name}.{tool.name}", effect)))
+    return sorted(
+        rulings, key=lambda ruling: (_KINDS.index(ruling.effect.kind), ruling.ruling, ruling.tool.name)
+    )
 
 
 def _ruling(name: str, effect: ToolEffect) -> Ruling:
@@ -172,7 +174,7 @@ def unnamed(text: str, names: Iterable[str]) -> list[str]:
     """The servers of which a policy names no tool. A policy that allows everything, or has an error, names all."""
     policy, findings = from_text(text, "")
     patterns = [rule.pattern for rule in (*policy.allow, *policy.deny, *policy.confirm)]
-    if "*" in patterns or any(found.severity == "error" for found in findings):
+    if "*" in patterns or any(finding.severity == "error" for finding in findings):
         return []
     return [name for name in names if not any(_names(pattern, name) for pattern in patterns)]
 

@@ -3,7 +3,7 @@
 A document is read into nodes that know where they stand in the text. An edit is a piece of text at such a place; what comes of it
 is read again, and must hold exactly what was meant (`edited`).
 
-Owns: reading, setting a member, adding to a list, removing. Must never: reformat what it did not write.
+What was not written here keeps its layout.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class _JsoncReader:
         return InvalidError(f"line {line}: {what}", "fix its JSON; comments and trailing commas may stay")
 
     def blank(self, at: int) -> int:
-        found = _BLANK.match(self.text, at)
-        return found.end() if found else at
+        match = _BLANK.match(self.text, at)
+        return match.end() if match else at
 
     def value(self, at: int, depth: int) -> JsonNode:
         if depth > MAX_DEPTH:
@@ -71,20 +71,20 @@ class _JsoncReader:
         if first == '"':
             value, end = self.string(at)
             return JsonNode(at, end, value, {}, {})
-        found = _SCALAR.match(self.text, at)
-        if found is None:
+        match = _SCALAR.match(self.text, at)
+        if match is None:
             raise self.wrong("a JSON value is missing", at)
-        return JsonNode(at, found.end(), json.loads(found[0]), {}, {})
+        return JsonNode(at, match.end(), json.loads(match[0]), {}, {})
 
     def string(self, at: int) -> tuple[str, int]:
-        found = _STRING.match(self.text, at)
+        match = _STRING.match(self.text, at)
         try:
-            value = json.loads(found[0]) if found else None
+            value = json.loads(match[0]) if match else None
         except ValueError:
             value = None
-        if found is None or not isinstance(value, str):
+        if match is None or not isinstance(value, str):
             raise self.wrong("a string is not terminated, or contains an invalid character", at)
-        return value, found.end()
+        return value, match.end()
 
     def object(self, at: int, depth: int) -> JsonNode:
         parts: dict[Step, JsonNode] = {}
@@ -132,10 +132,10 @@ def edited(text: str, path: Path, value: Any) -> str:
     """
     text = text if text.strip() else "{}\n"
     before = read(text)
-    made = _set(text, before, tuple(path), value)
-    if read(made).value != _meant(before.value, tuple(path), value):
+    after = _set(text, before, tuple(path), value)
+    if read(after).value != _meant(before.value, tuple(path), value):
         raise InvalidError("the edit would change more than it should", "edit the file by hand")
-    return made
+    return after
 
 
 def inserted(text: str, path: Path, place: int, values: Sequence[str]) -> str:
@@ -156,11 +156,11 @@ def inserted(text: str, path: Path, place: int, values: Sequence[str]) -> str:
     at = node.parts[place].start
     begin = text[text.rfind("\n", 0, at) + 1 : at]
     gap = f",\n{begin}" if begin.strip() == "" else ", "
-    made = f"{text[:at]}{gap.join(new)}{gap}{text[at:]}"
+    after = f"{text[:at]}{gap.join(new)}{gap}{text[at:]}"
     meant = _meant(before.value, tuple(path), [*node.value[:place], *values, *node.value[place:]])
-    if read(made).value != meant:
+    if read(after).value != meant:
         raise InvalidError("the edit would change more than it should", "edit the file by hand")
-    return made
+    return after
 
 
 def removed(text: str, path: Path) -> str:
@@ -175,10 +175,10 @@ def removed(text: str, path: Path) -> str:
         node = node.parts.get(step, node)
     if path[-1] not in node.parts:
         raise InvalidError(f"there is no {path[-1]!r}", "edit the file by hand")
-    made = _without(text, node, path[-1])
-    if read(made).value != _left(before.value, tuple(path)):
+    after = _without(text, node, path[-1])
+    if read(after).value != _left(before.value, tuple(path)):
         raise InvalidError("the edit would change more than it should", "edit the file by hand")
-    return made
+    return after
 
 
 def _without(text: str, node: JsonNode, step: Step) -> str:
@@ -268,8 +268,8 @@ def _insert(text: str, node: JsonNode, step: Step, value: Any) -> str:
 
 
 def _comma(text: str, end: int) -> int | None:
-    found = _BLANK.match(text, end)
-    place = found.end() if found else end
+    match = _BLANK.match(text, end)
+    place = match.end() if match else end
     return place if text[place : place + 1] == "," else None
 
 
@@ -281,8 +281,8 @@ def _indent_at(text: str, at: int) -> str:
 
 def _unit(text: str) -> str:
     """The indentation unit of the text."""
-    found = re.search(r"^(\t| +)\S", text, re.MULTILINE)
-    return found[1] if found else INDENT
+    match = re.search(r"^(\t| +)\S", text, re.MULTILINE)
+    return match[1] if match else INDENT
 
 
 def _dumped(value: Any, indent: str, unit: str) -> str:

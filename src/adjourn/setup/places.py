@@ -1,14 +1,21 @@
-"""The table of clients: where the settings of each are, how it spells the entry of a server, and which hooks it has."""
+"""The table of clients: where the settings of each are, how it spells the entry of a server, which hooks it has; and those files.
+
+A file is read and replaced whole, with its permissions kept: through no link, and not over what changed since it was read.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError
 from adjourn.host import folders
+from adjourn.host.workspace import open_regular, remove_file, write_file
 from adjourn.setup import jsonc, servers, toml_text
+from adjourn.setup.jsonc import MAX_BYTES
 
 
 class Spelling(NamedTuple):
@@ -42,13 +49,13 @@ def listed(
     document: Any, path: str, member: Sequence[str], spellings: Sequence[Spelling] = (PLAIN,)
 ) -> list[ListedEntry]:
     """The entries below a member of a document."""
-    below = at(document, member)
+    below = member_at(document, member)
     if not isinstance(below, dict):
         return []
     return [ListedEntry(path, (*member, name), *_read(server, spellings)) for name, server in below.items()]
 
 
-def at(value: Any, path: Sequence[str]) -> Any:
+def member_at(value: Any, path: Sequence[str]) -> Any:
     """What is at a path of members; None if there is no such member."""
     for member in path:
         value = value.get(member) if isinstance(value, dict) else None
@@ -60,18 +67,18 @@ def _read(server: Any, spellings: Sequence[Spelling]) -> tuple[Any, Spelling]:
     if not isinstance(server, dict):
         return server, PLAIN
     for spelling in spellings:
-        program = at(server, spelling.program)
+        program = member_at(server, spelling.program)
         if spelling.args is None and isinstance(program, list) and program:
-            found = {"command": program[0], "args": program[1:]}
+            common = {"command": program[0], "args": program[1:]}
         elif spelling.args is not None and isinstance(program, str):
-            args = at(server, spelling.args)
-            found = {"command": program} | ({} if args is None else {"args": args})
+            args = member_at(server, spelling.args)
+            common = {"command": program} | ({} if args is None else {"args": args})
         else:
             continue
-        env = at(server, spelling.env)
+        env = member_at(server, spelling.env)
         spelled = {path[0] for path in spelling if path} | {"command", "args", "env"}
-        rest = {member: value for member, value in server.items() if member not in spelled}
-        return rest | found | ({} if env is None else {"env": env}), spelling
+        others = {member: value for member, value in server.items() if member not in spelled}
+        return others | common | ({} if env is None else {"env": env}), spelling
     return {member: value for member, value in server.items() if member != "command"}, PLAIN
 
 
@@ -231,8 +238,10 @@ class ServerFile(NamedTuple):
 
     def entries(self, document: Any, path: str) -> list[ListedEntry]:
         """The servers that the document lists, which was read from `path`."""
-        found = [one for member in self.members for one in listed(document, path, member, self.spellings)]
-        return [one for one in found if one.at not in self.members or servers.words_of(one.server)]
+        entries = [
+            entry for member in self.members for entry in listed(document, path, member, self.spellings)
+        ]
+        return [entry for entry in entries if entry.at not in self.members or servers.words_of(entry.server)]
 
 
 SERVER_FILES = tuple(
@@ -364,3 +373,56 @@ def group(client: str, event: str, command: str) -> dict[str, Any]:
     if client == CLAUDE and event == "PreToolUse":
         handler["onFailure"] = "block"
     return ({"matcher": "*"} if event in WITH_TOOLS else {}) | {"hooks": [handler]}
+
+
+# --- reading and replacing a client's file
+
+
+def read_bytes(path: str, root: str) -> bytes:
+    """A file's bytes. Raises `NotFoundError`, `InvalidError`; `RefusedError` for a link on the way through the workspace."""
+    check_way(path, root)
+    with os.fdopen(open_regular(path, MAX_BYTES), "rb") as file:
+        return file.read()
+
+
+def read_plain(path: str, root: str) -> str:
+    """The same as text."""
+    try:
+        return read_bytes(path, root).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidError("it is not UTF-8", "save it as UTF-8") from error
+
+
+def bytes_or_none(path: str, root: str) -> bytes | None:
+    """A file's bytes; None when it is not there."""
+    try:
+        return read_bytes(path, root)
+    except NotFoundError:
+        return None
+
+
+def check_way(path: str, root: str) -> None:
+    """Refuse a path with a link inside the workspace: a foreign repository could point it anywhere."""
+    relative = os.path.relpath(path, root)
+    if relative.startswith(".."):
+        return
+    place = root
+    for part in os.path.dirname(relative).split("/"):
+        place = os.path.join(place, part) if part else place
+        if os.path.lexists(place) and not stat.S_ISDIR(os.lstat(place).st_mode):
+            raise RefusedError(
+                f"{place} is a link or not a folder", "remove it; adjourn follows no link here"
+            )
+
+
+def replace(path: str, root: str, data: bytes | None, *, expect: bytes | None) -> None:
+    """Replace a file's bytes, or remove it (None), if its content is still what is expected. Durable."""
+    if bytes_or_none(path, root) != expect:
+        raise ConflictError(f"{path} changed while it was edited", "close the client, and try again")
+    folder, name = os.path.split(path)
+    if data is None:
+        remove_file(folder, name)
+        return
+    os.makedirs(folder, exist_ok=True)
+    mode = stat.S_IMODE(os.lstat(path).st_mode) if expect is not None else 0o644
+    write_file(folder, name, data, mode)

@@ -4,7 +4,7 @@ A server that a client starts here is put behind the proxy where it stands. One 
 is there, since other projects have no policy; it gets an entry of the same name for this workspace alone, where the client has a
 place for that. Whatever is not understood is left alone, with a note that says so.
 
-Owns: reading the files, the plan. Must never: write.
+Nothing is written here.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from adjourn.aex.layers import discover
 from adjourn.aex.match import as_client_names_it, canonical_server
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.setup import first_policy, jsonc, places, servers, toml_text
-from adjourn.setup.entries import ServerEntry, entry_of
-from adjourn.setup.files import read_plain
 from adjourn.setup.places import (
     CLAUDE,
     CLAUDE_HOOKS,
@@ -37,16 +35,18 @@ from adjourn.setup.places import (
     Home,
     ListedEntry,
     ServerFile,
-    at,
     group,
     has_claude,
     has_codex,
     in_home,
     listed,
+    member_at,
     ours,
+    read_plain,
     table,
     user_folder,
 )
+from adjourn.setup.servers import ServerEntry, entry_of
 
 IGNORED_FILES = """\
 # Written by `adjourn init`: the history, and copies of settings. The policy and checkpoints belong into git.
@@ -99,13 +99,13 @@ class SetupPlan:
 
 def plan(root: str, home: Home) -> SetupPlan:
     """What `adjourn init` would do in a workspace."""
-    return _Planner(root, home, servers.program(root)).made()
+    return _Planner(root, home, servers.program(root)).build()
 
 
 def plan_for_user(home: Home) -> SetupPlan:
     """What `adjourn init --user` would do in the home folder."""
     root = user_folder()
-    return _Planner(root, home, servers.program(root), servers.PASS_OUTSIDE).made_for_user()
+    return _Planner(root, home, servers.program(root), servers.PASS_OUTSIDE).build_for_user()
 
 
 class _Planner:
@@ -119,7 +119,7 @@ class _Planner:
         self._has_claude = has_claude(root, home)
         self._plan = SetupPlan(root, home)
 
-    def made(self) -> SetupPlan:
+    def build(self) -> SetupPlan:
         self._policy()
         self._ignored()
         behind: dict[str, list[str]] = {entry.client: [] for entry in SERVER_FILES}
@@ -142,7 +142,7 @@ class _Planner:
                 self._elsewhere(entry)
         return self._plan
 
-    def made_for_user(self) -> SetupPlan:
+    def build_for_user(self) -> SetupPlan:
         behind: dict[str, list[str]] = {file.client: [] for file in HOME_FILES}
         for file in HOME_FILES:
             if file.starts_in:
@@ -174,12 +174,12 @@ class _Planner:
             return None
 
     def _change(self, path: str, after: str, about: str) -> None:
-        known = self._plan.changes.get(path)
-        before = known.before if known else self._text(path)
+        earlier = self._plan.changes.get(path)
+        before = earlier.before if earlier else self._text(path)
         if before and "\n" in before and not _LONE_LF.search(before):
             after = _LONE_LF.sub("\r\n", after)
         self._plan.changes[path] = SettingsChange(
-            path, before, after, [*(known.about if known else []), about]
+            path, before, after, [*(earlier.about if earlier else []), about]
         )
 
     def _note(self, path: str, text: str, remedy: str) -> None:
@@ -230,7 +230,7 @@ class _Planner:
         """Put the servers of a workspace's file behind the proxy. Returns the names of those that are."""
         path = self._path(file.path)
         document = self._understood(path, _reader(path))
-        if all(at(document, member) is None for member in file.members):
+        if all(member_at(document, member) is None for member in file.members):
             return []
         self._seen(file.client if file.client != CLAUDE or self._has_claude else file.path)
         return [entry.name for entry in file.entries(document, path) if self._wrap(entry)]
@@ -238,8 +238,8 @@ class _Planner:
     def _wrap(self, entry: ListedEntry, into: tuple[str, Sequence[str]] | None = None) -> bool:
         """Whether a server is, or will be, behind the proxy. `into` is another place for its entry than its own."""
         path, name, server = entry.path, entry.name, entry.server
-        if found := entry_of(path, name, server):
-            self._plan.servers.append(found)
+        if server_entry := entry_of(path, name, server):
+            self._plan.servers.append(server_entry)
         if servers.names_proxy(server):
             return self._behind(entry, in_place=into is None)
         words = servers.words_of(server)
@@ -347,13 +347,13 @@ class _Planner:
         mine = table(table(table(document, "projects"), self._root), "mcpServers") or {}
         project = ("projects", self._root, "mcpServers")
         shared = table(self._understood(self._path(".mcp.json"), _json), "mcpServers") or {}
-        found = [entry.name for entry in listed(document, path, project) if self._wrap(entry)]
+        names = [entry.name for entry in listed(document, path, project) if self._wrap(entry)]
         everywhere = listed(document, path, ("mcpServers",))
-        known = {*mine, *shared}
-        return found + [
+        local = {*mine, *shared}
+        return names + [
             entry.name
             for entry in everywhere
-            if entry.name not in known and self._wrap(entry, (path, (*project, entry.name)))
+            if entry.name not in local and self._wrap(entry, (path, (*project, entry.name)))
         ]
 
     def _codex_home(self) -> list[str]:
@@ -361,12 +361,12 @@ class _Planner:
         own = self._path(".codex/config.toml")
         mine = table(self._understood(own, toml_text.read), "mcp_servers") or {}
         document = self._understood(self._home.codex, toml_text.read)
-        found = []
+        names = []
         for entry in listed(document, self._home.codex, ("mcp_servers",)):
             local = mine.get(entry.name) if isinstance(entry.server, dict) else None
             merged = {**entry.server, **local} if isinstance(local, dict) else entry.server
             if self._wrap(entry._replace(server=merged), (own, entry.at)):
-                found.append(entry.name)
+                names.append(entry.name)
         trusted = table(table(table(document, "projects"), self._root), "trust_level")
         if trusted != "trusted":
             self._note(
@@ -380,7 +380,7 @@ class _Planner:
                 "Codex silently skips these hooks until a person has trusted them",
                 "type /hooks in `codex` here, review them, and trust them",
             )
-        return found
+        return names
 
     def _has_reviewed(self, document: Any) -> bool:
         """Whether the user trusted hooks of this workspace in Codex. Which ones, in which version, only Codex knows."""
@@ -392,7 +392,7 @@ class _Planner:
 
     def _elsewhere(self, file: ServerFile) -> None:
         path = in_home(file, self._home)
-        here = next((one.path for one in SERVER_FILES if one.client == file.client), "")
+        here = next((other.path for other in SERVER_FILES if other.client == file.client), "")
         for entry in file.entries(self._understood(path, _json, is_ours=False), path):
             if not servers.is_behind(entry.server, self._root):
                 self._note(
@@ -415,7 +415,7 @@ class _Planner:
             return
         there: dict[str, list[str]] = {}
         for event in EVENTS[client]:
-            other = next((one for one in self._other_settings(client) if self._own_hook(one, event)), "")
+            other = next((each for each in self._other_settings(client) if self._own_hook(each, event)), "")
             if other:
                 there.setdefault(other, []).append(event)
                 continue
@@ -439,8 +439,8 @@ class _Planner:
 
     def _own_hook(self, path: str, event: str) -> str:
         """The command of adjourn's hook for an event; "" for none."""
-        found = ours(self._understood(path, _json), event)
-        return found[1] if found and servers.is_own_hook(found[1], self._root) else ""
+        hook = ours(self._understood(path, _json), event)
+        return hook[1] if hook and servers.is_own_hook(hook[1], self._root) else ""
 
     def _other_settings(self, client: str) -> list[str]:
         if self._options:  # the user's own settings
@@ -451,13 +451,13 @@ class _Planner:
     def _hook(self, path: str, client: str, option: str, event: str, names: list[str]) -> None:
         text = self._text(path) or ""
         document = _json(text) if text.strip() else {}
-        found = ours(document, event)
-        earlier = found[1] if found else ""
+        own = ours(document, event)
+        earlier = own[1] if own else ""
         command = servers.hook_command(self._start, option, names, options=self._options, earlier=earlier)
-        if found and earlier == command:
+        if own and earlier == command:
             return
-        if found:
-            after = jsonc.edited(text, (*found[0], "command"), command)
+        if own:
+            after = jsonc.edited(text, (*own[0], "command"), command)
         else:
             groups = table(table(document, "hooks"), event)
             place = len(groups) if isinstance(groups, list) else 0

@@ -1,6 +1,6 @@
 """Completes a plan with the policy: what the servers of the settings listed becomes rules, tool by tool.
 
-Owns: which servers have to be asked, and the change of the policy. Must never: start a server, or write.
+Nothing is written here, and no server started.
 """
 
 from __future__ import annotations
@@ -12,37 +12,40 @@ from contextlib import suppress
 from adjourn.aex.layers import discover
 from adjourn.errors import AdjournError
 from adjourn.setup import first_policy
-from adjourn.setup.entries import ServerEntry, start_of
-from adjourn.setup.files import read_plain
 from adjourn.setup.first_policy import ListedServer
-from adjourn.setup.places import CODEX, POLICY
+from adjourn.setup.places import CODEX, POLICY, read_plain
 from adjourn.setup.planning import SettingsChange, SetupNote, SetupPlan
 from adjourn.setup.probe import Probed, ServerStart
+from adjourn.setup.servers import ServerEntry, start_of
 
 NOT_STARTED = Probed(failure="was not started")
 _OFF = Probed(failure="is disabled in its settings")
 _OBSERVE = "write the line `mode observe` into it"
 
 
-def to_probe(made: SetupPlan) -> list[ServerEntry]:
+def to_probe(setup: SetupPlan) -> list[ServerEntry]:
     """The servers of which the policy says nothing yet, each command once."""
-    found = {(entry.name, *entry.words): entry for entry in made.servers if entry.name}
-    names = [entry.name for entry in found.values()]
-    if (text := _there(made)) is not None:
+    servers = {(entry.name, *entry.words): entry for entry in setup.servers if entry.name}
+    names = [entry.name for entry in servers.values()]
+    if (text := _there(setup)) is not None:
         names = first_policy.unnamed(text, names)
-    return [entry for entry in found.values() if entry.name in names]
+    return [entry for entry in servers.values() if entry.name in names]
 
 
 def start(entry: ServerEntry, root: str, environment: Mapping[str, str]) -> ServerStart | Probed:
     """How a server is started to see its tools; why it is not."""
     if entry.is_off:
         return _OFF
-    found = start_of(entry, root, environment)
-    return Probed(failure=f"needs {found}, which only its client knows") if isinstance(found, str) else found
+    planned = start_of(entry, root, environment)
+    return (
+        Probed(failure=f"needs {planned}, which only its client knows")
+        if isinstance(planned, str)
+        else planned
+    )
 
 
 def with_tools(
-    made: SetupPlan, answers: Sequence[tuple[ServerEntry, Probed]], *, observe: bool
+    setup: SetupPlan, answers: Sequence[tuple[ServerEntry, Probed]], *, observe: bool
 ) -> list[ListedServer]:
     """Have the plan's policy name the servers' tools. Returns the servers as the policy names them."""
     listed: dict[str, ListedServer] = {}
@@ -50,18 +53,18 @@ def with_tools(
         server = ListedServer(entry.name, entry.program, probed)
         listed[entry.name] = _both(listed[entry.name], server) if entry.name in listed else server
     servers = list(listed.values())
-    text = _there(made)
+    text = _there(setup)
     if text is None:
-        path = os.path.join(made.root, POLICY)
-        after = first_policy.compose(servers, asks=CODEX not in made.clients, observe=observe)
-        if path in made.changes:
-            made.changes[path] = made.changes[path]._replace(after=after)
+        path = os.path.join(setup.root, POLICY)
+        after = first_policy.compose(servers, asks=CODEX not in setup.clients, observe=observe)
+        if path in setup.changes:
+            setup.changes[path] = setup.changes[path]._replace(after=after)
         return servers
-    path = os.path.join(made.root, os.path.relpath(discover(made.root) or "", made.root))
+    path = os.path.join(setup.root, os.path.relpath(discover(setup.root) or "", setup.root))
     if (after := first_policy.extended(text, servers)) != text:
-        made.changes[path] = SettingsChange(path, text, after, ["rules for the tools of new servers"])
+        setup.changes[path] = SettingsChange(path, text, after, ["rules for the tools of new servers"])
     if observe:
-        made.notes.append(SetupNote(path, "is there already, and its mode stays", _OBSERVE))
+        setup.notes.append(SetupNote(path, "is there already, and its mode stays", _OBSERVE))
     return servers
 
 
@@ -77,10 +80,10 @@ def _both(first: ListedServer, second: ListedServer) -> ListedServer:
     )
 
 
-def _there(made: SetupPlan) -> str | None:
+def _there(setup: SetupPlan) -> str | None:
     """The text of the workspace's policy; None if there is none, or it cannot be read as one."""
-    if (path := discover(made.root)) is None:
+    if (path := discover(setup.root)) is None:
         return None
     with suppress(AdjournError):
-        return read_plain(path, made.root)
+        return read_plain(path, setup.root)
     return ""

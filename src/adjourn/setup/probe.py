@@ -4,7 +4,7 @@ The server is not trusted: the time, the bytes, the pages and the tools are boun
 process group is killed when it does not end by itself. It is asked in the protocol of the handshake first, in that of the stateless era
 if it refuses the handshake.
 
-Owns: that conversation, `probe`, `probe_all`. Must never: call a tool, use a shell, or leave a process behind.
+No tool is called, no shell used, and no process left behind.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ import msgspec
 from adjourn.aex.match import KnownTool
 from adjourn.host.executables import find
 from adjourn.mcp import frames, server_lines
-from adjourn.mcp.frames import FrameError
+from adjourn.mcp.frames import FrameError, LineReader, write_all
 from adjourn.mcp.lenient import value_of
 from adjourn.mcp.server_lines import Reply
-from adjourn.mcp.stdio import LineReader, write_all
 from adjourn.text.quoting import last_lines
 from adjourn.text.redact import beginning, visible_line
 
@@ -145,15 +144,15 @@ def probe_all(
     """The same for several servers at a time, in their order. `done` is called with the number of servers probed so far."""
     stop, count, lock = Event(), iter(range(1, len(starts) + 1)), Lock()
 
-    def one(start: ServerStart) -> Probed:
-        found = probe(start.words, environment=start.environment, cwd=start.cwd, seconds=seconds, stop=stop)
+    def probe_next(start: ServerStart) -> Probed:
+        probed = probe(start.words, environment=start.environment, cwd=start.cwd, seconds=seconds, stop=stop)
         with lock:
             done(next(count))
-        return found
+        return probed
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         try:
-            return list(pool.map(one, starts))
+            return list(pool.map(probe_next, starts))
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)
@@ -214,13 +213,13 @@ _ENVELOPE = {frames.META_VERSION: STATELESS, frames.META_CAPABILITIES: {}, frame
 
 def _listed(server: _Server, params: dict[str, Any]) -> tuple[tuple[ProbedTool, ...], str]:
     """All pages of the server's tools, and the name that it gives itself beside them."""
-    found: dict[str, ProbedTool] = {}
+    tools: dict[str, ProbedTool] = {}
     name, cursor = "", None
     seen: set[str] = set()
     for _ in range(MAX_PAGES):
         reply = server.request("tools/list", params if cursor is None else {**params, "cursor": cursor})
         if reply.error is not msgspec.UNSET:
-            if _code_of(reply) == frames.METHOD_NOT_FOUND and not found:
+            if _code_of(reply) == frames.METHOD_NOT_FOUND and not tools:
                 return (), name  # a server of prompts or resources alone
             raise _ProbeError(f"refused `tools/list`: {_message_of(reply)}")
         try:
@@ -230,12 +229,12 @@ def _listed(server: _Server, params: dict[str, Any]) -> tuple[tuple[ProbedTool, 
         name = name or _name_in(page.meta, _META_SERVER)
         for tool in map(_tool, page.tools):
             if tool is not None:
-                found[tool.name] = tool.merged(found.get(tool.name))
-        if len(found) > MAX_TOOLS:
+                tools[tool.name] = tool.merged(tools.get(tool.name))
+        if len(tools) > MAX_TOOLS:
             raise _ProbeError(f"lists more than {MAX_TOOLS:,} tools")
         cursor = page.next_cursor
         if not isinstance(cursor, str) or not cursor:
-            return tuple(found.values()), name
+            return tuple(tools.values()), name
         if cursor in seen:
             raise _ProbeError("repeats the same page of tools")
         seen.add(cursor)

@@ -7,7 +7,7 @@
 
 The opposite stands beside it: a policy that no longer asks before a tool, proposed from a call that waits.
 
-Must never: touch a deny, a confirm or a line with a condition that was used; do I/O.
+A deny, a confirm and a line with a condition that was used stay as they are. There is no I/O here.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class ToolUse(msgspec.Struct):
     def count(self, paths: Iterable[str]) -> None:
         """Another call; no paths: it is not known where it led."""
         self.calls += 1
-        found = set(paths)
-        self.paths = self.paths | found if found and self.paths is not None else None
+        counted = set(paths)
+        self.paths = self.paths | counted if counted and self.paths is not None else None
 
 
 class Proposal(msgspec.Struct, frozen=True):
@@ -75,16 +75,16 @@ class Tightened(msgspec.Struct, frozen=True):
 def tightened(text: str, source: str, uses: Collection[ToolUse]) -> Tightened:
     """The proposed policy. Raises `InvalidError` for a policy with errors."""
     document = examine(text, source)
-    if any(found.severity == "error" for found in document.findings):
+    if any(finding.severity == "error" for finding in document.findings):
         raise InvalidError(f"{source} has errors", f"see them: adjourn check {source}")
     lines = text.split("\n")
     proposals: list[Proposal] = []
     for permission in reversed(_allows(document)):
         at = permission.word.line - 1
-        new, found = _line(permission, lines[at], uses)
-        if found:
+        new, finding = _line(permission, lines[at], uses)
+        if finding:
             lines[at : at + 1] = new
-            proposals[:0] = found
+            proposals[:0] = finding
     policy = layer(document)
     if policy.observe:
         added = list(_observed(policy, uses))
@@ -92,10 +92,10 @@ def tightened(text: str, source: str, uses: Collection[ToolUse]) -> Tightened:
         new = [line for line, _ in added if line]
         if new:
             lines = [*"\n".join(lines).rstrip("\n").split("\n"), "", _TITLE, "", *new, ""]
-    made = "\n".join(lines)
-    if any(found.severity == "error" for found in from_text(made, source)[1]):
+    narrowed = "\n".join(lines)
+    if any(finding.severity == "error" for finding in from_text(narrowed, source)[1]):
         raise InvalidError(f"{source} cannot be narrowed line by line", "edit it by hand")
-    return Tightened(made, proposals)
+    return Tightened(narrowed, proposals)
 
 
 def _allows(document: Document) -> list[Permission]:
@@ -104,9 +104,9 @@ def _allows(document: Document) -> list[Permission]:
 
 def _line(permission: Permission, line: str, uses: Collection[ToolUse]) -> tuple[list[str], list[Proposal]]:
     """The lines in the place of one that allows, and what was changed in it."""
-    kept: list[str] = []
+    needed: list[str] = []
     unused: list[str] = []
-    found: list[Proposal] = []
+    proposals: list[Proposal] = []
     enough = sum(use.calls for use in uses) >= MIN_CALLS
     for word in permission.patterns:
         pattern, scope = split_scope(word.text)
@@ -114,20 +114,20 @@ def _line(permission: Permission, line: str, uses: Collection[ToolUse]) -> tuple
         calls = sum(use.calls for use in matched)
         if not matched and enough and pattern not in KEPT:
             unused.append(word.text)
-            found.append(Proposal(word.line, word.text, 0, "never called: no longer allowed"))
+            proposals.append(Proposal(word.line, word.text, 0, "never called: no longer allowed"))
             continue
         new = [word.text] if scope or permission.where else _narrowed(word.text, matched)
-        kept += new
+        needed += new
         if new != [word.text]:
-            found.append(Proposal(word.line, word.text, calls, f"only {', '.join(new)}"))
-    if permission.where and kept:
+            proposals.append(Proposal(word.line, word.text, calls, f"only {', '.join(new)}"))
+    if permission.where and needed:
         return [line], []
     indent = line[: len(line) - len(line.lstrip())]
-    gone = line.strip() if not kept else f"{permission.keyword} {', '.join(unused)}"
+    gone = line.strip() if not needed else f"{permission.keyword} {', '.join(unused)}"
     return (
         [f"{indent}# Never called: {gone}"] * bool(unused)
-        + [f"{indent}{permission.keyword} {', '.join(kept)}"] * bool(kept),
-        found,
+        + [f"{indent}{permission.keyword} {', '.join(needed)}"] * bool(needed),
+        proposals,
     )
 
 
@@ -163,7 +163,7 @@ def _folder(matched: Sequence[ToolUse]) -> str:
 
 def _observed(policy: Policy, uses: Collection[ToolUse]) -> Iterator[tuple[str, Proposal]]:
     """Lines for the tools that were called and that no rule allows."""
-    for use in sorted(uses, key=lambda one: one.name):
+    for use in sorted(uses, key=lambda call: call.name):
         bound = policy.at_server(use.server) if use.server else policy
         if bound.judge(use.tool).effect != "closed" or bound.looks_at_arguments(use.tool):
             continue
@@ -195,7 +195,7 @@ def without_confirm(text: str, source: str, names: Collection[str]) -> Loosened:
     Raises `InvalidError` for a policy with errors, and `RefusedError` where only wider patterns, or none, ask.
     """
     document = examine(text, source)
-    if any(found.severity == "error" for found in document.findings):
+    if any(finding.severity == "error" for finding in document.findings):
         raise InvalidError(f"{source} has errors", f"see them: adjourn check {source}")
     own = {fold(name) for name in names}
     lines = text.split("\n")
@@ -204,24 +204,24 @@ def without_confirm(text: str, source: str, names: Collection[str]) -> Loosened:
     for step in document.steps:
         if not isinstance(step, ConfirmStep):
             continue
-        rest = [word.text for word in step.patterns if fold(split_scope(word.text)[0]) not in own]
-        still += [one for one in rest if any(matches(split_scope(one)[0], name) for name in names)]
-        if len(rest) < len(step.patterns):
+        remaining = [word.text for word in step.patterns if fold(split_scope(word.text)[0]) not in own]
+        still += [each for each in remaining if any(matches(split_scope(each)[0], name) for name in names)]
+        if len(remaining) < len(step.patterns):
             is_changed = True
             at = step.word.line - 1
-            lines[at] = _without(lines[at], step.before.text, rest)
+            lines[at] = _without(lines[at], step.before.text, remaining)
     if not is_changed:
-        asks = ", ".join(f"confirm before {one}" for one in still)
+        asks = ", ".join(f"confirm before {each}" for each in still)
         why = f"{asks} asks about other tools, too" if still else f"no rule of {source} asks before it"
         raise RefusedError(f"{why}: there is no narrower proposal", f"edit {source} by hand")
-    made = "\n".join(lines)
-    if any(found.severity == "error" for found in from_text(made, source)[1]):
+    after = "\n".join(lines)
+    if any(finding.severity == "error" for finding in from_text(after, source)[1]):
         raise InvalidError(f"{source} cannot be changed line by line", "edit it by hand")
-    return Loosened(made, still)
+    return Loosened(after, still)
 
 
-def _without(line: str, patterns: str, rest: list[str]) -> str:
-    if rest:
-        return line.replace(patterns, ", ".join(rest), 1)
+def _without(line: str, patterns: str, remaining: list[str]) -> str:
+    if remaining:
+        return line.replace(patterns, ", ".join(remaining), 1)
     indent = line[: len(line) - len(line.lstrip())]
     return f"{indent}# Always allowed: {line.strip()}"

@@ -48,12 +48,12 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, str | list[s
             table = table[name]
         # comments at the end of a table are those of the next one, and stay before its header
         body = table.value.body if isinstance(table, items.Table) else []
-        rest = []
+        comments = []
         while body and body[-1][0] is None:
-            rest.append(body.pop())
+            comments.append(body.pop())
         for name, value in values.items():
             table[name] = value
-        body.extend(reversed(rest))
+        body.extend(reversed(comments))
         return _checked(text, document, meant)
     except Exception as error:  # tomlkit raises errors of many kinds for a spelling that it cannot edit
         raise InvalidError(
@@ -97,7 +97,7 @@ def _parsed(text: str) -> TOMLDocument:
 
 def _checked(text: str, document: TOMLDocument, meant: dict[str, Any]) -> str:
     """The edited text. Raises `ValueError` where it does not say what was meant."""
-    made = document.as_string()
-    if read(made) != meant:
-        raise ValueError(made)
-    return _BOM + made if text.startswith(_BOM) else made
+    edited = document.as_string()
+    if read(edited) != meant:
+        raise ValueError(edited)
+    return _BOM + edited if text.startswith(_BOM) else edited

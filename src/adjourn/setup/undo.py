@@ -10,7 +10,7 @@ git. Out of a file that was edited since, the pieces of the change are taken tha
 An agent can write in `.aex/undo`. So a manifest is sealed (HMAC-SHA256 under the user's secret, over the workspace, the run's number, and
 of each file what it is and held), and nothing is restored that is not in the table of clients' files, or without showing it.
 
-Owns: that folder. Must never: lose what a file held, or what somebody else wrote.
+Neither what a file held nor what somebody else wrote gets lost.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from adjourn.host.workspace import (
 )
 from adjourn.log.canonical_json import digest
 from adjourn.setup import jsonc, toml_text
-from adjourn.setup.files import bytes_or_none, check_way, replace
 from adjourn.setup.jsonc import MAX_BYTES
 from adjourn.setup.places import (
     CLAUDE_HOOKS,
@@ -47,7 +46,10 @@ from adjourn.setup.places import (
     POLICY,
     SERVER_FILES,
     Home,
+    bytes_or_none,
+    check_way,
     in_home,
+    replace,
     user_folder,
 )
 from adjourn.setup.planning import SettingsChange
@@ -131,11 +133,11 @@ def _keep(changes: list[SettingsChange], root: str) -> str:
     number = str(max(map(int, _numbers(root)), default=0) + 1)
     path = make_folder(root, f"{FOLDER}/{number}")
     try:
-        kept = [
+        entries = [
             _copied(path, place, change, made)
             for place, (change, made) in enumerate(zip(changes, missing, strict=True))
         ]
-        sealed = Manifest(kept, _seal(root, number, kept))
+        sealed = Manifest(entries, _seal(root, number, entries))
         manifest = msgspec.json.format(msgspec.json.encode(sealed), indent=2) + b"\n"
         write_file(
             path, MANIFEST, manifest, mode=0o600
@@ -157,11 +159,11 @@ def _copied(folder: str, place: int, change: SettingsChange, made: int) -> UndoE
 
 
 def _seal(root: str, number: str, files: list[UndoEntry]) -> str:
-    told = [
-        {name: value for name, value in msgspec.to_builtins(one).items() if value or name != "wrote"}
-        for one in files
+    rows = [
+        {name: value for name, value in msgspec.to_builtins(file).items() if value or name != "wrote"}
+        for file in files
     ]
-    text = msgspec.json.encode(["adjourn/undo/1", root, number, told])
+    text = msgspec.json.encode(["adjourn/undo/1", root, number, rows])
     return hmac.digest(keys.secret(), text, "sha256").hex()
 
 
@@ -210,36 +212,36 @@ def undoable(root: str, home: Home) -> tuple[list[RestoredFile], list[NotRestore
         raise NotFoundError(
             "nothing to undo: adjourn has not changed client settings here", "set clients up: adjourn init"
         )
-    known = _known(root, home)
-    found: dict[str, RestoredFile] = {}
+    places = _known(root, home)
+    files: dict[str, RestoredFile] = {}
     left: dict[str, NotRestored] = {}
     changes: dict[str, list[tuple[str, UndoEntry]]] = {}
     for number in runs:
-        for kept in _manifest(root, number).files:
-            if kept.path not in known or (kept.held and not kept.held.isdecimal()):
+        for entry in _manifest(root, number).files:
+            if entry.path not in places or (entry.held and not entry.held.isdecimal()):
                 raise InvalidError(
-                    f"{FOLDER}/{number} names {kept.path}, which adjourn never changes",
+                    f"{FOLDER}/{number} names {entry.path}, which adjourn never changes",
                     "remove that folder: it is not adjourn's",
                 )
-            changes.setdefault(kept.path, []).append((number, kept))
-            held = _held(root, number, kept)
-            there = bytes_or_none(kept.path, root)
-            now = found[kept.path].after if kept.path in found else there
-            if now == held or (now is not None and digest(now) == kept.now):
-                found[kept.path] = RestoredFile(kept.path, there, held, kept.made)
-                left.pop(kept.path, None)  # what did not fit was taken back before a kill
+            changes.setdefault(entry.path, []).append((number, entry))
+            held = _held(root, number, entry)
+            there = bytes_or_none(entry.path, root)
+            now = files[entry.path].after if entry.path in files else there
+            if now == held or (now is not None and digest(now) == entry.now):
+                files[entry.path] = RestoredFile(entry.path, there, held, entry.made)
+                left.pop(entry.path, None)  # what did not fit was taken back before a kill
             else:
-                copy = f"{FOLDER}/{number}/{kept.held}" if kept.held else ""
-                left.setdefault(kept.path, NotRestored(kept.path, copy))
-    for path, whole in list(left.items()):
-        found.pop(path, None)
+                copy = f"{FOLDER}/{number}/{entry.held}" if entry.held else ""
+                left.setdefault(entry.path, NotRestored(entry.path, copy))
+    for path, place in list(left.items()):
+        files.pop(path, None)
         restored, pieces = _reversed(root, changes[path])
         if restored is not None:
-            found[path] = restored
+            files[path] = restored
             del left[path]
             if pieces:
-                left[path] = NotRestored(path, whole.copy, tuple(pieces))
-    return [one for one in found.values() if one.before != one.after], list(left.values())
+                left[path] = NotRestored(path, place.copy, tuple(pieces))
+    return [file for file in files.values() if file.before != file.after], list(left.values())
 
 
 def _reversed(root: str, changes: list[tuple[str, UndoEntry]]) -> tuple[RestoredFile | None, list[str]]:
@@ -247,31 +249,31 @@ def _reversed(root: str, changes: list[tuple[str, UndoEntry]]) -> tuple[Restored
     path = changes[0][1].path
     there = now = bytes_or_none(path, root)
     pieces: list[str] = []
-    for number, kept in changes:
-        held = _held(root, number, kept)
-        if now is None or not kept.wrote or (kept.path.endswith(POLICY) and held is None):
+    for number, entry in changes:
+        held = _held(root, number, entry)
+        if now is None or not entry.wrote or (entry.path.endswith(POLICY) and held is None):
             break  # gone, or a policy, which is there to be edited
-        wrote = _saved(root, f"{number}/{os.path.basename(kept.wrote)}", kept.now, kept.path)
+        wrote = _saved(root, f"{number}/{os.path.basename(entry.wrote)}", entry.now, entry.path)
         try:
             before = None if held is None else held.decode()
-            found = reversal(kept.path, now.decode(), wrote.decode(), before)
+            reverted = reversal(entry.path, now.decode(), wrote.decode(), before)
         except UnicodeDecodeError:
             break
-        if found is not None:
-            now = None if found.text is None else found.text.encode()
-            pieces += found.left
+        if reverted is not None:
+            now = None if reverted.text is None else reverted.text.encode()
+            pieces += reverted.left
     return (RestoredFile(path, there, now, changes[-1][1].made) if now != there else None), pieces
 
 
-def _held(root: str, number: str, kept: UndoEntry) -> bytes | None:
-    return _saved(root, f"{number}/{kept.held}", kept.was, kept.path) if kept.held else None
+def _held(root: str, number: str, entry: UndoEntry) -> bytes | None:
+    return _saved(root, f"{number}/{entry.held}", entry.was, entry.path) if entry.held else None
 
 
-def _saved(root: str, name: str, told: str, path: str) -> bytes:
+def _saved(root: str, name: str, text: str, path: str) -> bytes:
     """A copy that was made of a file. Raises `InvalidError` if it is another one by now."""
     place = os.path.join(root, FOLDER, name)
     held = read_file(place, MAX_BYTES, root)
-    if digest(held) != told:
+    if digest(held) != text:
         raise InvalidError(
             f"{place} does not match the earlier {path}",
             "the saved copy was changed; restore the file by hand",
@@ -301,10 +303,10 @@ def _known(root: str, home: Home) -> set[str]:
 def take_back(files: Iterable[RestoredFile], root: str, *, keep: bool) -> None:
     """Restore the files. Files and folders that did not exist are removed. `keep` keeps the copies of files that are left."""
     with locked(root):
-        for one in files:
-            replace(one.path, root, one.after, expect=one.before)
-            if one.after is None:
-                _remove_empty(os.path.dirname(one.path), root, one.made)
+        for file in files:
+            replace(file.path, root, file.after, expect=file.before)
+            if file.after is None:
+                _remove_empty(os.path.dirname(file.path), root, file.made)
         if not keep:
             # the newest first: of what a kill leaves, the oldest still has the files as they were at first
             for number in _runs(root):
@@ -337,12 +339,12 @@ class Reversal(NamedTuple):
 def reversal(path: str, now: str, wrote: str, before: str | None) -> Reversal | None:
     """The text of a file as it is `now` without the change from `before` to `wrote`; None if nothing of it can be taken back."""
     try:
-        found = _json(now, wrote, before) if path.endswith(".json") else _lines(now, wrote, before)
-        if found is not None and found.text is not None and path.endswith(".toml"):
-            toml_text.read(found.text)
+        reverted = _json(now, wrote, before) if path.endswith(".json") else _lines(now, wrote, before)
+        if reverted is not None and reverted.text is not None and path.endswith(".toml"):
+            toml_text.read(reverted.text)
     except InvalidError:
         return None
-    return None if found is None or found.text == now else found
+    return None if reverted is None or reverted.text == now else reverted
 
 
 # --- JSON
@@ -445,9 +447,9 @@ def _lines(now: str, wrote: str, before: str | None) -> Reversal | None:
     current, ours, held = (text.splitlines(keepends=True) for text in (now, wrote, before or ""))
     if max(map(len, (current, ours, held))) > MAX_LINES:
         return None
-    kept = [
-        (one.a, one.a + one.size, one.b)
-        for one in SequenceMatcher(None, ours, current, autojunk=False).get_matching_blocks()
+    blocks = [
+        (block.a, block.a + block.size, block.b)
+        for block in SequenceMatcher(None, ours, current, autojunk=False).get_matching_blocks()
     ]
     left: list[str] = []
     for kind, start, end, first, last in reversed(
@@ -456,7 +458,7 @@ def _lines(now: str, wrote: str, before: str | None) -> Reversal | None:
         if kind == "equal":
             continue
         near = max(start - 1, 0), min(end + 1, len(ours))
-        place = next((to - a for a, b, to in kept if a <= near[0] and near[1] <= b), None)
+        place = next((to - a for a, b, to in blocks if a <= near[0] and near[1] <= b), None)
         if place is None:
             left.append(f"line {start + 1}: {''.join(ours[start : start + 1]).strip()[:MAX_SHOWN]}")
         else:

@@ -124,8 +124,8 @@ def check_append(
 
 def check_appends(appends: Sequence[Append]) -> None:
     """Everything that several appends are made of, before any of it is written."""
-    for one in appends:
-        check_append(one.stream, one.entries, one.refs, one.blobs, one.swaps)
+    for append in appends:
+        check_append(append.stream, append.entries, append.refs, append.blobs, append.swaps)
 
 
 def head_of(outcome: Appended) -> Head:

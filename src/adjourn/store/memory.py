@@ -11,8 +11,19 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from adjourn.errors import StoreError
-from adjourn.store import checks
 from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Swap
+from adjourn.store.checks import (
+    PAGE_ENTRIES,
+    check_append,
+    check_blob,
+    check_digest,
+    check_name,
+    check_swap,
+    head_moved,
+    one_by_one,
+    ref_moved,
+    verified_blob,
+)
 
 
 class MemoryStore:
@@ -44,14 +55,14 @@ class MemoryStore:
         durable: bool = True,  # noqa: ARG002  # the protocol's flag; memory has one durability: none
         swaps: Mapping[str, Swap] = NO_SWAPS,
     ) -> Head:
-        checks.check_append(stream, entries, refs, blobs, swaps)
+        check_append(stream, entries, refs, blobs, swaps)
         with self._changed:
             head = self._head(stream)
             if head != expect:
-                raise checks.head_moved(stream, expect, head)
+                raise head_moved(stream, expect, head)
             for name, (before, _) in swaps.items():
-                if (found := self._refs.get(name)) != before:
-                    raise checks.ref_moved(name, before, found)
+                if (text := self._refs.get(name)) != before:
+                    raise ref_moved(name, before, text)
             if entries:
                 self._streams.setdefault(stream, []).extend(Entry(*entry) for entry in entries)
             for name, (_, after) in swaps.items():
@@ -65,10 +76,10 @@ class MemoryStore:
 
     def append_many(self, appends: Sequence[Append], *, durable: bool = True) -> list[Appended]:
         with self._changed:
-            return checks.one_by_one(self, appends, durable=durable)
+            return one_by_one(self, appends, durable=durable)
 
     def head(self, stream: str) -> Head:
-        checks.check_name(stream)
+        check_name(stream)
         with self._changed:
             return self._head(stream)
 
@@ -83,14 +94,14 @@ class MemoryStore:
             return {stream: self._head(stream) for stream in sorted(self._streams)}
 
     def ref(self, name: str) -> str | None:
-        checks.check_name(name)
+        check_name(name)
         with self._changed:
             self._check_open()
             return self._refs.get(name)
 
     def refs(self, prefix: str = "") -> dict[str, str]:
         if prefix:
-            checks.check_name(prefix)
+            check_name(prefix)
         with self._changed:
             self._check_open()
             return {name: self._refs[name] for name in sorted(self._refs) if name.startswith(prefix)}
@@ -103,16 +114,16 @@ class MemoryStore:
         expect: str | None,
         durable: bool = True,  # noqa: ARG002
     ) -> None:
-        checks.check_swap(name, value, expect)
+        check_swap(name, value, expect)
         with self._changed:
             self._check_open()
-            found = self._refs.get(name)
-            if found != expect:
-                raise checks.ref_moved(name, expect, found)
+            text = self._refs.get(name)
+            if text != expect:
+                raise ref_moved(name, expect, text)
             self._set(name, value)
 
     def put_blob(self, data: bytes) -> str:
-        checks.check_blob(data)
+        check_blob(data)
         digest = hashlib.sha256(data).hexdigest()
         with self._changed:
             self._check_open()
@@ -120,14 +131,14 @@ class MemoryStore:
         return digest
 
     def get_blob(self, digest: str) -> bytes | None:
-        checks.check_digest(digest)
+        check_digest(digest)
         with self._changed:
             self._check_open()
             data = self._blobs.get(digest)
-        return None if data is None else checks.verified_blob(digest, data, "memory")
+        return None if data is None else verified_blob(digest, data, "memory")
 
     def forget(self, digest: str) -> None:
-        checks.check_digest(digest)
+        check_digest(digest)
         with self._changed:
             self._check_open()
             if digest in self._blobs:
@@ -141,7 +152,7 @@ class MemoryStore:
 
     def drop(self, digests: Collection[str]) -> None:
         for digest in digests:
-            checks.check_digest(digest)
+            check_digest(digest)
         with self._changed:
             self._check_open()
             for digest in digests:
@@ -149,7 +160,7 @@ class MemoryStore:
                     del self._blobs[digest]
 
     def watch(self, stream: str, after: Head, timeout: float) -> Head:
-        checks.check_name(stream)
+        check_name(stream)
         deadline = time.monotonic() + timeout
         with self._changed:
             while (head := self._head(stream)) == after and (left := deadline - time.monotonic()) > 0:
@@ -162,10 +173,10 @@ class MemoryStore:
             self._changed.notify_all()
 
     def _read(self, stream: str, start: int, end: int) -> Iterator[Entry]:
-        for first in range(start, end, checks.PAGE_ENTRIES):
+        for first in range(start, end, PAGE_ENTRIES):
             with self._changed:
                 self._check_open()
-                page = self._streams[stream][first : min(first + checks.PAGE_ENTRIES, end)]
+                page = self._streams[stream][first : min(first + PAGE_ENTRIES, end)]
             yield from page
 
     def _head(self, stream: str) -> Head:

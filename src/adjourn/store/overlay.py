@@ -12,8 +12,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 
 from adjourn.errors import StoreError
-from adjourn.store import checks
 from adjourn.store.base import NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Store, Swap
+from adjourn.store.checks import (
+    check_append,
+    check_blob,
+    check_digest,
+    check_name,
+    check_swap,
+    head_moved,
+    one_by_one,
+    ref_moved,
+)
 
 _POLL_SECONDS = 0.05
 
@@ -51,14 +60,14 @@ class OverlayStore:
         durable: bool = True,  # noqa: ARG002
         swaps: Mapping[str, Swap] = NO_SWAPS,
     ) -> Head:
-        checks.check_append(stream, entries, refs, blobs, swaps)
+        check_append(stream, entries, refs, blobs, swaps)
         with self._changed:
             head = self._head(stream)
             if head != expect:
-                raise checks.head_moved(stream, expect, head)
+                raise head_moved(stream, expect, head)
             for name, swap in swaps.items():
-                if (found := self._ref(name)) != swap.before:
-                    raise checks.ref_moved(name, swap.before, found)
+                if (ref := self._ref(name)) != swap.before:
+                    raise ref_moved(name, swap.before, ref)
             self._refs.update((name, swap.after) for name, swap in swaps.items())
             if entries:
                 self._bases.setdefault(stream, head)
@@ -71,10 +80,10 @@ class OverlayStore:
 
     def append_many(self, appends: Sequence[Append], *, durable: bool = True) -> list[Appended]:
         with self._changed:
-            return checks.one_by_one(self, appends, durable=durable)
+            return one_by_one(self, appends, durable=durable)
 
     def head(self, stream: str) -> Head:
-        checks.check_name(stream)
+        check_name(stream)
         with self._changed:
             return self._head(stream)
 
@@ -93,13 +102,13 @@ class OverlayStore:
         return heads if len(heads) == len(below) else dict(sorted(heads.items()))
 
     def ref(self, name: str) -> str | None:
-        checks.check_name(name)
+        check_name(name)
         with self._changed:
             return self._ref(name)
 
     def refs(self, prefix: str = "") -> dict[str, str]:
         if prefix:
-            checks.check_name(prefix)
+            check_name(prefix)
         with self._changed:
             here = {name: value for name, value in self._refs.items() if name.startswith(prefix)}
             found = self._below_open().refs(prefix) | here
@@ -113,21 +122,21 @@ class OverlayStore:
         expect: str | None,
         durable: bool = True,  # noqa: ARG002
     ) -> None:
-        checks.check_swap(name, value, expect)
+        check_swap(name, value, expect)
         with self._changed:
-            found = self._ref(name)
-            if found != expect:
-                raise checks.ref_moved(name, expect, found)
+            ref = self._ref(name)
+            if ref != expect:
+                raise ref_moved(name, expect, ref)
             self._refs[name] = value
 
     def put_blob(self, data: bytes) -> str:
-        checks.check_blob(data)
+        check_blob(data)
         with self._changed:
             self._below_open()
             return self._put(data)
 
     def get_blob(self, digest: str) -> bytes | None:
-        checks.check_digest(digest)
+        check_digest(digest)
         with self._changed:
             below = self._below_open()
             if digest in self._dropped or digest in self._forgotten:
@@ -149,7 +158,7 @@ class OverlayStore:
 
     def drop(self, digests: Collection[str]) -> None:
         for digest in digests:
-            checks.check_digest(digest)
+            check_digest(digest)
         with self._changed:
             self._below_open()
             for digest in digests:
@@ -157,7 +166,7 @@ class OverlayStore:
                 self._dropped.add(digest)
 
     def watch(self, stream: str, after: Head, timeout: float) -> Head:
-        checks.check_name(stream)
+        check_name(stream)
         deadline = time.monotonic() + timeout
         with self._changed:
             while (head := self._head(stream)) == after and (left := deadline - time.monotonic()) > 0:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString, cast
 from adjourn.errors import ConflictError, IntegrityError, StoreError
 from adjourn.store import checks, postgres_link
 from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Swap
-from adjourn.store.postgres_batch import GroupCommit, PendingAppend
+from adjourn.store.postgres_batch import AppendQueue, PendingAppend
 from adjourn.store.postgres_link import LostConnectionError, PostgresLine, PostgresServer, paced
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class PostgresStore:
             raise
         self._line = PostgresLine(self._server, connection)
         self._second = PostgresLine(self._server)
-        self._appends = GroupCommit(self._line, self._second)
+        self._appends = AppendQueue(self._line, self._second)
         self._watch = PostgresWatch(self._server, self.head)
 
     @property
@@ -121,18 +121,20 @@ class PostgresStore:
         checks.check_appends(appends)
         outcomes: list[Appended | bool] = [False] * len(appends)
         together: dict[int, PendingAppend] = {}
-        for number, one in enumerate(appends):
-            seq, digest = one.expect
-            possible = one.expect == EMPTY or (0 <= seq < _MAX_SEQ and checks.is_digest(digest))
-            if possible and one.entries and not one.swaps and None not in one.refs.values():
-                refs = cast("Mapping[str, str]", one.refs)
-                together[number] = PendingAppend(one.stream, one.entries, one.expect, refs, one.blobs)
+        for number, append in enumerate(appends):
+            seq, digest = append.expect
+            possible = append.expect == EMPTY or (0 <= seq < _MAX_SEQ and checks.is_digest(digest))
+            if possible and append.entries and not append.swaps and None not in append.refs.values():
+                refs = cast("Mapping[str, str]", append.refs)
+                together[number] = PendingAppend(
+                    append.stream, append.entries, append.expect, refs, append.blobs
+                )
             elif possible:
-                outcomes[number] = self._append_alone(one)
+                outcomes[number] = self._append_alone(append)
         self._appends.append_all(list(together.values()))
         for number, pending in together.items():
             outcomes[number] = pending.error or pending.stored
-        return [self._outcome(one, outcome) for one, outcome in zip(appends, outcomes, strict=True)]
+        return [self._outcome(append, outcome) for append, outcome in zip(appends, outcomes, strict=True)]
 
     def _outcome(self, one: Append, outcome: Appended | bool) -> Appended:
         if outcome is False:

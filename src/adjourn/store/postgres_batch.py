@@ -1,6 +1,6 @@
 """Appends that wait at the same moment go to PostgreSQL as one statement.
 
-Owns: `GroupCommit` and the statement that appends to many streams. Must never: have a thread of its own, keep an append
+Owns: `AppendQueue` and the statement that appends to many streams. Must never: have a thread of its own, keep an append
 waiting while nothing is being written, or let one append's outcome become another's.
 
 At most two threads write at a time, each on a connection of its own: while the server commits one batch, it executes the
@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
@@ -121,7 +122,7 @@ class PendingAppend:
         self._bell.release()
 
 
-class GroupCommit:
+class AppendQueue:
     """The appends of all threads of a store. `first` is also used for other work; `second` is made when both are needed."""
 
     def __init__(self, first: PostgresLine, second: PostgresLine) -> None:
@@ -131,43 +132,43 @@ class GroupCommit:
         self._writers = 0
         self._retry_at = 0.0
 
-    def append_all(self, ones: Sequence[PendingAppend]) -> None:
+    def append_all(self, appends: Sequence[PendingAppend]) -> None:
         """Make appends; each knows its outcome then."""
         with self._lock:
-            if ones and self._writers < MAX_WRITERS:
+            if appends and self._writers < MAX_WRITERS:
                 self._writers += 1
-                ones[0].leads = True
-            self._waiting.extend(ones[1:] if ones and ones[0].leads else ones)
-        for number, one in enumerate(ones):
+                appends[0].leads = True
+            self._waiting.extend(appends[1:] if appends and appends[0].leads else appends)
+        for number, append in enumerate(appends):
             try:
-                if not one.leads:
-                    one.wait()
+                if not append.leads:
+                    append.wait()
             except BaseException:  # an interrupt: those behind must not wait for somebody who has gone
-                self._leave(ones[number:])
+                self._leave(appends[number:])
                 raise
-            if one.leads:
+            if append.leads:
                 try:
-                    self._lead(one)
+                    self._lead(append)
                 except BaseException:
-                    self._leave(ones[number + 1 :])
+                    self._leave(appends[number + 1 :])
                     raise
 
-    def _leave(self, ones: Sequence[PendingAppend]) -> None:
+    def _leave(self, appends: Sequence[PendingAppend]) -> None:
         with self._lock:
-            for one in ones:
-                if one in self._waiting:
-                    self._waiting.remove(one)
-        for one in ones:
-            if one.leads:
+            for append in appends:
+                if append in self._waiting:
+                    self._waiting.remove(append)
+        for append in appends:
+            if append.leads:
                 self._hand_over()
 
-    def _lead(self, one: PendingAppend) -> None:
-        batch = [one]
+    def _lead(self, append: PendingAppend) -> None:
+        batch = [append]
         try:
             line = self._take_line()
             try:
-                batch += self._take_others(one)
-                _write(line, sorted(batch, key=_stream))
+                batch += self._take_others(append)
+                _write(line, sorted(batch, key=attrgetter("stream")))
             except StoreError as error:
                 _settle(batch, error)
             finally:
@@ -200,11 +201,11 @@ class GroupCommit:
         first.lock.acquire()
         return first
 
-    def _take_others(self, one: PendingAppend) -> list[PendingAppend]:
+    def _take_others(self, append: PendingAppend) -> list[PendingAppend]:
         """Those that wait, in their order. Of one stream only one: the second expects what the first has not written yet.
         And of those that set one ref: a statement changes a row once.
         """
-        streams, names, entries, size = {one.stream}, set(one.refs), len(one.entries), one.size
+        streams, names, entries, size = {append.stream}, set(append.refs), len(append.entries), append.size
         taken: list[PendingAppend] = []
         left: list[PendingAppend] = []
         with self._lock:
@@ -231,14 +232,10 @@ class GroupCommit:
         heir.wake()
 
 
-def _stream(one: PendingAppend) -> str:
-    return one.stream
-
-
 def _settle(batch: Sequence[PendingAppend], error: StoreError) -> None:
-    for one in batch:
-        if not one.stored:
-            one.error = error
+    for append in batch:
+        if not append.stored:
+            append.error = error
 
 
 def _write(line: PostgresLine, batch: Sequence[PendingAppend]) -> None:
@@ -248,42 +245,39 @@ def _write(line: PostgresLine, batch: Sequence[PendingAppend]) -> None:
     except LostConnectionError:
         # As in `PostgresLine.once`, for those that are not known to be stored.
         for work in (_find, _append, _find):
-            if rest := [one for one in batch if not one.stored]:
-                line.last(lambda connection, work=work, rest=rest: work(connection, rest))  # type: ignore[misc]
+            if unknown := [append for append in batch if not append.stored]:
+                line.last(lambda connection, work=work, unknown=unknown: work(connection, unknown))  # type: ignore[misc]
     except StoreError as error:
-        if len(batch) == 1 or not _may_be_of_one(error):
+        state = getattr(error.__cause__, "sqlstate", None) or ""
+        if len(batch) == 1 or not state.startswith(_OF_ONE_APPEND):
             raise
         _write_each(line, batch, error)
 
 
 def _write_each(line: PostgresLine, batch: Sequence[PendingAppend], error: StoreError) -> None:
     end = time.monotonic() + ALONE_SECONDS
-    for one in batch:
+    for append in batch:
         if time.monotonic() > end:
-            one.error = error
+            append.error = error
             continue
         try:
-            _write(line, [one])
+            _write(line, [append])
         except StoreError as its:
-            one.error = its
-
-
-def _may_be_of_one(error: StoreError) -> bool:
-    return (getattr(error.__cause__, "sqlstate", None) or "").startswith(_OF_ONE_APPEND)
+            append.error = its
 
 
 def _append(connection: Connection, batch: Sequence[PendingAppend]) -> None:
     rows = [
-        (one.stream, seq, digest, data, one.expect[1] if seq == one.expect[0] + 1 else None)
-        for one in batch
-        for seq, (digest, data) in enumerate(one.entries, one.expect[0] + 1)
+        (append.stream, seq, digest, data, append.expect[1] if seq == append.expect[0] + 1 else None)
+        for append in batch
+        for seq, (digest, data) in enumerate(append.entries, append.expect[0] + 1)
     ]
-    news = "\n".join([one.stream for one in batch])
+    news = "\n".join([append.stream for append in batch])
     if len(news.encode()) > MAX_NEWS:
         news = ""
     values = _columns(rows, 5)
-    refs = [(one.stream, name, value) for one in batch for name, value in one.refs.items()]
-    blobs = [(one.stream, digest, data) for one in batch for digest, data in one.blobs]
+    refs = [(append.stream, name, value) for append in batch for name, value in append.refs.items()]
+    blobs = [(append.stream, digest, data) for append in batch for digest, data in append.blobs]
     statement: LiteralString = _APPEND
     if refs or blobs:
         statement = _APPEND_ALL
@@ -294,14 +288,14 @@ def _append(connection: Connection, batch: Sequence[PendingAppend]) -> None:
 def _find(connection: Connection, batch: Sequence[PendingAppend]) -> None:
     """One transaction wrote all entries of an append, so all of them are in their places, or it was not made."""
     rows = [
-        (one.stream, seq, digest)
-        for one in batch
-        for seq, (digest, _) in enumerate(one.entries, one.expect[0] + 1)
+        (append.stream, seq, digest)
+        for append in batch
+        for seq, (digest, _) in enumerate(append.entries, append.expect[0] + 1)
     ]
     streams, seqs, hashes = _columns(rows, 3)
-    if found := connection.execute(_FIND, (streams, seqs, hashes, streams)).fetchall():
+    if fetchall := connection.execute(_FIND, (streams, seqs, hashes, streams)).fetchall():
         confirm(connection)
-        _mark(batch, found)
+        _mark(batch, fetchall)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
@@ -309,6 +303,6 @@ def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
 
 
 def _mark(batch: Sequence[PendingAppend], rows: Sequence[tuple[str, ...]]) -> None:
-    found = {row[0] for row in rows}
-    for one in batch:
-        one.stored = one.stored or one.stream in found
+    names = {row[0] for row in rows}
+    for append in batch:
+        append.stored = append.stored or append.stream in names

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from adjourn.errors import StoreError, UsageError
 from adjourn.store import migrate
-from adjourn.store.passwords import is_torn
 
 if TYPE_CHECKING:
     import psycopg
@@ -113,7 +112,7 @@ def describe_server(url: str) -> str:
         fields = psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.Error:
         fields = None
-    if fields is None or is_torn(url):
+    if fields is None or _is_torn(url):
         # The driver's words may quote the URL, and with it the password, or take a part of that for the host.
         raise UsageError(
             "the PostgreSQL URL is not well formed",
@@ -163,17 +162,17 @@ def connect(url: str) -> Connection:
     """A new connection in autocommit, with our settings. Raises `StoreError`."""
     psycopg = driver()
     where = describe_server(url)
-    given = psycopg.conninfo.conninfo_to_dict(url)
+    conninfo = psycopg.conninfo.conninfo_to_dict(url)
     defaults = {"connect_timeout": CONNECT_SECONDS, "application_name": "adjourn"}
-    fields = {key: value for key, value in defaults.items() if key not in given}
-    connection = _connected(url, fields, seconds=_connect_seconds({**given, **fields}), where=where)
+    fields = {key: value for key, value in defaults.items() if key not in conninfo}
+    connection = _connected(url, fields, seconds=_connect_seconds({**conninfo, **fields}), where=where)
     if connection.info.parameter_status("server_encoding") != "UTF8":
         connection.close()
         raise StoreError(
             f"the store {where} is not encoded in UTF-8", "create the database with ENCODING 'UTF8'"
         )
     try:
-        found = connection.execute(
+        fetchone = connection.execute(
             _SETTINGS,
             (
                 f"{STATEMENT_SECONDS}s",
@@ -185,7 +184,7 @@ def connect(url: str) -> Connection:
     except psycopg.Error as error:
         connection.close()
         raise failure(where, error) from error
-    connection.silence = found[0] + SILENCE_SECONDS
+    connection.silence = fetchone[0] + SILENCE_SECONDS
     return connection  # type: ignore[no-any-return]  # psycopg's, but for its waits
 
 
@@ -207,15 +206,15 @@ def _connect_seconds(fields: dict[str, Any]) -> float:
 def _connected(url: str, fields: dict[str, Any], *, seconds: float, where: str) -> Any:
     """A connection, made within a time: in a thread, since looking up a name can be given none. Raises `StoreError`."""
     psycopg = driver()
-    made: list[Any] = []
+    values: list[Any] = []
     failed: list[Exception] = []
     late = False
 
     def make() -> None:
         try:
-            made.append(_bounded().connect(url, autocommit=True, client_encoding="utf8", **fields))
+            values.append(_bounded().connect(url, autocommit=True, client_encoding="utf8", **fields))
             if late:
-                made.pop().close()
+                values.pop().close()
         except Exception as error:
             failed.append(error)
 
@@ -224,7 +223,7 @@ def _connected(url: str, fields: dict[str, Any], *, seconds: float, where: str) 
     thread.join(seconds)
     late = True
     with suppress(IndexError):
-        return made.pop()
+        return values.pop()
     error = failed[0] if failed else psycopg.OperationalError(f"no connection within {seconds:g} s")
     if isinstance(error, psycopg.Error):
         raise failure(where, error) from error
@@ -367,10 +366,10 @@ class PostgresLine:
 
     def _look(self, is_there: Callable[[Connection], bool]) -> bool:
         def confirmed(connection: Connection) -> bool:
-            found = is_there(connection)
-            if found:
+            there = is_there(connection)
+            if there:
                 confirm(connection)
-            return found
+            return there
 
         return self.last(confirmed)
 
@@ -431,3 +430,9 @@ def paced(steps: Iterable[_T]) -> Iterator[_T]:
             time.sleep(min(time.monotonic() - began, LONGEST_PAUSE))
         began = time.monotonic()
         yield step
+
+
+def _is_torn(url: str) -> bool:
+    """Whether a character of a PostgreSQL URL's password (`/`, `@`) is not escaped, so that a part of it is taken for something else."""
+    after_scheme = url.partition("?")[0].partition("://")[2]
+    return after_scheme.count("@") > 1 or "@" in after_scheme.partition("/")[2]

@@ -82,13 +82,13 @@ def migrate_postgres(url: str, *, partitions: int = 0) -> Iterator[int]:
 
 def _has(connection: Connection, partitions: int) -> bool:
     """Whether nothing is to be done for so many partitions. Refuses to change their number."""
-    (found,) = connection.execute(_PARTITIONS).fetchone() or (0,)
-    if partitions and found and found != partitions:
+    (value,) = connection.execute(_PARTITIONS).fetchone() or (0,)
+    if partitions and value and value != partitions:
         raise StoreError(
-            f"the events are in {found} partitions already, which cannot become {partitions}",
+            f"the events are in {value} partitions already, which cannot become {partitions}",
             "leave --partitions out",
         )
-    return not partitions or bool(found)
+    return not partitions or bool(value)
 
 
 def _migrate(connection: Connection, where: str, partitions: int) -> Iterator[int]:

@@ -20,9 +20,36 @@ from functools import cache, partial
 from typing import Any
 
 from adjourn.errors import ConflictError, IntegrityError
-from adjourn.store import checks, sqlite_file
 from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Swap
-from adjourn.store.sqlite_file import ALL_HEADS, PAGES, KnownHeads, LogCopier
+from adjourn.store.checks import (
+    MAX_ENTRY,
+    PAGE_BYTES,
+    PAGE_ENTRIES,
+    check_append,
+    check_appends,
+    check_blob,
+    check_digest,
+    check_name,
+    check_swap,
+    head_moved,
+    head_of,
+    match_digest,
+    ref_moved,
+    verified_blob,
+)
+from adjourn.store.sqlite_file import (
+    ALL_HEADS,
+    PAGES,
+    KnownHeads,
+    LogCopier,
+    connect,
+    failure,
+    identity,
+    open_reader,
+    open_writer,
+    read_only,
+    replaced,
+)
 
 # An event's position is the number of its stream and, in the lower bits, its seq. One statement is one transaction: the
 # key refuses a second entry at a position and the EXISTS a gap or another predecessor; together, a compare-and-swap on
@@ -57,7 +84,7 @@ _CUT_ATTEMPTS = 3
 
 _new_tuple = tuple.__new__  # makes a NamedTuple in a third of the time its own constructor takes
 _new_entry = partial(_new_tuple, Entry)
-_match_digest, _MAX_ENTRY = checks.match_digest, checks.MAX_ENTRY
+_match_digest, _MAX_ENTRY = match_digest, MAX_ENTRY
 
 
 class SqliteStore:
@@ -87,18 +114,18 @@ class SqliteStore:
         self._log = f"{self.path}-wal"
         self._copier = LogCopier(self.path, self._lock)
         self._cursor: sqlite3.Cursor | None = None
-        writer = sqlite_file.open_writer(self.path)
+        writer = open_writer(self.path)
         if writer is None:
-            self._reader = sqlite_file.open_reader(self.path)
+            self._reader = open_reader(self.path)
             return
         try:
-            self._reader = sqlite_file.connect(self.path)
+            self._reader = connect(self.path)
             # Has it open the log now: at its first reading it might find another file's.
             self._reader.execute("PRAGMA schema_version").close()
-            self._files = sqlite_file.identity(self.path), sqlite_file.identity(self._log)
+            self._files = identity(self.path), identity(self._log)
         except sqlite3.Error as error:
             writer.close()
-            raise sqlite_file.failure(self.path, error) from error
+            raise failure(self.path, error) from error
         self._cursor = writer.cursor()
 
     @property
@@ -126,16 +153,16 @@ class SqliteStore:
         # the checks are written out; whatever does not pass goes through the real ones, which say what is wrong.
         base = self._bases.get(stream)
         if base is None or refs or blobs or swaps or not 0 < len(entries) <= _FEW:
-            checks.check_append(stream, entries, refs, blobs, swaps)
-            one = Append(stream, entries, expect, refs, blobs, swaps)
-            return checks.head_of(self._append_all([one], durable=durable)[0])
+            check_append(stream, entries, refs, blobs, swaps)
+            append = Append(stream, entries, expect, refs, blobs, swaps)
+            return head_of(self._append_all([append], durable=durable)[0])
         seq, after = expect
         position = base + seq
         rows: list[Any] = []
         size = 0
         for digest, data in entries:
             if type(data) is not bytes or len(data) > _MAX_ENTRY or not _match_digest(digest):
-                checks.check_append(stream, entries, refs, blobs)
+                check_append(stream, entries, refs, blobs)
             position += 1
             rows += (position, digest, data)
             size += len(data)
@@ -148,7 +175,7 @@ class SqliteStore:
             statement = _append_few(len(entries)) if seq < 0 else _append_few_after(len(entries))
             rows += () if seq < 0 else (base + seq, after)
         else:
-            raise checks.head_moved(stream, expect, self.head(stream))
+            raise head_moved(stream, expect, self.head(stream))
         if self._pages > PAGES:  # the copy in progress has fallen behind
             self._copier.wait()
         with self._lock:
@@ -158,21 +185,21 @@ class SqliteStore:
                     cursor = self._writing_cursor(durable=durable)
                 if durable:
                     self._check_files()
-                elif (found := os.stat(self.path)) and (found.st_dev, found.st_ino) != self._files[0]:
-                    raise sqlite_file.replaced(self.path)
+                elif (stat := os.stat(self.path)) and (stat.st_dev, stat.st_ino) != self._files[0]:
+                    raise replaced(self.path)
                 written = cursor.execute(statement, rows).rowcount
             except OSError:
-                raise sqlite_file.replaced(self.path) from None
+                raise replaced(self.path) from None
             except (sqlite3.IntegrityError, OverflowError, UnicodeEncodeError):
                 written = 0  # a position is taken, or no stream has such a head
             except sqlite3.Error as error:
-                raise sqlite_file.failure(self.path, error) from error
+                raise failure(self.path, error) from error
             else:
                 self._pages += 2 + (size >> 12)
                 if self._pages > PAGES:
                     self._copy_log()
         if not written:
-            raise checks.head_moved(stream, expect, self.head(stream))
+            raise head_moved(stream, expect, self.head(stream))
         if self._watchers:
             self._ring()
         head: Head = _new_tuple(Head, (seq + len(entries), digest))
@@ -182,11 +209,11 @@ class SqliteStore:
         return head
 
     def append_many(self, appends: Sequence[Append], *, durable: bool = True) -> list[Appended]:
-        checks.check_appends(appends)
+        check_appends(appends)
         return self._append_all(appends, durable=durable) if appends else []
 
     def head(self, stream: str) -> Head:
-        checks.check_name(stream)
+        check_name(stream)
         base = self._base(stream)
         row = None if base is None else self._one(_HEAD, (base, base + _MAX_SEQ))
         return Head(row[0] & _MAX_SEQ, row[1]) if row else EMPTY
@@ -205,13 +232,13 @@ class SqliteStore:
         return dict(self._heads.heads)
 
     def ref(self, name: str) -> str | None:
-        checks.check_name(name)
+        check_name(name)
         row = self._one(_REF, (name,))
         return row[0] if row else None
 
     def refs(self, prefix: str = "") -> dict[str, str]:
         if prefix:
-            checks.check_name(prefix)
+            check_name(prefix)
         # The names that begin with the prefix are one run, from the prefix on.
         return dict(self._all(_REFS, (prefix,), within=prefix))
 
@@ -226,31 +253,31 @@ class SqliteStore:
                 cursor = self._cursor or self._reader
                 return cursor.execute("PRAGMA data_version").fetchone(), self._ref_writes
         except sqlite3.Error as error:
-            raise sqlite_file.failure(self.path, error) from error
+            raise failure(self.path, error) from error
 
     def swap(self, name: str, value: str | None, *, expect: str | None, durable: bool = True) -> None:
-        checks.check_swap(name, value, expect)
+        check_swap(name, value, expect)
         with self._transaction(durable=durable) as cursor:
             _check_ref(cursor, name, expect)
             self._ref_writes += 1
             _set_ref(cursor, name, value)
 
     def put_blob(self, data: bytes) -> str:
-        checks.check_blob(data)
+        check_blob(data)
         with self._transaction(durable=True) as cursor:
             digest = _put_blob(cursor, data)
             self._count(len(data))
         return digest
 
     def get_blob(self, digest: str) -> bytes | None:
-        checks.check_digest(digest)
+        check_digest(digest)
         row = self._one(_GET_BLOB, (digest,))
         if row is None or row[0] is None:
             return None
-        return checks.verified_blob(digest, row[0], self.path)
+        return verified_blob(digest, row[0], self.path)
 
     def forget(self, digest: str) -> None:
-        checks.check_digest(digest)
+        check_digest(digest)
         with self._transaction(durable=True) as cursor:
             # Forgotten bytes are overwritten, not only unlinked.
             cursor.execute("PRAGMA secure_delete=ON")
@@ -266,7 +293,7 @@ class SqliteStore:
 
     def drop(self, digests: Collection[str]) -> None:
         for digest in digests:
-            checks.check_digest(digest)
+            check_digest(digest)
         with self._transaction(durable=True) as cursor:
             cursor.executemany(_DROP, ((digest,) for digest in digests))
 
@@ -295,7 +322,7 @@ class SqliteStore:
                 if self._cursor is not None:
                     self._cursor.connection.close()
             except sqlite3.Error as error:
-                raise sqlite_file.failure(self.path, error) from error
+                raise failure(self.path, error) from error
         self._ring()
 
     def _append_all(self, appends: Sequence[Append], *, durable: bool) -> list[Appended]:
@@ -303,9 +330,9 @@ class SqliteStore:
         outcomes: list[Appended] = []
         bases: dict[str, int] = {}
         with self._transaction(durable=durable) as cursor:
-            for one in appends:
+            for append in appends:
                 try:
-                    outcomes.append(self._append_one(cursor, one, bases))
+                    outcomes.append(self._append_one(cursor, append, bases))
                 except ConflictError as error:
                     outcomes.append(error)
         self._bases.update(bases)
@@ -319,7 +346,7 @@ class SqliteStore:
         stream, entries, expect, refs, blobs, swaps = one
         base, head = _head(cursor, stream, bases.get(stream) or self._bases.get(stream))
         if head != expect:
-            raise checks.head_moved(stream, expect, head)
+            raise head_moved(stream, expect, head)
         for name, swap in swaps.items():
             _check_ref(cursor, name, swap.before)
         if entries and base is None:
@@ -356,7 +383,7 @@ class SqliteStore:
     def _read(self, stream: str, start: int, end: int) -> Iterator[Entry]:
         base = self._base(stream)
         while base is not None and start < end:
-            page = self._page(stream, base + start, base + min(start + checks.PAGE_ENTRIES, end))
+            page = self._page(stream, base + start, base + min(start + PAGE_ENTRIES, end))
             yield from page
             start += len(page)
 
@@ -368,16 +395,16 @@ class SqliteStore:
             with self._read_lock:
                 cursor = self._reader.execute(_READ, (start, stop))
                 try:
-                    while size <= checks.PAGE_BYTES and (some := cursor.fetchmany(_FETCH)):
+                    while size <= PAGE_BYTES and (some := cursor.fetchmany(_FETCH)):
                         rows += some
                         size += sum([len(data) for _, data in some])
                 finally:
                     cursor.close()
                 # Positions are unique and in order, so none is missing where there are as many rows as positions.
-                end = stop if size <= checks.PAGE_BYTES else start + len(rows)
+                end = stop if size <= PAGE_BYTES else start + len(rows)
                 found = len(rows) if end == stop else self._reader.execute(_COUNT, (start, end)).fetchone()[0]
         except sqlite3.Error as error:
-            raise sqlite_file.failure(self.path, error) from error
+            raise failure(self.path, error) from error
         if not rows or found != end - start:
             raise IntegrityError(
                 f"stream {stream!r} in {self.path} lacks entries between {start & _MAX_SEQ} and {(stop - 1) & _MAX_SEQ}",
@@ -390,7 +417,7 @@ class SqliteStore:
             with self._read_lock:
                 return self._reader.execute(sql, parameters).fetchone()
         except sqlite3.Error as error:
-            raise sqlite_file.failure(self.path, error) from error
+            raise failure(self.path, error) from error
 
     def _all(self, sql: str, parameters: tuple[str, ...] = (), within: str = "") -> list[Any]:
         """Every row, or those from the first on whose first column begins with `within`."""
@@ -402,7 +429,7 @@ class SqliteStore:
                         break
                     rows.append(row)
         except sqlite3.Error as error:
-            raise sqlite_file.failure(self.path, error) from error
+            raise failure(self.path, error) from error
         return rows
 
     @contextmanager
@@ -424,13 +451,13 @@ class SqliteStore:
                         cursor.execute("ROLLBACK")
                     raise
             except sqlite3.Error as error:
-                raise sqlite_file.failure(self.path, error) from error
+                raise failure(self.path, error) from error
 
     def _writing_cursor(self, *, durable: bool) -> sqlite3.Cursor:
         """The cursor of the writing connection, set to make a commit durable or not."""
         cursor = self._cursor
         if cursor is None:
-            raise sqlite_file.read_only(self.path)
+            raise read_only(self.path)
         if durable is not self._durable:
             # NORMAL hands each commit to the operating system, FULL waits until the disk has it, and with it every
             # earlier commit in the log.
@@ -445,9 +472,9 @@ class SqliteStore:
         try:
             file, log = os.stat(self.path), os.stat(self._log)
         except OSError:
-            raise sqlite_file.replaced(self.path) from None
+            raise replaced(self.path) from None
         if ((file.st_dev, file.st_ino), (log.st_dev, log.st_ino)) != self._files:
-            raise sqlite_file.replaced(self.path)
+            raise replaced(self.path)
 
     def _empty_log(self) -> None:
         """Copy the log and cut it to nothing, so that forgotten bytes are not found there either.
@@ -464,7 +491,7 @@ class SqliteStore:
                 if not busy:
                     return
         except sqlite3.Error as error:
-            raise sqlite_file.failure(self.path, error) from error
+            raise failure(self.path, error) from error
 
     def _count(self, size: int) -> None:
         """Estimate the pages that `size` bytes add to the log, and have it copied in time. The lock is held."""
@@ -511,9 +538,9 @@ def _head(cursor: sqlite3.Cursor, stream: str, base: int | None) -> tuple[int | 
 
 def _check_ref(cursor: sqlite3.Cursor, name: str, before: str | None) -> None:
     row = cursor.execute(_REF, (name,)).fetchone()
-    found = row[0] if row else None
-    if found != before:
-        raise checks.ref_moved(name, before, found)
+    value = row[0] if row else None
+    if value != before:
+        raise ref_moved(name, before, value)
 
 
 def _set_ref(cursor: sqlite3.Cursor, name: str, value: str | None) -> None:

@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, Self
 
 from adjourn.errors import IntegrityError, RefusedError, StoreError
-from adjourn.store import migrate
 from adjourn.store.base import Head
+from adjourn.store.migrate import LATEST, is_current, scripts
 
 APPLICATION_ID: Final = int.from_bytes(b"adjn", "big")
 BUSY_SECONDS: Final = 5.0
@@ -170,7 +170,7 @@ def _connect_for_reading(uri: str, path: str) -> sqlite3.Connection:
         uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
     try:
-        current = migrate.is_current("sqlite", _version(connection, path), f"the store {path}")
+        current = is_current("sqlite", _version(connection, path), f"the store {path}")
     except BaseException:
         connection.close()
         raise
@@ -224,7 +224,7 @@ def _create(path: str) -> None:
 
 
 def _set_up(connection: sqlite3.Connection, path: str) -> None:
-    current = migrate.is_current("sqlite", _version(connection, path), f"the store {path}")
+    current = is_current("sqlite", _version(connection, path), f"the store {path}")
     _use_wal(connection)
     if not current:
         _migrate(connection, path)
@@ -277,11 +277,11 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = _version(connection, path)
-        if not migrate.is_current("sqlite", version, f"the store {path}"):
-            for script in migrate.scripts("sqlite", version):
+        if not is_current("sqlite", version, f"the store {path}"):
+            for script in scripts("sqlite", version):
                 for statement in _statements(script):
                     connection.execute(statement)
-            connection.execute(f"PRAGMA user_version={migrate.LATEST['sqlite']}")
+            connection.execute(f"PRAGMA user_version={LATEST['sqlite']}")
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -291,13 +291,13 @@ def _migrate(connection: sqlite3.Connection, path: str) -> None:
 
 def _statements(script: str) -> list[str]:
     """The single statements of a script: `executescript` would commit the transaction it is called in."""
-    found, pending = [], ""
+    statements, pending = [], ""
     for line in script.splitlines(keepends=True):
         pending += line
         if sqlite3.complete_statement(pending):
-            found.append(pending)
+            statements.append(pending)
             pending = ""
-    return found
+    return statements
 
 
 def _size(path: str) -> int:
@@ -309,7 +309,7 @@ def _size(path: str) -> int:
 
 # --- where all streams of a SQLite store end, for who asks again and again
 
-# No name has a control character (`checks.check_name`).
+# No name has a control character (`check_name`).
 ALL_HEADS = """
 SELECT group_concat(name || char(9) || (
     SELECT (position & 1099511627775) || char(9) || hash FROM event

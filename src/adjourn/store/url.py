@@ -1,14 +1,16 @@
-"""From one line of text to an open store.
+"""URLs of stores: from one line of text to an open store, and what a password in it is.
 
-Owns: the URL forms. Must never: import a backend that was not asked for, or show a password.
+Must never: import a backend that was not asked for (the proxy starts with this), or show a password.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from adjourn.errors import UsageError
-from adjourn.store.base import Store
+
+if TYPE_CHECKING:
+    from adjourn.store.base import Store
 
 DEFAULT_PATH: Final = ".aex/adjourn.db"
 
@@ -34,18 +36,18 @@ def open_store(url: str = DEFAULT_PATH) -> Store:
     """
     if "\0" in url:
         raise UsageError("the store's URL contains a NUL character", _FORMS)
-    scheme, colon, rest = url.partition(":")
+    scheme, colon, text = url.partition(":")
     if not colon or "/" in scheme or len(scheme) == 1:  # a bare path; one letter is a drive, not a scheme
         return _open_sqlite(url)
     match scheme.lower():
         case "memory":
-            if rest:
-                raise UsageError(f"a memory store takes no name; got {rest!r}", _FORMS)
+            if text:
+                raise UsageError(f"a memory store takes no name; got {text!r}", _FORMS)
             from adjourn.store.memory import MemoryStore
 
             return MemoryStore()
         case "sqlite":
-            return _open_sqlite(_sqlite_path(rest))
+            return _open_sqlite(_sqlite_path(text))
         case "postgresql" | "postgres":
             from adjourn.store.postgres import PostgresStore
 
@@ -56,10 +58,10 @@ def open_store(url: str = DEFAULT_PATH) -> Store:
             raise UsageError(f"unknown kind of store {scheme[:40]}:", remedy)
 
 
-def _sqlite_path(rest: str) -> str:
-    if not rest.startswith("//"):
-        return rest
-    host, slash, path = rest[2:].partition("/")
+def _sqlite_path(text: str) -> str:
+    if not text.startswith("//"):
+        return text
+    host, slash, path = text[2:].partition("/")
     if host or not slash:
         raise UsageError(
             "the URL of the SQLite store names a host",
@@ -74,3 +76,37 @@ def _open_sqlite(path: str) -> Store:
     if not path or path.endswith("/"):
         raise UsageError(f"{path!r} does not name a file", _FORMS)
     return SqliteStore(path)
+
+
+# --- passwords in a store's URL
+
+_POSTGRES = ("postgresql:", "postgres:")
+
+
+def check_argument(url: str) -> str:
+    """The URL of a store as a command line may have it. Raises `UsageError` for one with a password: everyone can list those."""
+    if is_postgres(url) and _has_password(url):
+        raise UsageError(
+            "the URL after --store holds a password, and every user of this machine can see command lines",
+            "set ADJOURN_STORE to the URL, or leave the password out and keep it in ~/.pgpass (PGPASSFILE)",
+        )
+    return url
+
+
+def without_user(url: str) -> str:
+    """A URL of another kind than the stores', fit to be shown."""
+    scheme, slashes, text = url.partition("://")
+    return f"{scheme}{slashes}{text.rpartition('@')[2]}" if slashes else url
+
+
+def is_postgres(url: str) -> bool:
+    """Whether a URL names a PostgreSQL store."""
+    return url.lower().startswith(_POSTGRES)
+
+
+def _has_password(url: str) -> bool:
+    place, _, query = url.partition("?")
+    user, at, _ = place.partition("://")[2].rpartition("@")
+    return (bool(at) and ":" in user) or any(
+        word.partition("=")[0].lower() in ("password", "sslpassword") for word in query.split("&")
+    )

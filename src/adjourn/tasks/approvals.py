@@ -66,9 +66,12 @@ def _waiting_alike(ledger: Ledger, asked: Approval, now: int) -> list[Approval]:
     """The unanswered questions about the call of `asked`, oldest first."""
     stamp = timestamp(now)
     return [
-        one
-        for one in ledger.approvals.values()
-        if about(one) == about(asked) and not one.approved and one.expires > stamp and not _has_no(one)
+        approval
+        for approval in ledger.approvals.values()
+        if about(approval) == about(asked)
+        and not approval.approved
+        and approval.expires > stamp
+        and not _has_no(approval)
     ]
 
 
@@ -196,7 +199,7 @@ def settle_doubt(task: Task, call: str, *, happened: bool, by: Actor, note: str 
         return [NewEvent(settled, by)]
 
     def elsewhere(ledger: Ledger) -> list[NewEvent]:
-        asked = any(one.doubt == call for one in ledger.approvals.values())
+        asked = any(approval.doubt == call for approval in ledger.approvals.values())
         outcome: Literal["done", "not-done"] = "done" if happened else "not-done"
         return (
             [NewEvent(kinds.EffectSettled(call=call, note=note[:2000], outcome=outcome), by)] if asked else []

@@ -79,7 +79,7 @@ def _recent(text: str | None, seconds: int, now: int) -> _Slices:
             "restore the store from a backup, or take `budget calls=… per …` out of the policy",
         ) from error
     oldest = _slice(seconds, now) - SLICES
-    return [one for one in slices if one[0] >= oldest]
+    return [part for part in slices if part[0] >= oldest]
 
 
 def _slice(seconds: int, now: int) -> int:
@@ -135,8 +135,8 @@ def spent_shares(
 def notice_text(shares: Collection[SpentShare], tool: str) -> str:
     """One line for the agent. `tool` is how it calls `aex.checkpoint`, "" where it cannot."""
     spent = " and ".join(
-        f"{', '.join(_told(one) for one in shares if one.owner == owner)} of {_THESE.get(owner, owner)}'s budget"
-        for owner in dict.fromkeys(one.owner for one in shares)
+        f"{', '.join(_told(share) for share in shares if share.owner == owner)} of {_THESE.get(owner, owner)}'s budget"
+        for owner in dict.fromkeys(share.owner for share in shares)
     )
     how = f"call {tool} with your progress and a resumptionPoint" if tool else "state what comes next"
     return f"adjourn: {spent} are spent. Save the work now: {how}, then continue."
@@ -176,4 +176,4 @@ class BudgetNotice:
 
     def tell(self, shares: Collection[SpentShare]) -> None:
         """Mark them as sent."""
-        self._told.update(one.mark for one in shares)
+        self._told.update(share.mark for share in shares)

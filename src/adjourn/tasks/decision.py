@@ -19,7 +19,7 @@ from adjourn.aex.rule import PathMatcher, Rule, RuleVerdict
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import timestamp
 from adjourn.log.kinds import full_name
-from adjourn.policy.protected.reason import ambiguous, reason_for
+from adjourn.policy.protected.words import ambiguous, reason_for
 from adjourn.tasks.ledger import (
     ALREADY_DONE,
     Approval,
@@ -178,7 +178,7 @@ Decision = Forward | Continue | Block | Ask | RecordedAnswer
 _UNITS = {"calls": 1, "minutes": 60_000, "tokens": 1, "usd": 1_000_000}
 
 
-def decide(  # noqa: C901  # one pass, on the path of every call
+def decide(  # noqa: C901, PLR0912  # one pass, on the path of every call
     policy: Policy,
     ledger: Ledger,
     call: ToolRequest,
@@ -208,11 +208,12 @@ def decide(  # noqa: C901  # one pass, on the path of every call
     if verdict.effect != "allow" or call.state or claim is not None:
         refused = _refusal(policy, ledger, call, verdict, claim)
     if refused is None and policy.counts and not call.named_only:
-        refused = (
-            _budget_spent(policy, ledger, spent)
-            or _workspace_spent(policy, workspace.spent, spent)
-            or _rate_spent(policy, ledger, call, now=now, spent=spent, counted=counted)
-        )
+        if policy.budgets or (policy.budget is not None and ledger.calls_used + spent >= policy.budget):
+            refused = _budget_spent(policy, ledger, spent)
+        if refused is None and policy.workspace_budgets:
+            refused = _workspace_spent(policy, workspace.spent, spent)
+        if refused is None and policy.limits:
+            refused = _rate_spent(policy, ledger, call, now=now, spent=spent, counted=counted)
     if policy.observe and claim is not None and claim.is_retry and (repeated := _claimed(call, claim)):
         return repeated  # the client's own wish, whatever the policy does
     if isinstance(refused, Continue) or (refused is not None and not policy.observe):
@@ -321,7 +322,7 @@ def _asked(
 ) -> Forward | Ask:
     """Whether a person has to say yes, and has. Silence never says it for what would repeat a call in doubt."""
     doubts = (*ledger.doubts.values(), *workspace.doubts) if call.effectful else ()
-    doubt = next((one for one in doubts if is_repeated(policy, one, call)), None)
+    doubt = next((doubt for doubt in doubts if is_repeated(policy, doubt, call)), None)
     doubted = doubt.call if doubt else claim.call if claim is not None and claim.state == "doubt" else ""
     asks = verdict.confirm
     if asks is None and not doubted:
@@ -421,8 +422,6 @@ def budgets_used(policy: Policy, ledger: Ledger) -> Iterator[tuple[str, float, f
 
 def _budget_spent(policy: Policy, ledger: Ledger, spent: int) -> Block | None:
     """The refusal when a budget leaves no room for the call."""
-    if policy.budget is None and not policy.budgets:
-        return None
     for key, written, limit in budgets_used(policy, ledger):
         used = written + spent if key == "calls" else written
         if used < limit:
@@ -476,7 +475,7 @@ def _rate_spent(
     policy: Policy, ledger: Ledger, call: ToolRequest, *, now: int, spent: int, counted: Mapping[str, int]
 ) -> Block | None:
     """The refusal when a rate leaves no room for the call."""
-    for rule in policy.limits_of(call.tool) if policy.limits else ():
+    for rule in policy.limits_of(call.tool):
         key = _rate_of(rule)
         used = rate_used(ledger, key, now) + counted.get(key, 0) + min(spent, 0)
         if used >= rule.amount:

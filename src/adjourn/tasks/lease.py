@@ -387,7 +387,7 @@ class ReplicaLease:
     def holders(self, task: str) -> list[str]:
         """The leases of the other replicas that have sessions on a task. Raises `StoreError`."""
         leases = self._store.refs(f"lease/{task}/").values()
-        return sorted({one for one in leases if one.startswith(REPLICA) and one != self.ref})
+        return sorted({lease for lease in leases if lease.startswith(REPLICA) and lease != self.ref})
 
     def ask(self, holder: str, task: str) -> str:
         """Ask another replica to give a task back. Returns the ref that is there until it has answered. Raises `StoreError`."""

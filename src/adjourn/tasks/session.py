@@ -31,7 +31,6 @@ from adjourn.tasks.decision import (
     OnceClaim,
     RecordedAnswer,
     ToolRequest,
-    WorkspaceState,
     decide,
     is_repeated,
     shown_params,
@@ -272,12 +271,14 @@ class Session(TaskLease):
                 auto_confirm=self._auto_confirm,
                 claim=claim,
             )
-            decision = decided(workspace=self._workspace_of(elsewhere, pending))
+            state = msgspec.structs.replace(elsewhere.state, session=self.id, spent=pending.workspace)
+            decision = decided(workspace=state)
             if elsewhere is NOTHING_ELSEWHERE and isinstance(decision, Ask):
                 # a person may have answered another task about the same call
                 elsewhere = workspace_calls.open_elsewhere(task, call.digest)
                 if elsewhere is not NOTHING_ELSEWHERE:
-                    decision = decided(workspace=self._workspace_of(elsewhere, pending))
+                    state = msgspec.structs.replace(elsewhere.state, session=self.id, spent=pending.workspace)
+                    decision = decided(workspace=state)
             goes_on = decision.call if isinstance(decision, Continue) else ""
             used = decision.approval if isinstance(decision, Forward) else goes_on
             if used and (
@@ -311,9 +312,6 @@ class Session(TaskLease):
             if pending.is_sent:
                 pending.forward(pending.decided)
         return pending.facts
-
-    def _workspace_of(self, elsewhere: OpenElsewhere, pending: PendingCalls) -> WorkspaceState:
-        return msgspec.structs.replace(elsewhere.state, session=self.id, spent=pending.workspace)
 
     def _uses(
         self, pending: PendingCalls, call: ToolRequest, approval: str, elsewhere: OpenElsewhere
@@ -539,12 +537,12 @@ class UnsentCalls:
 
         def build(ledger: Ledger) -> list[NewEvent]:
             settled[:] = [
-                kinds.ToolSettled(call=one.call, message=WHY, outcome="error")
-                for one in self.calls
-                if one.call in ledger.open_calls or one.call in ledger.doubts
+                kinds.ToolSettled(call=call.call, message=WHY, outcome="error")
+                for call in self.calls
+                if call.call in ledger.open_calls or call.call in ledger.doubts
             ]
             return [NewEvent(fact, SYSTEM, session) for fact in settled]
 
         task.commit(build, refs=lambda _: idempotency.keep(task, settled, {}))
         # behind a longer history than they were decided at, no intent can appear any more
-        self.calls = [one for one in self.calls if one.seq == task.ledger.seq]
+        self.calls = [call for call in self.calls if call.seq == task.ledger.seq]

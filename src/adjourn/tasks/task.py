@@ -390,11 +390,11 @@ def open_ref(task: str, digest: str, ident: str) -> str:
 
 def open_entries(ledger: Ledger) -> dict[str, str]:
     """The entries of a task."""
-    found = {open_ref(ledger.task, one.digest, one.call): "doubt" for one in ledger.doubts.values()}
+    found = {open_ref(ledger.task, doubt.digest, doubt.call): "doubt" for doubt in ledger.doubts.values()}
     found |= {open_ref(ledger.task, one.digest, one.call): "done" for one in ledger.unseen.values()}
     found |= {
-        open_ref(ledger.task, one.digest, one.id): "approved" if one.approved else "asked"
-        for one in ledger.approvals.values()
+        open_ref(ledger.task, approval.digest, approval.id): "approved" if approval.approved else "asked"
+        for approval in ledger.approvals.values()
     }
     return found
 

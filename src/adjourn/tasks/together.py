@@ -128,8 +128,8 @@ def _write(staged: Sequence[tuple[PendingCommit, StagedCommit]]) -> list[Pending
 
 
 def _commit_alone(commits: Sequence[PendingCommit]) -> None:
-    for one in commits:
+    for commit in commits:
         try:
-            one.alone()
+            commit.alone()
         except Exception as error:  # as above
-            one.error = error
+            commit.error = error

@@ -61,12 +61,12 @@ def open_elsewhere(task: Task, digest: str) -> OpenElsewhere:
     owners: dict[str, str] = {}
     for other in _tasks_in(task, names):
         ledger = other.ledger
-        doubts += (one for one in ledger.doubts.values() if one.digest == digest)
+        doubts += (doubt for doubt in ledger.doubts.values() if doubt.digest == digest)
         unseen += (one for one in ledger.unseen.values() if one.digest == digest)
         approvals |= {
-            one.id: one
-            for one in ledger.approvals.values()
-            if one.digest == digest and open_ref(other.id, one.digest, one.id) in names
+            approval.id: approval
+            for approval in ledger.approvals.values()
+            if approval.digest == digest and open_ref(other.id, approval.digest, approval.id) in names
         }
         owners |= dict.fromkeys((*ledger.doubts, *ledger.unseen, *ledger.approvals), other.id)
     return OpenElsewhere(WorkspaceState(doubts=doubts, unseen=unseen, approvals=approvals), owners)

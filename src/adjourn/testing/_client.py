@@ -18,9 +18,8 @@ from adjourn.errors import AdjournError
 from adjourn.host import process
 from adjourn.host.process import Process
 from adjourn.mcp import frames
-from adjourn.relay.ports import NEVER
+from adjourn.relay.ports import NEVER, StderrLog
 from adjourn.relay.relay import Relay, RelayOptions
-from adjourn.relay.stderr_log import StderrLog
 from adjourn.testing._loop import SteppedClock, SteppedLoop
 from adjourn.testing._server import LineServer, Message, encoded
 
@@ -167,7 +166,7 @@ class InProcessClient:
         process.simulated.update(processes)
         self.loop.after(HEARTBEAT_SECONDS, self._beat)
         try:
-            self.report.event("task", self.context.claim())
+            self.report.event("task", self.context.task.claim())
             self.context.meet_servers()
         except AdjournError as error:
             self.report.event("store.error", str(error))
@@ -277,11 +276,10 @@ class InProcessClient:
         self._world.run()
         with self._world.here():
             self.report.event("ending", "client-eof")
-            self.context.stop_listing()
+            self.context.served.stop_listing()
             self._leave_unanswered()
             for session in self.context.sessions:
                 self._close_session(session)
-            self.relay.gate.close()
             self.context.close("client-eof")
         self._end()
 
@@ -326,8 +324,8 @@ class InProcessClient:
     def _on_event(self, event: str, text: str) -> None:
         self.report.event(event, text)
         if event == "policy.changed":
-            self.loop.soon(self.relay.connection.compare_tools)
-            self.loop.soon(self.relay.connection.rules.tell)
+            self.loop.soon(self.relay.tools.compare)
+            self.loop.soon(self.relay.tools.report_rules)
 
     def _tidy_later(self) -> None:
         if not self._is_tidy_due:
@@ -350,8 +348,8 @@ class InProcessClient:
                 session.heartbeat()
             except AdjournError as error:
                 self.report.event("store.error", str(error))
-        self.relay.connection.look_at_tools()
-        self.relay.connection.compare_tools()
+        self.relay.tools.look()
+        self.relay.tools.compare()
 
     def _leave_unanswered(self) -> None:
         """Refuse what is held, and answer all other open requests with an error."""

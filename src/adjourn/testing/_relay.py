@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from adjourn.clients.client import ClientContext
-from adjourn.clients.client_options import ClientOptions
+from adjourn.clients.client_process import ClientOptions
 from adjourn.host import keys, process
 from adjourn.host.clock import now
 from adjourn.host.process import Process, group_of
@@ -110,7 +110,7 @@ class InProcessRelay:
             text = f'policy test v0\ngoal "a test"\n{text}\n'
         (self.folder / ".aex" / "policy.aex").write_text(text, encoding="utf-8")
         for client in self.clients:
-            client.context.expect_edited_policy()
+            client.context.watch.look_again = 0.0
 
     # --- clients
 

@@ -1,7 +1,7 @@
 """Cutting a text, or a list, to a size, and sharing a size among several.
 
-Owns: where the cut is, and the mark of it; how much each of several gets. Must never: cut a secret into a piece that is not known for one (`redact.beginning` and
-`redact.preview` remove secrets before they cut).
+Must never: cut a secret into a piece that is not known for one (`redact.beginning` and `redact.preview` remove secrets
+before they cut).
 """
 
 from __future__ import annotations

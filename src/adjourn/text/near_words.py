@@ -1,7 +1,4 @@
-"""The known word that a mistyped one most likely means.
-
-Owns: that guess. Must never: take more than a bounded time, whatever the word and however many are known.
-"""
+"""The known word that a mistyped one most likely means."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """How much of a budget was spent over time, as a picture (SVG) and as a line of text.
 
 The picture has classes and no colours: the page that shows it has `PLOT_STYLE`, or rules of its own for these classes.
-
-Owns: drawing it. Must never: need a library, a script, or anything from elsewhere.
 """
 
 from __future__ import annotations
@@ -143,11 +141,11 @@ def sparkline(points: Sequence[BudgetPoint], limit: float | None, columns: int =
     ordered = sorted(points)
     first, last = ordered[0].at, max(ordered[-1].at, ordered[0].at + 1)
     top = max(*(point.value for point in ordered), limit or 0, 1)
-    found, value, rest = [], ordered[0].value, iter(ordered)
+    levels, value, rest = [], ordered[0].value, iter(ordered)
     following = next(rest, None)
     for column in range(columns):
         end = first + (last - first) * (column + 1) / columns
         while following is not None and following.at <= end:
             value, following = following.value, next(rest, None)
-        found.append(_LEVELS[min(len(_LEVELS) - 1, int(value / top * len(_LEVELS)))])
-    return "".join(found)
+        levels.append(_LEVELS[min(len(_LEVELS) - 1, int(value / top * len(_LEVELS)))])
+    return "".join(levels)

@@ -146,7 +146,7 @@ def _marked(where: str) -> tuple[dict[str, list[str]], dict[str, tuple[list[Shap
     for shape in shapes():
         for mark in shape.marks if shape.where == where else ():
             of.setdefault(mark, ([], []))[0].append(shape)
-    shortest = {mark: min((one for one in of if one in mark), key=len) for mark in of}
+    shortest = {mark: min((known for known in of if known in mark), key=len) for mark in of}
     for mark, short in shortest.items():
         if mark != short:
             of[short][1].append(mark)
@@ -158,11 +158,11 @@ def _marked(where: str) -> tuple[dict[str, list[str]], dict[str, tuple[list[Shap
 
 def _marked_in(text: str, where: str) -> list[Shape]:
     marks, of = _marked(where)
-    found = [mark for char, those in marks.items() if char in text for mark in those if mark in text]
-    if not found:
+    matching = [mark for char, those in marks.items() if char in text for mark in those if mark in text]
+    if not matching:
         return []
-    found += [mark for short in found for mark in of[short][1] if mark in text]
-    return [shape for mark in of if mark in found for shape in of[mark][0]]  # in the table's order
+    matching += [mark for short in matching for mark in of[short][1] if mark in text]
+    return [shape for mark in of if mark in matching for shape in of[mark][0]]  # in the table's order
 
 
 _OF_RUNS = bytes(120 if chr(byte) in _RUN_CHARACTERS else 32 for byte in range(256))
@@ -178,10 +178,10 @@ def _possible(text: str) -> Collection[Shape]:
 
 
 def _look_for_marks(text: str) -> Collection[Shape]:
-    found = _marked_in(text, "text") + _marked_in(text.lower(), "lower")
+    marks = _marked_in(text, "text") + _marked_in(text.lower(), "lower")
     if _LONG in text.encode(errors="replace").translate(_OF_RUNS):
-        found += _marked_in(" ".join(_run().findall(text)), "run") + _marked_in(text, "beside")
-    return dict.fromkeys(found) if found else ()
+        marks += _marked_in(" ".join(_run().findall(text)), "run") + _marked_in(text, "beside")
+    return dict.fromkeys(marks) if marks else ()
 
 
 _possible_again = lru_cache(maxsize=16)(_look_for_marks)

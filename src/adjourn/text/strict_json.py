@@ -4,9 +4,6 @@ Readers differ on a key that stands twice in an object: some take the first, som
 look keys up in any case of letters, and others normalize Unicode first, or cut a text at a zero byte. Rules examine one
 of such keys while the peer acts on another, so an object that holds both is refused where a rule looks. In data that nobody
 examines keys may be alike (`HTTP_PROXY` and `http_proxy`); none may stand twice.
-
-Owns: which keys are one, finding two of them in a value or in its text, and how many values a text may hold before it is
-decoded: a decoder makes some hundred bytes of `{},`. Must never: know what a key means.
 """
 
 from __future__ import annotations
@@ -57,17 +54,17 @@ def survey(value: object) -> tuple[int, bool, bool]:  # noqa: C901, PLR0912  # o
                 values = item.values()
             elif type(item) is list:
                 values = item
-            for one in values:
-                kind = type(one)
-                if kind is str or kind is bool or one is None:
+            for member in values:
+                kind = type(member)
+                if kind is str or kind is bool or member is None:
                     continue
                 if kind is dict or kind is list:
-                    inner.append(one)
+                    inner.append(member)
                 elif plain:
                     plain = (
-                        -MAX_SAFE_INTEGER <= one <= MAX_SAFE_INTEGER
+                        -MAX_SAFE_INTEGER <= member <= MAX_SAFE_INTEGER
                         if kind is int
-                        else is_plain_fraction(one)
+                        else is_plain_fraction(member)
                     )
         if not inner:
             break
@@ -106,8 +103,8 @@ def alike(keys: Iterable[str]) -> tuple[str, str] | None:
 
 def check_alike(keys: Iterable[str]) -> None:
     """Raise `InvalidError` for keys of one object of which two are one to some reader."""
-    if (found := alike(keys)) is not None:
-        shown = " and ".join(repr(key[:_MAX_SHOWN]) for key in found)
+    if (pair := alike(keys)) is not None:
+        shown = " and ".join(repr(key[:_MAX_SHOWN]) for key in pair)
         raise InvalidError(
             f"keys {shown} of one object are the same to some readers of JSON", "keep one of them"
         )

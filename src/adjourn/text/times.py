@@ -1,7 +1,4 @@
-"""Times for people: relative, or local with an offset. Machines get the stored RFC 3339 text.
-
-Owns: the wording of times. Must never: read a clock.
-"""
+"""Times for people: relative, or local with an offset. Machines get the stored RFC 3339 text."""
 
 from __future__ import annotations
 
@@ -50,8 +47,8 @@ def period(seconds: int) -> str:
 
 def local(stamp: str) -> str:
     """`2026-05-02T17:30:12+02:00`; the text itself if it is no time stamp."""
-    found = _local(stamp)
-    return found.isoformat(timespec="seconds") if found else _safe(stamp)
+    when = _local(stamp)
+    return when.isoformat(timespec="seconds") if when else _safe(stamp)
 
 
 def day(stamp: str, now: int) -> str:
@@ -67,8 +64,8 @@ def moment(stamp: str, now: int) -> str:
     """`3 min ago` today, `17:30` on another day; the text itself if it is no time stamp."""
     if day(stamp, now) == "today":
         return ago(stamp, now)
-    found = _local(stamp)
-    return f"{found:%H:%M}" if found else _safe(stamp)
+    when = _local(stamp)
+    return f"{when:%H:%M}" if when else _safe(stamp)
 
 
 def _local(stamp: str) -> datetime | None:

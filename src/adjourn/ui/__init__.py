@@ -2,5 +2,5 @@
 
 Each page is one module of queries in `pages`, and one template of the same name.
 
-Owns: serving these pages to one browser. Must never: read the store in a way of its own, or listen on more than loopback.
+The pages read the store as commands do. The server listens on loopback alone.
 """

@@ -1,22 +1,27 @@
 """The application: the routes of all pages, their actions, the page's files, and the pages for what went wrong.
 
-Owns: requests and responses. Must never: read the store, which pages do, or let a request pass by the guard.
+Pages read the store, not this module. No request passes by the guard.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from importlib.resources import files
 from secrets import token_urlsafe
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 import anyio
 import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup, escape
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -29,9 +34,11 @@ from adjourn.clients import person
 from adjourn.errors import AdjournError, NotFoundError, RefusedError, UsageError
 from adjourn.host import pin
 from adjourn.store.base import Head, Store
+from adjourn.text.plot import PLOT_STYLE
+from adjourn.text.redact import visible_lines, without_secrets
+from adjourn.text.times import ago, left
 from adjourn.ui.guard import Access, RequestGuard
 from adjourn.ui.pages import PAGES
-from adjourn.ui.rendering import renderer, static_file
 from adjourn.ui.site import Form, Notice, Site, WebPage, read_form
 
 MAX_NOTICES = 100
@@ -333,3 +340,65 @@ def _question(path: str, form: Mapping[str, str], problem: str) -> PinQuestion:
     fields = {name: value for name, value in form.items() if name != FIELD}
     what = form.get("action", "")
     return PinQuestion(path, fields, _WORDS.get(what, what), problem[:1].upper() + problem[1:])
+
+
+# --- what pages are drawn with
+
+# INVARIANT: every value that a template shows is without secrets, escaped, and without characters that nobody sees: `finalize` does
+# it, and no template can forget it. What must be sent back as it is (an id in a form) passes `exact`, which only escapes.
+MAX_SHOWN = 20_000
+"""Characters that one value shows at most."""
+
+
+def cleaned(value: object) -> object:
+    """A value as it is shown."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    text = without_secrets(value[: MAX_SHOWN + 1])
+    return visible_lines(text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… (cut here)")
+
+
+def _exact(value: str) -> Markup:
+    return escape(value)
+
+
+@pass_context
+def _ago(context: Context, stamp: str) -> str:
+    return ago(stamp, context["now"])
+
+
+@pass_context
+def _left(context: Context, stamp: str) -> str:
+    return left(stamp, context["now"])
+
+
+def renderer() -> Callable[[str, Mapping[str, Any]], str]:
+    """A function that renders a template by its name."""
+    environment = Environment(
+        loader=PackageLoader("adjourn.ui"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=cleaned,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"exact": _exact, "ago": _ago, "left": _left}
+    return lambda template, values: environment.get_template(template).render(values)
+
+
+# --- the page's own files
+
+_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_CONTENT: Final = {
+    file.name: file.read_bytes()
+    for file in files("adjourn.ui").joinpath("static").iterdir()
+    if os.path.splitext(file.name)[1] in _TYPES
+} | {"plot.css": PLOT_STYLE.encode()}
+
+
+async def static_file(request: Request) -> Response:
+    """One of the files, or 404."""
+    name = request.path_params["name"]
+    if name not in _CONTENT:
+        raise HTTPException(404)
+    return Response(_CONTENT[name], media_type=_TYPES[os.path.splitext(name)[1]])

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from adjourn.cli.annexes import AnnexCommand
-from adjourn.cli.context import CommandContext, at_store, example, needing, user
+from adjourn.cli.context import CommandContext, at_store, example, flag, needing, user
 from adjourn.cli.output import complain, say
 from adjourn.errors import RefusedError
 from adjourn.host.clock import now
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Listen on this port (default: a free one).",
 )
-@click.option("--no-open", is_flag=True, help="Only print the link; start no browser.")
+@flag("--no-open", "Only print the link; start no browser.")
 @at_store
 def ui_(context: CommandContext, *, port: int, no_open: bool) -> None:
     """Serve a web page on this machine: answer what waits for you, in the browser, as it comes up.
@@ -92,8 +92,8 @@ def team_page(ground: Any, origin: str) -> Callable[..., TeamPage]:
             from adjourn.ui.site import Site
 
             def contract() -> Contract:
-                whole = read_contract(root)
-                return msgspec.structs.replace(whole, policy=narrowed(whole.policy, person))
+                full = read_contract(root)
+                return msgspec.structs.replace(full, policy=narrowed(full.policy, person))
 
             space = tenants.space(person)
             if space is None:

@@ -7,7 +7,7 @@ In this order: the Host is ours (a name that was rebound to this machine is not)
 the request, the method is known, a change comes from our own page (Origin) and is small, and the session is the one that the link
 opened. Each answer forbids the browser to run, load, send or frame anything that is not ours.
 
-Who has the session is known by `Access`. Must never: look at what a page shows.
+Who has the session is known by `Access`. What a page shows is not looked at here.
 """
 
 from __future__ import annotations
@@ -136,18 +136,18 @@ def refusal_of(scope: Scope, headers: Mapping[str, list[str]], origin: str) -> R
 def cookie_of(headers: Mapping[str, list[str]], name: str) -> str:
     """The value of a cookie; "" without it."""
     try:
-        found = SimpleCookie("; ".join(headers.get("cookie", []))).get(name)
+        cookie = SimpleCookie("; ".join(headers.get("cookie", []))).get(name)
     except CookieError:
         return ""
-    return found.value if found is not None else ""
+    return cookie.value if cookie is not None else ""
 
 
 def with_body(receive: Receive, body: bytes) -> Receive:
     """What an application receives of a request whose body was read."""
-    given: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
-        return given.pop() if given else await receive()
+        return messages.pop() if messages else await receive()
 
     return replay
 
@@ -176,20 +176,20 @@ async def body_of(receive: Receive) -> bytes | None:
 def _refused_change(origin: str, headers: Mapping[str, list[str]]) -> RequestRefusal | None:
     if headers.get("origin") != [origin]:
         return RequestRefusal(403, "another site sent this form\n")
-    if [one.partition(";")[0].strip().lower() for one in headers.get("content-type", [])] != [FORM]:
+    if [text.partition(";")[0].strip().lower() for text in headers.get("content-type", [])] != [FORM]:
         return RequestRefusal(415, "only forms are taken\n")
     lengths = headers.get("content-length", [])
-    if any(not one.isdecimal() or int(one[:12]) > MAX_BODY for one in lengths):
+    if any(not text.isdecimal() or int(text[:12]) > MAX_BODY for text in lengths):
         return RequestRefusal(413, "the form is too large\n")
     return None
 
 
 def headers_of(scope: Scope) -> dict[str, list[str]]:
     """The values of each header; the server gives their names in lower case."""
-    found: dict[str, list[str]] = {}
+    headers: dict[str, list[str]] = {}
     for name, value in scope["headers"]:
-        found.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
-    return found
+        headers.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+    return headers
 
 
 def with_headers(send: Send) -> Send:
@@ -237,5 +237,5 @@ class Access:
         return _same(token, self.form_token)
 
 
-def _same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(errors="replace"), other.encode())
+def _same(first: str, other: str) -> bool:
+    return hmac.compare_digest(first.encode(errors="replace"), other.encode())

@@ -7,7 +7,7 @@ A browser sends a cookie of 127.0.0.1 to every port there, also to a development
 a loopback address of its own, where the system has more than one: another one at each start, or, on a port that was chosen, the one
 that links lead to.
 
-Owns: address and port, the link, the process's life. Must never: listen on another address than loopback.
+It listens on no address but loopback.
 """
 
 from __future__ import annotations

@@ -69,7 +69,11 @@ def row_of(task: Task) -> TaskRow:
         ledger.touched,
         bool(ledger.finished),
         len(ledger.doubts),
-        tuple(one.expires for one in ledger.approvals.values() if not (one.approved or one.refused)),
+        tuple(
+            approval.expires
+            for approval in ledger.approvals.values()
+            if not (approval.approved or approval.refused)
+        ),
         tuple(ledger.sessions.values()),
     )
 
@@ -141,7 +145,7 @@ class Overview:
             now = self._clock()
             stamp = timestamp(now)
             for name in [
-                one for one in self._passing if not self._known[one].holds(self._known[one].head, stamp)
+                task for task in self._passing if not self._known[task].holds(self._known[task].head, stamp)
             ]:
                 self._read_task(name)
             heads = {name: head for name, head in self._heads.items() if "/" in name}
@@ -155,14 +159,14 @@ class Overview:
             row = self._rows.get(name)
             if row is None or row.problem:
                 return ()
-            found = self._calls.get(name)
-            if found is None or found.head != row.head:
+            cached = self._calls.get(name)
+            if cached is None or cached.head != row.head:
                 with suppress(AdjournError):
                     task = self._opened(name)
-                    made = recent_calls(task.store, task.ledger, timestamp(self._clock()), CALLS_TAIL).made
-                    found = _LastCalls(row.head, list(made.values()))
-                    _keep(self._calls, name, found)
-            return found.calls if found is not None else ()
+                    calls = recent_calls(task.store, task.ledger, timestamp(self._clock()), CALLS_TAIL).made
+                    cached = _LastCalls(row.head, list(calls.values()))
+                    _keep(self._calls, name, cached)
+            return cached.calls if cached is not None else ()
 
     # --- the lock is held
 
@@ -241,11 +245,11 @@ class Overview:
 _T = TypeVar("_T")
 
 
-def _keep(kept: OrderedDict[str, _T], name: str, value: _T) -> None:
-    kept[name] = value
-    kept.move_to_end(name)
-    if len(kept) > MAX_OPEN:
-        kept.popitem(last=False)
+def _keep(cache: OrderedDict[str, _T], name: str, value: _T) -> None:
+    cache[name] = value
+    cache.move_to_end(name)
+    if len(cache) > MAX_OPEN:
+        cache.popitem(last=False)
 
 
 class Site(msgspec.Struct, frozen=True):
@@ -289,10 +293,10 @@ class Site(msgspec.Struct, frozen=True):
         from adjourn.tasks.task import existing
 
         secret = host_secret() if writable else reading_secret()
-        found = existing(store, name, clock=self.clock, secret=secret)
-        if found.id != name:
+        opened = existing(store, name, clock=self.clock, secret=secret)
+        if opened.id != name:
             raise NotFoundError(f"no task has the id {name!r}", "reload the page")
-        return found
+        return opened
 
     def records(self, store: Store) -> CRStore:
         """The records of a store."""
@@ -341,10 +345,10 @@ class WebPage(NamedTuple):
 
 def read_form(text: str) -> Form:
     """The fields of a form or of an address; of several of one name the first. Raises `UsageError` for too many."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     try:
         for name, value in parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS):
-            found.setdefault(name, value)
+            fields.setdefault(name, value)
     except ValueError:
         raise UsageError("the form has too many fields", "reload the page") from None
-    return found
+    return fields

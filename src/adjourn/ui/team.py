@@ -3,7 +3,7 @@
 A session of a browser keeps the credential that opened it, in memory, and each request is authenticated with it again: a key that was
 revoked ends the session. Each person has an application of its own, over a store in which only its own tasks exist.
 
-Owns: signing in, these sessions. Must never: serve a page to a service, write a credential down, or share an application.
+No page is served to a service, no credential written down, and no application shared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from adjourn.errors import StoreError, UsageError
 from adjourn.host.keys import LINK
 from adjourn.policy.principal import Principal
-from adjourn.ui.app import Application
+from adjourn.ui.app import Application, renderer, static_file
 from adjourn.ui.guard import (
     ENTRY,
     Access,
@@ -35,7 +35,6 @@ from adjourn.ui.guard import (
     with_headers,
 )
 from adjourn.ui.pages import OF_A_TEAM
-from adjourn.ui.rendering import renderer, static_file
 from adjourn.ui.site import Site, read_form
 
 MAX_SESSIONS, SESSION_SECONDS = 1000, 8 * 3600.0
@@ -183,15 +182,15 @@ class TeamPage:
         return found if found is not None and found.type == "human" else None
 
     def _page_of(self, person: Principal) -> _PersonalPage:
-        found = self._personal.get(person)
-        if found is None:
+        page = self._personal.get(person)
+        if page is None:
             application = Application(self._site_of(person), Access(), OF_A_TEAM, person.shown)
             watching = asyncio.get_running_loop().create_task(application.watch())
-            found = self._personal[person] = _PersonalPage(application.unguarded(), watching)
+            page = self._personal[person] = _PersonalPage(application.unguarded(), watching)
             while len(self._personal) > MAX_PEOPLE:
                 self._personal.popitem(last=False)[1].watching.cancel()
         self._personal.move_to_end(person)
-        return found
+        return page
 
     def _sign_in(self, problem: str) -> HTMLResponse:
         page = self._render("sign_in.html", {"problem": problem, "entry": ENTRY})
@@ -207,9 +206,9 @@ class TeamPage:
 
 def _with(scope: Scope, credential: str) -> Scope:
     """A request as one that has this credential, whatever it has itself."""
-    kept = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
+    headers = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
     changed: dict[str, Any] = {
         **scope,
-        "headers": [*kept, (b"authorization", f"Bearer {credential}".encode())],
+        "headers": [*headers, (b"authorization", f"Bearer {credential}".encode())],
     }
     return changed

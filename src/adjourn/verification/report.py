@@ -69,7 +69,7 @@ class TaskReport(msgspec.Struct, kw_only=True):
 
     @property
     def valid(self) -> bool:
-        return all(found.finding.severity != "error" for found in self.findings)
+        return all(entry.finding.severity != "error" for entry in self.findings)
 
 
 class RecordReport(msgspec.Struct, kw_only=True):
@@ -91,12 +91,12 @@ class VerificationReport(msgspec.Struct, kw_only=True):
 
     @property
     def findings(self) -> list[Located]:
-        of_tasks = [found for task in self.tasks for found in task.findings]
-        return [*of_tasks, *(one.broken for one in self.records if one.broken), *self.loose]
+        of_tasks = [entry for task in self.tasks for entry in task.findings]
+        return [*of_tasks, *(record.broken for record in self.records if record.broken), *self.loose]
 
     @property
     def valid(self) -> bool:
-        return all(found.finding.severity != "error" for found in self.findings)
+        return all(entry.finding.severity != "error" for entry in self.findings)
 
     @property
     def events(self) -> int:
@@ -112,7 +112,7 @@ class VerificationReport(msgspec.Struct, kw_only=True):
 
     @property
     def versions(self) -> int:
-        return sum(one.versions for one in self.records)
+        return sum(record.versions for record in self.records)
 
 
 def finding(
@@ -126,13 +126,13 @@ def finding(
 
 
 def unknown_signer(key: str, event: Event, event_hash: str) -> Located:
-    found = finding(
+    unknown = finding(
         "unknown-signer",
         f"signed by unknown key {key}",
         severity="warning",
         help="if you know whose key it is, trust it with `adjourn keys trust NAME KEY`",
     )
-    return Located(finding=found, task=event.task, seq=event.seq, hash=event_hash)
+    return Located(finding=unknown, task=event.task, seq=event.seq, hash=event_hash)
 
 
 def imported(ledger: Ledger) -> list[Located]:
@@ -141,10 +141,10 @@ def imported(ledger: Ledger) -> list[Located]:
         return []
     entries = f"{ledger.imported} {'entry' if ledger.imported == 1 else 'entries'}"
     message = f"imported from {', '.join(ledger.imported_from)}, not verified: {entries}"
-    found = finding(
+    note = finding(
         "imported", message, severity="warning", help="compare it with its source, if that matters"
     )
-    return [Located(finding=found, task=ledger.task)]
+    return [Located(finding=note, task=ledger.task)]
 
 
 def head_mismatch(report: TaskReport, expected: str, seen: int | None) -> Located:
@@ -154,8 +154,8 @@ def head_mismatch(report: TaskReport, expected: str, seen: int | None) -> Locate
         more = report.total - 1 - seen
         message = f"the expected head is event {seen}; {more} were added after it"
         help_ = "this is expected if the task continued meanwhile: nothing up to there was changed"
-    found = finding("head-mismatch", message, help=help_)
-    return Located(finding=found, task=report.task, seq=report.events, hash=report.head)
+    mismatch = finding("head-mismatch", message, help=help_)
+    return Located(finding=mismatch, task=report.task, seq=report.events, hash=report.head)
 
 
 # --- what was tested, in words: one test a line, with what it found
@@ -236,8 +236,8 @@ def explained(report: VerificationReport, *, has_folder: bool) -> list[CheckedCl
     for test in TESTS:
         if (test is OF_FOLDER and not has_folder) or (test is OF_RECORDS and not report.records):
             continue
-        findings = [one for one in report.findings if one.finding.code in test.codes]
-        errors = any(one.finding.severity == "error" for one in findings)
+        findings = [finding for finding in report.findings if finding.finding.code in test.codes]
+        errors = any(finding.finding.severity == "error" for finding in findings)
         state: Literal["ok", "warning", "error"] = "error" if errors else "warning" if findings else "ok"
         checked.append(CheckedClaim(test.claim, test.how, state, findings))
     return checked

@@ -130,14 +130,14 @@ def _cut(store: Store, report: TaskReport, around: Around) -> TaskReport:
 
 def _ahead(store: Store, around: Around, task: str = "") -> list[Located]:
     """Findings for the folders of the workspace that have more of a history than the store."""
-    found = []
-    for one in anchors.of_folders(store, around.root, task):
-        message = f"the store lacks event {one.seq} of task {one.task}, which {one.known}"
+    findings = []
+    for anchor in anchors.of_folders(store, around.root, task):
+        message = f"the store lacks event {anchor.seq} of task {anchor.task}, which {anchor.known}"
         ahead = finding(
             "folder-ahead", message, help="import the folder with `adjourn import`, or move it away"
         )
-        found.append(Located(finding=ahead, task=one.task, seq=one.seq, hash=one.hash))
-    return found
+        findings.append(Located(finding=ahead, task=anchor.task, seq=anchor.seq, hash=anchor.hash))
+    return findings
 
 
 def _records(store: Store, task: str = "") -> list[RecordReport]:
@@ -158,12 +158,12 @@ def _is_of(records: CRStore, name: str, task: str) -> bool:
 
 
 def _record(records: CRStore, name: str) -> RecordReport:
-    found = records.verify_chain(name)
-    report = RecordReport(record=name, versions=found.checked, head=found.head)
-    if not found.valid:
-        message = f"record {name} fails verification after {found.checked} versions, at {found.broken_at}: {found.reason}"
+    verification = records.verify_chain(name)
+    report = RecordReport(record=name, versions=verification.checked, head=verification.head)
+    if not verification.valid:
+        message = f"record {name} fails verification after {verification.checked} versions, at {verification.broken_at}: {verification.reason}"
         broken = finding("record-broken", message, help=_NO_RECORD)
-        report.broken = Located(finding=broken, hash=str(found.broken_at))
+        report.broken = Located(finding=broken, hash=str(verification.broken_at))
     return report
 
 
@@ -175,8 +175,8 @@ def verify_folder(path: str, *, expect_head: str = "") -> VerificationReport:
     try:
         verified = folder_verification.verify(path)
     except InvalidError as error:
-        found = finding("folder-broken", error.message, help=error.remedy)
-        report.findings.append(Located(finding=found, task=task))
+        broken = finding("folder-broken", error.message, help=error.remedy)
+        report.findings.append(Located(finding=broken, task=task))
         return VerificationReport(deep=True, tasks=[report])
     event, event_hash, data = verified.checkpoint
     report.events, report.head, report.checkpoints, report.documents = event.seq + 1, event_hash, 1, 1
@@ -194,7 +194,7 @@ def _shifted(progress: Progress, done: int, total: int) -> Progress:
 
 # --- verification of one task
 #
-# In this order: the chain, by the rules of `adjourn.log.chain`, over the stored bytes as they are read. Then, unless only the chain was
+# In this order: the chain, by the rules of `adjourn.log.event`, over the stored bytes as they are read. Then, unless only the chain was
 # asked for: each event belongs to this task and position, and its data match its kind; the ledger follows from the events; each checkpoint
 # has the Merkle root of the events before it, a valid signature, and a document that states the ledger at that point; the store has the
 # text of the contract; the cached fold equals the ledger. Last, every `checkpoint/*` ref of the task points at that checkpoint. Events

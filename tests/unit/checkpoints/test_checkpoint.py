@@ -64,7 +64,7 @@ def test_a_checkpoint_names_a_document(workspace: Workspace) -> None:
     """The document says how the task stood, and is kept under its digest."""
     context = workspace.context()
     session = workspace.work(context, "file.read", "file.write", "network.fetch", "file.read")
-    context.admit([ToolRequest(tool="tests.run", digest="2" * 64)])
+    context.sessions.admit([ToolRequest(tool="tests.run", digest="2" * 64)])
     workspace.leave(context)
     made = create(session.task, "late")
     assert document(workspace.store, made) == {
@@ -109,7 +109,9 @@ def test_a_task_without_a_limit_has_no_budget(workspace: Workspace) -> None:
 def test_settlements_that_wait_come_before_the_checkpoint(workspace: Workspace) -> None:
     """What was answered before is not shown as in flight."""
     context = workspace.context()
-    session, (admitted,) = context.admit([ToolRequest(tool="file.read", digest="1" * 64, effectful=False)])
+    session, (admitted,) = context.sessions.admit(
+        [ToolRequest(tool="file.read", digest="1" * 64, effectful=False)]
+    )
     session.task.deferred.append(
         NewEvent(kinds.ToolSettled(call=admitted.call, outcome="ok"), session=session.id)
     )
@@ -125,7 +127,9 @@ def test_settlements_that_come_while_it_is_made_come_after_the_checkpoint(
 ) -> None:
     """Another thread may defer them at any moment: the root is that of all events before the checkpoint's own."""
     context = workspace.context()
-    session, (admitted,) = context.admit([ToolRequest(tool="file.read", digest="1" * 64, effectful=False)])
+    session, (admitted,) = context.sessions.admit(
+        [ToolRequest(tool="file.read", digest="1" * 64, effectful=False)]
+    )
     settled = kinds.ToolSettled(call=admitted.call, outcome="ok")
     known = checkpoint._known
 
@@ -175,7 +179,7 @@ def test_what_cannot_be_kept_is_refused(
     workspace.work(context, "file.read")
     before = workspace.everything()
     with pytest.raises(InvalidError, match=reason):
-        create(context.session().task, name, description=description)
+        create(context.sessions.open().task, name, description=description)
     assert workspace.everything() == before
 
 
@@ -199,7 +203,7 @@ def test_only_who_holds_the_task_makes_its_checkpoints(workspace: Workspace) -> 
     """A client that was fenced off is refused, and the name does not move."""
     context = workspace.context()
     session = workspace.work(context, "file.read")
-    workspace.context("g2", task=session.task.id, take_over=True).session()
+    workspace.context("g2", task=session.task.id, take_over=True).sessions.open()
     with pytest.raises(HeldError, match="was taken over"):
         create(session.task, "mine", session=session)
     assert workspace.store.refs("checkpoint/") == {}

@@ -75,23 +75,23 @@ def edit(workspace: Workspace, text: str = EDIT) -> None:
 
 
 def orderly(workspace: Workspace) -> None:
-    close_session(workspace.context().session(), "client-eof", str(workspace.root))
+    close_session(workspace.context().sessions.open(), "client-eof", str(workspace.root))
 
 
 def terminated(workspace: Workspace) -> None:
-    close_session(workspace.context().session(), "signal-SIGTERM", str(workspace.root))
+    close_session(workspace.context().sessions.open(), "signal-SIGTERM", str(workspace.root))
 
 
 def ended_by_a_run(workspace: Workspace) -> None:
     """An ending that has a description of its own."""
     close_session(
-        workspace.context().session(), "interrupted", str(workspace.root), description="go on by run"
+        workspace.context().sessions.open(), "interrupted", str(workspace.root), description="go on by run"
     )
 
 
 def turn_over(workspace: Workspace) -> None:
     """A hook's checkpoint at the end of a turn; then the client is killed."""
-    session = workspace.context().session()
+    session = workspace.context().sessions.open()
     save_task_checkpoint(session.task, "end-of-turn", str(workspace.root), session=session)
     killed(workspace)
 
@@ -103,7 +103,7 @@ def killed(workspace: Workspace) -> None:
 def taken_over(workspace: Workspace) -> None:
     """Another session takes the task over, and ends in good order."""
     killed(workspace)
-    task = workspace.context().task_id()
+    task = workspace.context().task.current()
     session = workspace.work(workspace.context("g2", task=task, take_over=True), "file.read")
     close_session(session, "client-eof", str(workspace.root))
 
@@ -156,7 +156,7 @@ def test_the_next_session_is_told_the_next_step(
     place(workspace)
     workspace.clock.move(seconds=60)
     end(workspace)
-    task = workspace.task(workspace.context().task_id())
+    task = workspace.task(workspace.context().task.current())
     told = plan_summary(task, str(workspace.root), task.clock())
     wanted = expected(plan, place)
     if wanted:
@@ -184,7 +184,7 @@ def test_a_missing_page_is_made_from_the_report_and_says_so(workspace: Workspace
     """The report of the last checkpoint is in the store; whoever ends or resumes the session learns that it was taken."""
     agent(workspace)
     missing(workspace)
-    session = workspace.context().session()
+    session = workspace.context().sessions.open()
     told = plan_summary(session.task, str(workspace.root), session.task.clock())
     assert told is not None
     assert told.notes == ["no page can be read; this is what was stated until the last checkpoint"]
@@ -201,7 +201,7 @@ def test_an_unreadable_page_is_put_aside_and_the_newest_readable_one_continued(w
     mark(workspace, name="n")
     root, notes = str(workspace.root), list[str]()
     (workspace.root / "tmp" / ACTIVE).write_text("# half a page")
-    session = workspace.context().session()
+    session = workspace.context().sessions.open()
     close_session(session, "client-eof", root, tell=notes.append)
     assert notes[0].endswith("it was moved to tmp/checkpoint-unreadable.md")
     assert notes[1] == f"the active page cannot be read; tmp/checkpoint-{AT}.md of event 4 was continued"
@@ -220,7 +220,7 @@ def test_an_older_page_is_not_preferred_because_of_its_name(workspace: Workspace
     mark(workspace)
     (workspace.root / "tmp" / ACTIVE).write_text(old)
     notes: list[str] = []
-    session = workspace.context().session()
+    session = workspace.context().sessions.open()
     close_session(session, "client-eof", str(workspace.root), tell=notes.append)
     assert notes == [f"the active page is older; tmp/checkpoint-{AT}-2.md of event 8 was continued"]
     found = find_active(str(workspace.root))
@@ -291,7 +291,7 @@ def test_pages_without_a_position_are_ordered_by_time(workspace: Workspace) -> N
 def test_a_report_adds_up_and_has_no_secret(workspace: Workspace) -> None:
     """Each checkpoint names what was stated until then, redacted; a checkpoint that states nothing names the same."""
     secret = "ghp_" + "a1B2" * 9
-    session = workspace.context().session()
+    session = workspace.context().sessions.open()
     mark(workspace, said=AgentReport(resumption_point=f"use {secret}"))
     mark(workspace, said=AgentReport(current_state=("in auth.py",)), description="halfway")
     mark(workspace, trigger="end-of-turn")

@@ -130,7 +130,7 @@ def test_texts_travel_with_it(saved_workspace: Workspace) -> None:
 def test_without_a_policy_text_a_folder_holds(saved_workspace: Workspace) -> None:
     """A session that names no policy's text makes checkpoints that verify."""
     context = saved_workspace.context("g2")
-    context.contract = msgspec.structs.replace(context.contract, policy_text="")
+    context.watch.contract = msgspec.structs.replace(context.watch.contract, policy_text="")
     saved_workspace.work(context, "file.read")
     saved_workspace.save(context)
     assert verify(str(saved_workspace.folder())).extra.policy == ""
@@ -239,7 +239,7 @@ def two_versions(
     before = {name: (saved_workspace.folder() / name).read_bytes() for name in FILES}
     context = saved_workspace.context(group)
     saved_workspace.work(context, "file.read")
-    session = context.session()
+    session = context.sessions.open()
 
     def begin() -> None:
         for name, data in before.items():
@@ -268,7 +268,7 @@ def test_a_kill_leaves_what_was_known_with_its_version(saved_workspace: Workspac
     """A kill during overwriting leaves the old version with its old notes or the new version with its new notes, and no other notes."""
     context = saved_workspace.context()
     saved_workspace.work(context, "file.read")
-    session = context.session()
+    session = context.sessions.open()
     made = []
     for fact in ("the token is checked twice", "once is enough"):
         add(session, AgentNote(facts=(fact,), decisions=(NotedDecision(decision=fact),)))
@@ -320,7 +320,7 @@ def test_a_kill_never_mixes_a_longer_history_with_a_shorter_one(saved_workspace:
     """A folder that was brought is ahead of the store: killed while it is written over, it is as it was, the store's, or none."""
     here = find(saved_workspace.store, "fix-auth")
     saved_workspace.work(context := saved_workspace.context(), "file.read")
-    brought = create(context.session().task, "fix-auth", session=context.session())
+    brought = create(context.sessions.open().task, "fix-auth", session=context.sessions.open())
     seen = set()
 
     def check() -> None:
@@ -361,7 +361,7 @@ def test_a_kill_of_the_first_writing_leaves_nothing_or_all(saved_workspace: Work
 def test_two_writers_take_turns(saved_workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one process is between both files, another one waits; the newest version is what stays."""
     old = find(saved_workspace.store, "fix-auth")
-    session = saved_workspace.context().session()
+    session = saved_workspace.context().sessions.open()
     between, go_on = threading.Event(), threading.Event()
     real = write_file
 
@@ -391,13 +391,16 @@ def test_two_writers_take_turns(saved_workspace: Workspace, monkeypatch: pytest.
 
 RIVAL = """
 import sys
-from adjourn.clients import client as context; from adjourn.checkpoints import folder; from adjourn.host import keys
+from adjourn.checkpoints import folder
+from adjourn.host import keys
+from adjourn.host.clock import now
+from adjourn.host.workspace_store import open_at
 from adjourn.host.workspace import write_file
 from adjourn.checkpoints.checkpoint import create
 from adjourn.tasks.task import Task
 root, name = sys.argv[1:]
-store = context.open_at(root)
-task = Task(store, name, clock=context.now, secret=keys.secret())
+store = open_at(root)
+task = Task(store, name, clock=now, secret=keys.secret())
 sys.stdin.readline()
 for _ in range(15):
     folder.write(store, create(task, "fix-auth"), root)

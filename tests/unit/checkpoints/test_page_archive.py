@@ -18,13 +18,13 @@ from adjourn.checkpoints.folder_verification import verify
 from adjourn.checkpoints.page import NO_REPORT, AgentReport, ReportedStep
 from adjourn.checkpoints.page_archive import archive, project_of, projects, read_index, restore
 from adjourn.checkpoints.page_files import ACTIVE, find_active, search
+from adjourn.checkpoints.pruning import DAY, RetentionRules, collect, plan, prune
 from adjourn.checkpoints.reflect import Reflection, remember
 from adjourn.checkpoints.reflection import Statistic
 from adjourn.checkpoints.save import CheckpointRequest, SavedCheckpoint, save_checkpoint
 from adjourn.clients.client import ClientContext
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log import kinds
-from adjourn.retention.pruning import DAY, RetentionRules, collect, plan, prune
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.task import Task
 from adjourn.verification.verify import verify_store
@@ -192,7 +192,7 @@ def test_the_index_tells_what_came_after(memory_workspace: Workspace) -> None:
     context = memory_workspace.context()
     said = AgentReport(progress=(ReportedStep(text="a"),), open_questions=("q?",))
     first = mark(memory_workspace, said=said, context=context)
-    session, (admitted,) = context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
+    session, (admitted,) = context.sessions.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
     facts = [kinds.ToolSettled(call=admitted.call, outcome="tool-error")]
     session.settle(facts)
     session.checkpoint_after(facts)
@@ -200,7 +200,7 @@ def test_the_index_tells_what_came_after(memory_workspace: Workspace) -> None:
     session.task.commit(lambda _: [_lost(session.id)])
     memory_workspace.clock.move(seconds=25 * 3600)
     again = memory_workspace.context("g2", task=session.task.id)
-    again.session()
+    again.sessions.open()
     memory_workspace.work(again, "file.read")
     archived(memory_workspace, session.task.id)
     entries = {entry.trigger: entry for entry in read_index(str(memory_workspace.root), "work")}

@@ -96,9 +96,9 @@ def test_a_session_that_made_no_call_ends_with_a_checkpoint_if_something_was_not
 ) -> None:
     """What was noted is carried away with the folder; a session that did neither leaves nothing."""
     context = workspace.context()
-    assert close_session(context.session(), "client-eof", str(workspace.root)) == ""
+    assert close_session(context.sessions.open(), "client-eof", str(workspace.root)) == ""
     context = workspace.context()
-    session = context.session()
+    session = context.sessions.open()
     agent_notes.add(session, agent_notes.read_note({"decisions": [{"decision": "Use SQLite"}]}))
     folder = close_session(session, "client-eof", str(workspace.root))
     assert (workspace.root / folder / "checkpoint.json").exists()
@@ -230,7 +230,7 @@ def test_files_that_calls_have_written_are_listed(workspace: Workspace) -> None:
 
     for name in ("old.md", "new.md", "gone.md", "../out.md"):
         arguments = msgspec.json.encode({"file_path": name, "content": "x"}).decode()
-        session, (one,) = context.admit(
+        session, (one,) = context.sessions.admit(
             [ToolRequest(tool="file.write", digest="1" * 64, arguments=arguments)]
         )
         session.settle([kinds.ToolSettled(call=one.call, outcome="ok")])

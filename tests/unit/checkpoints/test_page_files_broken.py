@@ -51,7 +51,7 @@ def test_a_kill_at_any_step_leaves_a_newest_page(workspace: Workspace, *, after:
         found = search(root)
         assert found.broken == []
         assert seen <= {one.id for one in found.pages}
-        newest = find_active(root, workspace.context("g1").task_id())
+        newest = find_active(root, workspace.context("g1").task.current())
         assert newest is not None
         assert newest.page.resumption_point == "first"
         seen = {one.id for one in found.pages}

@@ -259,7 +259,7 @@ def test_a_snapshot_that_fails_keeps_no_call(workspace: Workspace, monkeypatch: 
     monkeypatch.setattr(git_snapshot, "keep", _broken)
     notes: list[str] = []
     context = workspace.context(on_event=lambda _event, text: notes.append(text))
-    _, (admitted,) = context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
+    _, (admitted,) = context.sessions.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
     assert admitted.call
     assert "were not saved: git is ill" in notes[0]
 

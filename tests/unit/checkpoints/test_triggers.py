@@ -90,17 +90,17 @@ def test_the_checkpoint_stands_before_the_intent(workspace: Workspace) -> None:
     """A call that is named finds its checkpoint made, with its tool as the trigger; other calls have none."""
     context = workspace.context()
     workspace.work(context, "read", "deploy.run")
-    order = [event.event for event in workspace.events(context.task_id())]
+    order = [event.event for event in workspace.events(context.task.current())]
     assert order[-3:] == ["checkpoint.created", "tool.allowed", "tool.settled"]
-    (made,) = workspace.facts(context.task_id(), kinds.CheckpointCreated)
-    assert (made.trigger, made.name) == ("before deploy.run", f"{context.task_id()}-before")
+    (made,) = workspace.facts(context.task.current(), kinds.CheckpointCreated)
+    assert (made.trigger, made.name) == ("before deploy.run", f"{context.task.current()}-before")
 
 
 def test_later_ones_take_the_name_of_the_earlier(workspace: Workspace) -> None:
     """A thousand checkpoints before calls are one name, and those at a share another."""
     context = workspace.context()
     workspace.work(context, "deploy.a", "deploy.b", "deploy.c")
-    task = context.task_id()
+    task = context.task.current()
     assert set(named(workspace.store)) == {f"{task}-before", f"{task}-at-50"}
     triggers = [fact.trigger for fact in workspace.facts(task, kinds.CheckpointCreated)]
     assert triggers == ["before deploy.a", "before deploy.b", "before deploy.c", "at 50% of calls=4"]
@@ -115,7 +115,7 @@ def test_a_call_that_no_rule_lets_pass_makes_none(workspace: Workspace) -> None:
     )
     context = workspace.context()
     workspace.work(context, "deploy.run")
-    assert workspace.facts(context.task_id(), kinds.CheckpointCreated) == []
+    assert workspace.facts(context.task.current(), kinds.CheckpointCreated) == []
 
 
 def test_without_its_checkpoint_a_call_goes_nowhere(
@@ -130,8 +130,8 @@ def test_without_its_checkpoint_a_call_goes_nowhere(
 
     monkeypatch.setattr("adjourn.host.keys.private_key", broken)
     with pytest.raises(StoreError):
-        context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
-    assert workspace.task(context.task_id()).ledger.calls_used == 1
+        context.sessions.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
+    assert workspace.task(context.task.current()).ledger.calls_used == 1
 
 
 def test_a_session_that_was_given_up_sits_down_again_for_its_checkpoint(workspace: Workspace) -> None:
@@ -139,11 +139,11 @@ def test_a_session_that_was_given_up_sits_down_again_for_its_checkpoint(workspac
     context = workspace.context()
     session = workspace.work(context, "read")
     lost = kinds.SessionLost(calls=[], lost=session.id, reason="expired")
-    other = workspace.task(context.task_id())
+    other = workspace.task(context.task.current())
     from adjourn.tasks.task import NewEvent
 
     other.commit(lambda _: [NewEvent(lost)])
-    _, (admitted,) = context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
+    _, (admitted,) = context.sessions.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
     assert isinstance(admitted.decision, Forward)
 
 
@@ -151,7 +151,7 @@ def test_a_spent_budget_still_refuses(workspace: Workspace) -> None:
     """A checkpoint at a share is no way around the budget."""
     context = workspace.context()
     workspace.work(context, "read", "read", "read", "read")
-    _, (admitted,) = context.admit([ToolRequest(tool="read", digest="1" * 64)])
+    _, (admitted,) = context.sessions.admit([ToolRequest(tool="read", digest="1" * 64)])
     assert isinstance(admitted.decision, Block)
 
 
@@ -168,7 +168,7 @@ def call(workspace: Workspace, context: Any, tool: str, outcome: str = "ok", **m
     """One call, decided on and settled as the proxy does it."""
     workspace.clock.move(seconds=1)
     one = ToolRequest(tool=tool, digest="1" * 64, arguments="{}", **more)
-    session, (admitted,) = context.admit([one])
+    session, (admitted,) = context.sessions.admit([one])
     if admitted.call:
         facts = [kinds.ToolSettled(call=admitted.call, outcome=outcome)]  # type: ignore[arg-type]
         session.settle(facts)
@@ -178,7 +178,7 @@ def call(workspace: Workspace, context: Any, tool: str, outcome: str = "ok", **m
 def made(workspace: Workspace, context: Any) -> list[tuple[int, str]]:
     """The calls that were used at each checkpoint, and its trigger."""
     found = []
-    for fact in workspace.facts(context.task_id(), kinds.CheckpointCreated):
+    for fact in workspace.facts(context.task.current(), kinds.CheckpointCreated):
         stated = workspace.store.get_blob(fact.document)
         assert stated is not None
         found.append((json.loads(stated)["callsUsed"], fact.trigger))
@@ -199,7 +199,7 @@ def test_a_jump_over_both_shares_makes_one(workspace: Workspace) -> None:
     """Calls that are decided on together may take the budget past both."""
     context = plain(workspace)
     calls = [ToolRequest(tool="read", digest="1" * 64, effectful=False) for _ in range(46)]
-    session, _ = context.admit(calls)
+    session, _ = context.sessions.admit(calls)
     session.checkpoint_after([])
     assert made(workspace, context) == [(46, "at 90% of calls=50")]
 
@@ -234,7 +234,7 @@ def test_a_destructive_call_stands_between_two_checkpoints(
     call(workspace, context, "read")
     call(workspace, context, tool, **more)
     assert made(workspace, context) == [(1, f"before {label}"), (2, f"after {label}")]
-    order = [event.event for event in workspace.events(context.task_id())][-4:]
+    order = [event.event for event in workspace.events(context.task.current())][-4:]
     assert order == ["checkpoint.created", "tool.allowed", "tool.settled", "checkpoint.created"]
 
 
@@ -251,7 +251,7 @@ def test_a_destructive_call_at_a_protected_place_makes_none(workspace: Workspace
     context = plain(workspace)
     call(workspace, context, "deploy.run", protected=".aex/policy.aex")
     assert made(workspace, context) == []
-    [denied] = workspace.facts(context.task_id(), kinds.ToolDenied)
+    [denied] = workspace.facts(context.task.current(), kinds.ToolDenied)
     assert (denied.reason, denied.rule, denied.tool) == ("protected", ".aex/policy.aex", "deploy.run")
 
 
@@ -264,7 +264,7 @@ def test_a_failed_destructive_step_brings_back_the_page_before(workspace: Worksp
 
     context = plain(workspace)
     call(workspace, context, "read")
-    session = context.session()
+    session = context.sessions.open()
     root = str(workspace.root)
     save_checkpoint(
         session.task,
@@ -272,7 +272,7 @@ def test_a_failed_destructive_step_brings_back_the_page_before(workspace: Worksp
         CheckpointRequest("a", said=AgentReport(resumption_point="deploy")),
         session=session,
     )
-    session, (admitted,) = context.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
+    session, (admitted,) = context.sessions.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
     workspace.clock.move(seconds=60)
     save_checkpoint(
         session.task,

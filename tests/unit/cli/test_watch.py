@@ -12,7 +12,7 @@ from adjourn.cli import tasks
 from adjourn.cli.context import CommandContext
 from adjourn.cli.task_view import current_task
 from adjourn.clients.client import ClientContext
-from adjourn.clients.client_options import ClientOptions
+from adjourn.clients.client_process import ClientOptions
 from adjourn.host.clock import now
 from adjourn.log import kinds
 from adjourn.policy.contract import read_contract
@@ -27,12 +27,16 @@ def make_calls(client: ClientContext, count: int) -> None:
         request = ToolRequest(
             tool="add", server="inv", shown="inv.add", digest=f"{number:064x}", effectful=True, arguments="{}"
         )
-        session, (admitted,) = client.admit([request])
+        session, (admitted,) = client.sessions.admit([request])
         session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok", message="", milliseconds=1)])
 
 
-def test_a_drawing_reads_the_last_events_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_drawing_reads_the_last_events_only(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However long the history is, a drawing reads as many events as it may show, twice: to verify them, and to show them."""
+    # the heads that are kept there are those of another run otherwise
+    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path_factory.mktemp("config")))
     (tmp_path / ".aex").mkdir()
     (tmp_path / ".aex" / "policy.aex").write_text('policy a v1\ngoal "g"\nallow inv.*\nbudget calls=2000\n')
     monkeypatch.chdir(tmp_path)

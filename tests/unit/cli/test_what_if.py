@@ -59,7 +59,7 @@ def worked(workspace: Workspace) -> Workspace:
         call("write", path="b"),
     ):
         workspace.clock.move(seconds=60)
-        session, (admitted,) = context.admit([each])
+        session, (admitted,) = context.sessions.admit([each])
         session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")])
     session.task.commit(lambda _: [NewEvent(kinds.UsageReported(tokens=1500))])
     workspace.leave(context)
@@ -151,5 +151,5 @@ def test_status_of_a_task_without_them_has_none(
     workspace.work(context, "read")
     assert "spent" not in said(capfd, "status", "t")
     assert "rate" not in said(capfd, "status", "t")
-    context.session().task.commit(lambda _: [NewEvent(kinds.UsageReported(tokens=1500))])
+    context.sessions.open().task.commit(lambda _: [NewEvent(kinds.UsageReported(tokens=1500))])
     assert "spent       1,500 tokens" in said(capfd, "status", "t")

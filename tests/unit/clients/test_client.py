@@ -39,10 +39,10 @@ def test_the_proxies_of_one_client_share_a_task(workspace: Workspace) -> None:
     first, sister, stranger = workspace.context("g1"), workspace.context("g1"), workspace.context("g2")
     workspace.work(first, "file.read")
     workspace.work(sister, "tests.run")
-    assert re.fullmatch(r"20260502-[0-9a-z]{8}", first.task_id())
-    assert sister.task_id() == first.task_id() != stranger.task_id()
-    assert first.session().task.refresh().calls_used == 2
-    assert len(workspace.facts(first.task_id(), kinds.SessionOpened)) == 2
+    assert re.fullmatch(r"20260502-[0-9a-z]{8}", first.task.current())
+    assert sister.task.current() == first.task.current() != stranger.task.current()
+    assert first.sessions.open().task.refresh().calls_used == 2
+    assert len(workspace.facts(first.task.current(), kinds.SessionOpened)) == 2
 
 
 def test_sisters_that_start_at_once_share_a_task(workspace: Workspace) -> None:
@@ -53,7 +53,7 @@ def test_sisters_that_start_at_once_share_a_task(workspace: Workspace) -> None:
 
     def ask(context: ClientContext) -> None:
         start.wait()
-        seen.append(context.task_id())
+        seen.append(context.task.current())
 
     threads = [threading.Thread(target=ask, args=(context,)) for context in contexts]
     for thread in threads:
@@ -68,9 +68,9 @@ def test_a_task_can_be_given(workspace: Workspace) -> None:
     """An explicit task is the client's, whatever its other processes do, and leaves no name behind."""
     context = workspace.context(task="release-7")
     workspace.work(context, "file.read")
-    assert context.task_id() == "release-7"
+    assert context.task.current() == "release-7"
     assert workspace.store.refs("client/") == {}
-    assert workspace.context("g2", task="release-7").task_id() == "release-7"
+    assert workspace.context("g2", task="release-7").task.current() == "release-7"
 
 
 @pytest.mark.parametrize("task", ["../x", "-rf", "a b", "x" * 65, ".", "a/b"])
@@ -93,9 +93,9 @@ def test_a_client_in_another_workspace_is_another(memory_workspace: Workspace) -
 def test_looking_opens_no_session(memory_workspace: Workspace) -> None:
     """A context that was asked for its task and its rules has written no event."""
     context = memory_workspace.context()
-    context.task_id()
-    assert context.policy.budget == 20
-    assert context.sessions == []
+    context.task.current()
+    assert context.sessions.policy.budget == 20
+    assert list(context.sessions) == []
     assert memory_workspace.store.streams() == {}
 
 
@@ -115,14 +115,14 @@ def test_a_client_moves(workspace: Workspace) -> None:
     old, _ = two_tasks(workspace)
     context = workspace.context()
     workspace.work(context, "file.read")
-    here = context.task_id()
+    here = context.task.current()
     note = kinds.CheckpointResumed(checkpoint="c" * 64, name="n", source="store")
-    session = context.move(old, [note])
-    assert (context.task_id(), session.task.id) == (old, old)
+    session = context.sessions.move(old, [note])
+    assert (context.task.current(), session.task.id) == (old, old)
     assert workspace.facts(old, kinds.CheckpointResumed) == [note]
     assert workspace.facts(here, kinds.SessionClosed) == [kinds.SessionClosed(reason="moved", to=old)]
-    assert context.sessions == [session]
-    assert workspace.context().task_id() == old
+    assert list(context.sessions) == [session]
+    assert workspace.context().task.current() == old
     workspace.work(context, "file.read")
     assert workspace.task(old).ledger.calls_used == 2
 
@@ -131,10 +131,10 @@ def test_a_client_that_has_not_begun_moves_too(workspace: Workspace) -> None:
     """Where it never sat nothing is left behind."""
     old, _ = two_tasks(workspace)
     context = workspace.context()
-    here = context.task_id()
-    context.move(old, [])
+    here = context.task.current()
+    context.sessions.move(old, [])
     assert workspace.store.head(here) == EMPTY
-    assert context.task_id() == old
+    assert context.task.current() == old
 
 
 def test_moving_to_where_one_is(workspace: Workspace) -> None:
@@ -142,9 +142,9 @@ def test_moving_to_where_one_is(workspace: Workspace) -> None:
     context = workspace.context()
     session = workspace.work(context, "file.read")
     note = kinds.CheckpointResumed(checkpoint="c" * 64, name="n", source="store")
-    assert context.move(context.task_id(), [note]) is session
-    assert [event.event for event in workspace.events(context.task_id())][-1] == "checkpoint.resumed"
-    assert workspace.facts(context.task_id(), kinds.SessionClosed) == []
+    assert context.sessions.move(context.task.current(), [note]) is session
+    assert [event.event for event in workspace.events(context.task.current())][-1] == "checkpoint.resumed"
+    assert workspace.facts(context.task.current(), kinds.SessionClosed) == []
 
 
 def test_a_move_that_is_refused_leaves_all_as_it_was(workspace: Workspace) -> None:
@@ -154,10 +154,10 @@ def test_a_move_that_is_refused_leaves_all_as_it_was(workspace: Workspace) -> No
     context = workspace.context()
     session = workspace.work(context, "file.read")
     with pytest.raises(HeldError):
-        context.move("taken", [])
-    assert context.session() is session
-    other.session().close("client-eof")
-    assert context.move("taken", []).task.id == "taken"
+        context.sessions.move("taken", [])
+    assert context.sessions.open() is session
+    other.sessions.open().close("client-eof")
+    assert context.sessions.move("taken", []).task.id == "taken"
 
 
 def test_sisters_follow(workspace: Workspace) -> None:
@@ -166,11 +166,11 @@ def test_sisters_follow(workspace: Workspace) -> None:
     first, sister = workspace.context(), workspace.context()
     workspace.work(first, "file.read")
     workspace.work(sister, "file.read")
-    here = first.task_id()
-    first.move(old, [])
-    session, (admitted,) = sister.admit([READ])
+    here = first.task.current()
+    first.sessions.move(old, [])
+    session, (admitted,) = sister.sessions.admit([READ])
     assert (session.task.id, admitted.decision) == (old, Forward())
-    assert sister.task_id() == old
+    assert sister.task.current() == old
     assert workspace.task(here).ledger.calls_used == 2
     assert workspace.task(old).ledger.calls_used == 2
     assert workspace.task(here).ledger.sessions == {}
@@ -181,9 +181,9 @@ def test_sisters_follow_one_that_never_sat(workspace: Workspace) -> None:
     old, _ = two_tasks(workspace)
     first, sister = workspace.context(), workspace.context()
     workspace.work(sister, "file.read")
-    here = sister.task_id()
-    first.move(old, [])
-    session, _ = sister.admit([READ])
+    here = sister.task.current()
+    first.sessions.move(old, [])
+    session, _ = sister.sessions.admit([READ])
     assert session.task.id == old
     assert workspace.task(here).ledger.sessions == {}
 
@@ -192,10 +192,10 @@ def test_sisters_that_come_later_join(workspace: Workspace) -> None:
     """A proxy that starts after the move is on the new task at once."""
     old, _ = two_tasks(workspace)
     first, late = workspace.context(), workspace.context()
-    late.task_id()
+    late.task.current()
     workspace.work(first, "file.read")
-    first.move(old, [])
-    assert late.session().task.id == old
+    first.sessions.move(old, [])
+    assert late.sessions.open().task.id == old
 
 
 def test_there_and_back(workspace: Workspace) -> None:
@@ -204,13 +204,13 @@ def test_there_and_back(workspace: Workspace) -> None:
     first, sister = workspace.context(), workspace.context()
     workspace.work(first, "file.read")
     workspace.work(sister, "file.read")
-    here = first.task_id()
-    first.move(old, [])
-    sister.admit([READ])
-    first.move(here, [])
-    session, _ = sister.admit([READ])
+    here = first.task.current()
+    first.sessions.move(old, [])
+    sister.sessions.admit([READ])
+    first.sessions.move(here, [])
+    session, _ = sister.sessions.admit([READ])
     assert session.task.id == here
-    assert first.session().task.id == here
+    assert first.sessions.open().task.id == here
     assert workspace.task(here).ledger.calls_used == 3
 
 
@@ -218,9 +218,9 @@ def test_a_call_can_be_for_a_certain_task(workspace: Workspace) -> None:
     """A call that was begun on a task before a move is finished there."""
     old, _ = two_tasks(workspace)
     context = workspace.context()
-    session, _ = context.admit([READ], old)
+    session, _ = context.sessions.admit([READ], old)
     assert session.task.id == old
-    assert context.task_id() != old
+    assert context.task.current() != old
 
 
 def test_sisters_that_were_given_a_task_stay(workspace: Workspace) -> None:
@@ -229,10 +229,10 @@ def test_sisters_that_were_given_a_task_stay(workspace: Workspace) -> None:
     given, sister = workspace.context(task="given"), workspace.context()
     workspace.work(given, "file.read")
     workspace.work(sister, "file.read")
-    sister.move(old, [])
-    assert given.session().task.id == "given"
+    sister.sessions.move(old, [])
+    assert given.sessions.open().task.id == "given"
     with pytest.raises(RefusedError, match="bound to task given"):
-        given.move(old, [])
+        given.sessions.move(old, [])
     workspace.work(given, "file.read")
     assert workspace.task("given").ledger.calls_used == 2
 
@@ -259,7 +259,7 @@ def test_clients_that_are_dead_are_forgotten(workspace: Workspace) -> None:
     }
     for name, task in (kept | {f"client/{group_of(gone, '/w')}": "t6"}).items():
         workspace.store.swap(name, task, expect=None)
-    mine = workspace.context("g1").task_id()
+    mine = workspace.context("g1").task.current()
     assert workspace.store.refs("client/") == kept | {"client/g1": mine}
 
 
@@ -318,10 +318,10 @@ def test_a_store_that_does_not_open_is_tried_again(memory_workspace: Workspace) 
     context.options = msgspec.structs.replace(context.options, store="blocked/x.db")
     for _ in range(2):
         with pytest.raises(StoreError):
-            context.admit([READ])
+            context.sessions.admit([READ])
     blocked.unlink()
     blocked.mkdir()
-    _, (admitted,) = context.admit([READ])
+    _, (admitted,) = context.sessions.admit([READ])
     assert admitted.decision == Forward()
     context.close("eof")
 
@@ -330,11 +330,11 @@ def test_closing_ends_every_session(memory_workspace: Workspace) -> None:
     """All sessions are closed with the reason, and the store too; a later use opens it again."""
     context = memory_workspace.context()
     context._store = None
-    context.admit([READ])
-    context.admit([READ], "other")
+    context.sessions.admit([READ])
+    context.sessions.admit([READ], "other")
     tasks = {session.task.id for session in context.sessions}
     context.close("eof")
-    assert context.sessions == []
+    assert list(context.sessions) == []
     store = SqliteStore(str(memory_workspace.root / ".aex" / "adjourn.db"))
     assert store.streams().keys() == tasks
     assert store.refs("lease/") == {}
@@ -346,10 +346,10 @@ def test_closing_ends_every_session(memory_workspace: Workspace) -> None:
 def test_closing_over_a_broken_store_says_nothing(memory_workspace: Workspace) -> None:
     """What cannot be written then is found out by the next session."""
     context = memory_workspace.context()
-    context.admit([READ])
+    context.sessions.admit([READ])
     memory_workspace.store.close()
     context.close("eof")
-    assert context.sessions == []
+    assert list(context.sessions) == []
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_the_store_is_protected_wherever_it_is(
     """In the workspace and outside, no gated call may touch it."""
     context = memory_workspace.context()
     context.options = msgspec.structs.replace(context.options, store=store.format(root=memory_workspace.root))
-    assert context.protected == tuple(
+    assert context.options.protected_under(context.watch.contract) == tuple(
         place.format(beside=os.path.dirname(memory_workspace.root)) for place in places
     )
     assert os.path.isabs(context.options.root)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.clients import person
-from adjourn.clients.client import BOUND, CLIENT
+from adjourn.clients.task_choice import BOUND, CLIENT
 from adjourn.errors import InvalidError, RefusedError
 from adjourn.host import keys, process
 from adjourn.host.clock import now

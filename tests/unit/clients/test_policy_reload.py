@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from adjourn.clients.client import ClientContext
-from adjourn.clients.client_options import ClientOptions
+from adjourn.clients.client_process import ClientOptions
 from adjourn.errors import StoreError
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
@@ -51,8 +51,13 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reloading:
     return Reloading(tmp_path, monkeypatch)
 
 
+def protected(context: ClientContext) -> tuple[str, ...]:
+    """The places that no call may touch, beside the usual ones."""
+    return context.options.protected_under(context.watch.contract)
+
+
 def decided(context: ClientContext, call: ToolRequest = READ) -> Decision:
-    return context.admit([call])[1][0].decision
+    return context.sessions.admit([call])[1][0].decision
 
 
 def test_an_edit_counts_from_the_next_call(workspace: Reloading) -> None:
@@ -61,9 +66,9 @@ def test_an_edit_counts_from_the_next_call(workspace: Reloading) -> None:
     assert isinstance(decided(context), Forward)
     workspace.edit("allow write", "budget calls=7")
     assert isinstance(decided(context), Block)
-    events = workspace.events(context.task_id())
+    events = workspace.events(context.task.current())
     assert [event.event for event in events[-2:]] == ["policy.changed", "tool.denied"]
-    (changed,) = workspace.facts(context.task_id(), kinds.PolicyChanged)
+    (changed,) = workspace.facts(context.task.current(), kinds.PolicyChanged)
     assert changed == kinds.PolicyChanged(budget=7, policy=digest(workspace.policy_file.read_bytes()))
     assert workspace.store.get_blob(changed.policy) == workspace.policy_file.read_bytes()
     assert [event for event, _ in workspace.told] == ["policy.changed"]
@@ -88,7 +93,7 @@ def test_a_file_that_was_touched_or_written_anew_is_not_edited(workspace: Reload
     decided(context)
     workspace.edit("allow read", "allow write:src/**")
     decided(context)
-    assert workspace.facts(context.task_id(), kinds.PolicyChanged) == []
+    assert workspace.facts(context.task.current(), kinds.PolicyChanged) == []
     assert workspace.told == []
 
 
@@ -110,7 +115,7 @@ def test_a_broken_edit_changes_nothing_and_is_written_down(workspace: Reloading,
     else:
         workspace.policy_file.write_text(broken)
     assert isinstance(decided(context), Forward)
-    (fact,) = workspace.facts(context.task_id(), kinds.PolicyBroken)
+    (fact,) = workspace.facts(context.task.current(), kinds.PolicyBroken)
     assert fact.message.startswith(".aex/policy.aex")
     assert "the previous version stays in force" in workspace.told[-1][1]
     decided(context)
@@ -125,7 +130,7 @@ def test_a_broken_edit_before_the_first_call_is_written_down_too(workspace: Relo
     context = workspace.context()
     workspace.policy_file.write_text("nonsense")
     decided(context)
-    assert len(workspace.facts(context.task_id(), kinds.PolicyBroken)) == 1
+    assert len(workspace.facts(context.task.current(), kinds.PolicyBroken)) == 1
 
 
 def test_no_call_passes_under_a_policy_whose_change_could_not_be_written(
@@ -146,17 +151,17 @@ def test_no_call_passes_under_a_policy_whose_change_could_not_be_written(
         with pytest.raises(StoreError):
             decided(context)
     assert isinstance(decided(context), Block)
-    assert len(workspace.facts(context.task_id(), kinds.PolicyChanged)) == 1
+    assert len(workspace.facts(context.task.current(), kinds.PolicyChanged)) == 1
 
 
 def test_every_session_of_the_desk_goes_on_under_the_edited_policy(workspace: Reloading) -> None:
     """Also those of other tasks, whose calls come later."""
     context = workspace.context()
-    context.admit([READ], "other")
+    context.sessions.admit([READ], "other")
     decided(context)
     workspace.edit("deny read")
     assert isinstance(decided(context), Block)
-    assert isinstance(context.admit([READ], "other")[1][0].decision, Block)
+    assert isinstance(context.sessions.admit([READ], "other")[1][0].decision, Block)
     assert len(workspace.facts("other", kinds.PolicyChanged)) == 1
 
 
@@ -164,8 +169,8 @@ def test_a_session_that_was_given_up_goes_on_under_the_edited_policy(workspace: 
     """A change finds its session again when others took it for dead."""
     context = workspace.context()
     decided(context)
-    lost = kinds.SessionLost(calls=[], lost=context.session().id, reason="expired")
-    workspace.task(context.task_id()).commit(lambda _: [NewEvent(lost)])
+    lost = kinds.SessionLost(calls=[], lost=context.sessions.open().id, reason="expired")
+    workspace.task(context.task.current()).commit(lambda _: [NewEvent(lost)])
     workspace.edit("deny read")
     assert isinstance(decided(context), Block)
 
@@ -197,7 +202,7 @@ def test_the_policy_is_protected_wherever_it_is(workspace: Reloading, tmp_path: 
         context = ClientContext(
             ClientOptions(root=root, contract=read_contract(root, named)), workspace.clock
         )
-        assert context.protected == places
+        assert protected(context) == places
 
 
 def _json_policies(workspace: Reloading) -> ClientContext:
@@ -214,7 +219,7 @@ def _json_policies(workspace: Reloading) -> ClientContext:
 
 def test_what_a_json_policy_extends_is_protected_with_it(workspace: Reloading) -> None:
     """No gated call may widen the policy by way of its base."""
-    assert _json_policies(workspace).protected == ("conf/own.json", "conf/base.json")
+    assert protected(_json_policies(workspace)) == ("conf/own.json", "conf/base.json")
 
 
 def test_an_edited_base_counts_from_the_next_call(workspace: Reloading) -> None:
@@ -227,7 +232,7 @@ def test_an_edited_base_counts_from_the_next_call(workspace: Reloading) -> None:
     )
     (workspace.root / "conf" / "more.json").write_text("{}")
     assert isinstance(decided(context, write), Block)
-    assert context.protected == ("conf/own.json", "conf/base.json", "conf/more.json")
+    assert protected(context) == ("conf/own.json", "conf/base.json", "conf/more.json")
     (workspace.root / "conf" / "more.json").write_text('{"deny": ["read"]}')
     assert isinstance(decided(context), Block)
 
@@ -235,10 +240,10 @@ def test_an_edited_base_counts_from_the_next_call(workspace: Reloading) -> None:
 def test_signatures_are_protected_where_they_are_required(workspace: Reloading) -> None:
     """Signature files are protected from the call on from which signatures are required."""
     context = workspace.context()
-    assert SIGNATURES not in context.protected
+    assert SIGNATURES not in protected(context)
     workspace.policy_file.write_text('policy p v1\ngoal "a"\nallow write, read\nrequire signed by ann\n')
     decided(context)
-    assert context.protected == (SIGNATURES,)
+    assert protected(context) == (SIGNATURES,)
 
 
 def test_a_policy_edited_to_ask_for_a_signature_does_not_take_an_unsigned_contract(tmp_path: Path) -> None:

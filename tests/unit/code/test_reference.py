@@ -12,27 +12,30 @@ from adjourn.code.index.languages import LANGUAGES
 from adjourn.code.search.text import MAX_LINE, MAX_PATTERNS
 from adjourn.code.server.replies import MAX_REPLY, MOST
 from adjourn.code.server.server import TOOLS
-from adjourn.code.server.tool import SearchTool
+from adjourn.code.server.tool import CodeTool, SearchTool
+from adjourn.code.session_state import Phase
 from adjourn.code.workflow import payloads, phases
 from adjourn.code.workflow.request import flag_table
 
 TEXT = (Path(__file__).parents[3] / "docs" / "reference" / "code.md").read_text(encoding="utf-8")
 
 
+def phases_of(tool: type[CodeTool]) -> str:
+    """The phases in which a tool may be called, in the words of the table."""
+    permitted = list(dict.fromkeys(row.phase for row in phases.STEPS if tool.name in phases.allowed(row)))
+    first, last = permitted[0], permitted[-1]
+    words = "any" if len(permitted) == len(Phase) else first if first == last else f"from {first} on"
+    return f"{words}, with `--symbols`" if tool.symbols else words
+
+
 def test_every_tool_is_there_with_what_it_takes() -> None:
-    """One row a tool, its arguments in order, those that are required marked; `format` is said above the table."""
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", TEXT.partition("## Phases")[0], re.MULTILINE)
-    expected = [
-        (
-            tool.name,
-            ", ".join(
-                f"`{field.name}{'*' if field.required else ''}`"
-                for field in msgspec.structs.fields(tool)
-                if field.name != "format"
-            ),
-        )
-        for tool in TOOLS
-    ]
+    """One row a tool, as its declaration says: its arguments in order, those that are required marked, and its phases."""
+    rows = re.findall(r"^\| `\w+` \| .*$", TEXT.partition("## Phases")[0], re.MULTILINE)
+    expected = []
+    for tool in TOOLS:
+        fields = [field for field in msgspec.structs.fields(tool) if field.name != "format"]
+        takes = ", ".join(f"`{field.name}{'*' if field.required else ''}`" for field in fields)
+        expected.append(f"| `{tool.name}` | {takes} | {phases_of(tool)} |")
     assert rows == expected
     named = re.search(r"The replies of (.*?) are text", TEXT, re.DOTALL)
     assert named

@@ -12,8 +12,8 @@ import pytest
 
 from adjourn.errors import StoreError
 from adjourn.gateway import api_keys
-from adjourn.gateway.api_keys import DAY, KeyWish, add_key, revoke_key
-from adjourn.gateway.authenticator import Authenticator, AuthenticatorParts, Challenge
+from adjourn.gateway.api_keys import DAY, KeyOptions, add_key, revoke_key
+from adjourn.gateway.authenticator import Authenticator, AuthenticatorResources, Challenge
 from adjourn.gateway.settings import AuthSettings, ForwardedSettings
 from adjourn.policy.principal import Principal
 from adjourn.store import MemoryStore
@@ -47,12 +47,12 @@ class Gateway:
         self.time = 1_000.0
         self.now = 1
         self.errors: list[str] = []
-        parts = AuthenticatorParts(self.store, SECRET, lambda: self.now, workers, self.errors.append)
+        parts = AuthenticatorResources(self.store, SECRET, lambda: self.now, workers, self.errors.append)
         self._authenticator = Authenticator(settings, parts)
 
     def key(self, **wish: Any) -> tuple[str, str]:
         """The id and the text of a new key."""
-        made = add_key(self.store, SECRET, KeyWish(**{"name": "ann"} | wish), self.now)
+        made = add_key(self.store, SECRET, KeyOptions(**{"name": "ann"} | wish), self.now)
         return made.key.id, made.text
 
     def asked(self, *keys: str) -> list[Principal | Challenge]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from adjourn.gateway.aggregate.watching import MAX_SUBSCRIPTIONS, MAX_WATCHED, Changes
+from adjourn.gateway.aggregate.listings import MAX_SUBSCRIPTIONS, Changes
+from adjourn.gateway.aggregate.watching import MAX_WATCHED
 from adjourn.gateway.http_pool import StreamEvent
 from adjourn.gateway.replies import ReplyStream
 from adjourn.mcp import frames

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from adjourn.gateway import exchange as module
-from adjourn.gateway.exchange import Exchange, ExchangeParts
-from adjourn.gateway.group_commit import Turn
-from adjourn.gateway.replies import Heard
-from adjourn.relay.stderr_log import StderrLog
+from adjourn.gateway.exchange import Exchange, ExchangeResources
+from adjourn.gateway.group_commit import GroupCommit
+from adjourn.gateway.replies import ServerMessage
+from adjourn.relay.ports import StderrLog
 
 
 class BusyRelay:
@@ -43,13 +43,15 @@ def test_an_answer_that_waits_is_no_missing_one(monkeypatch: pytest.MonkeyPatch)
 
     async def run() -> list[str]:
         with ThreadPoolExecutor(1) as workers:
-            parts = ExchangeParts(workers, StderrLog(as_json=False), stand_in, Turn(stand_in), stand_in)
+            parts = ExchangeResources(
+                workers, StderrLog(as_json=False), stand_in, GroupCommit(stand_in), stand_in
+            )
             options = SimpleNamespace(principal=None, server="up")
             context: Any = SimpleNamespace(options=options, group="gateway/here/me")
             exchange = Exchange(parts, context)
             exchange.connect(stand_in)
             relay: Any = exchange.relay
-            exchange.hear(Heard(b"{}\n", 1))
+            exchange.hear(ServerMessage(b"{}\n", 1))
             exchange.fail(1, "the server ended its answer too early", was_sent=True)
             assert relay.done == []
             relay.is_busy = False

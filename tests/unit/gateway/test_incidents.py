@@ -11,7 +11,7 @@ import pytest
 from adjourn.errors import ConflictError, SchemaError, StoreError
 from adjourn.gateway.http_pool import UnreachableError
 from adjourn.gateway.incidents import Incidents, places_of_gateway
-from adjourn.relay.stderr_log import StderrLog
+from adjourn.relay.ports import StderrLog
 from adjourn.store import EMPTY, Append, MemoryStore
 
 WHOLE = 'connection to server at "10.9.8.7", port 5432 failed: FATAL: password authentication failed for user "adj"'
@@ -104,10 +104,10 @@ def test_a_server_that_cannot_be_reached_is_told_without_its_address() -> None:
     hidden = UnreachableError(
         "cannot connect to 10.1.1.1:99: refused", was_sent=False, public="it cannot be reached"
     )
-    said = incidents.told(hidden)
+    said = incidents.describe(hidden)
     assert said.startswith("it cannot be reached (error ")
     assert f"error {said[-9:-1]}: cannot connect to 10.1.1.1:99" in log.lines[0]
-    assert incidents.told(UnreachableError("it has ended", was_sent=True)) == "it has ended"
+    assert incidents.describe(UnreachableError("it has ended", was_sent=True)) == "it has ended"
     assert len(log.lines) == 1
 
 

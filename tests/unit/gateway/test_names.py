@@ -9,7 +9,7 @@ import pytest
 
 from adjourn.aex.layers import permits
 from adjourn.errors import InvalidError
-from adjourn.gateway.api_keys import KeyWish, NameRegister, add_key, bearer_named, revoke_key
+from adjourn.gateway.api_keys import KeyOptions, NameRegister, add_key, bearer_named, revoke_key
 from adjourn.policy.principal import Principal, space_of
 from adjourn.store import MemoryStore
 
@@ -40,7 +40,7 @@ def test_a_name_is_that_of_whoever_came_with_it_first(store: MemoryStore) -> Non
 
 def test_a_key_has_its_name_also_where_it_was_made_before_names_were_kept(store: MemoryStore) -> None:
     """A key and a token of one name are two principals: of spaces, of rules, and on record."""
-    key = add_key(store, SECRET, KeyWish("ann", "human"), 1).key
+    key = add_key(store, SECRET, KeyOptions("ann", "human"), 1).key
     token = names_of(store).look_up(TOKEN)
     assert permits(RULE, key.bearer)
     assert not permits(RULE, token)
@@ -50,12 +50,12 @@ def test_a_key_has_its_name_also_where_it_was_made_before_names_were_kept(store:
 
 def test_a_key_cannot_get_the_name_of_a_token(store: MemoryStore) -> None:
     """Making it is refused; a service of that name is another name, and so is the name once the key is gone."""
-    first = add_key(store, SECRET, KeyWish("ann", "human"), 1).key
+    first = add_key(store, SECRET, KeyOptions("ann", "human"), 1).key
     revoke_key(store, SECRET, first.id)
     names_of(store).look_up(TOKEN)
     with pytest.raises(InvalidError, match="is that of somebody who authenticated without a key"):
-        add_key(store, SECRET, KeyWish("ann", "human"), 1)
-    add_key(store, SECRET, KeyWish("ann", "service"), 1)
+        add_key(store, SECRET, KeyOptions("ann", "human"), 1)
+    add_key(store, SECRET, KeyOptions("ann", "service"), 1)
 
 
 def test_a_name_that_somebody_wrote_into_the_store_is_nobodys(store: MemoryStore) -> None:

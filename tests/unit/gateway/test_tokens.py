@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from adjourn.aex.layers import permits
-from adjourn.gateway.authenticator import Authenticator, AuthenticatorParts, Challenge
+from adjourn.gateway.authenticator import Authenticator, AuthenticatorResources, Challenge
 from adjourn.gateway.settings import AuthSettings, OAuthSettings, PersonSettings
 from adjourn.host.clock import now
 from adjourn.policy.principal import Principal
@@ -39,7 +39,7 @@ def asked(
 
     async def run() -> list[Principal | Challenge]:
         with ThreadPoolExecutor(1) as workers:
-            parts = AuthenticatorParts(MemoryStore(), b"\1" * 32, now, workers, print)
+            parts = AuthenticatorResources(MemoryStore(), b"\1" * 32, now, workers, print)
             gate = Authenticator(AuthSettings(oauth=oauth), parts)
             scope: dict[str, Any] = {"type": "http", "path": path, "client": ("127.0.0.1", 1)}
             return [

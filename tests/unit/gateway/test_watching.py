@@ -6,11 +6,12 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from itertools import count
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from adjourn.gateway.aggregate import watching
+from adjourn.gateway.aggregate.handshake import ServerSession
 from adjourn.gateway.aggregate.watching import Watching
 from adjourn.gateway.exchange import ServerLink
 from adjourn.gateway.http_pool import UnreachableError
@@ -34,9 +35,9 @@ class Upstream:
         self.said: list[Any] = []
         self.is_silent = False
         self._ids = count(1)
-        self.watching = Watching(self)
+        self.watching = Watching(cast("ServerSession", self))
 
-    def meta(self) -> dict[str, Any]:
+    def meta(self, _level: str) -> dict[str, Any]:
         return {frames.META_CAPABILITIES: {"elicitation": {}}}
 
     def new_id(self) -> str:
@@ -123,7 +124,7 @@ def test_only_a_subscription_to_tasks_declares_them() -> None:
         upstream.watching.want([], ["t"])
         await settle()
         without, declared = (params["_meta"] for params in upstream.wanted.values())
-        assert without == upstream.meta()
+        assert without == upstream.meta("")
         assert declared[frames.META_CAPABILITIES] == {"elicitation": {}, "extensions": {EXTENSION: {}}}
 
     run(test)

@@ -82,7 +82,7 @@ def test_all_folders_of_a_task_count(memory_workspace: Workspace, two: Workspace
     context = memory_workspace.context()
     context.process = FAR
     memory_workspace.work(context, "file.read")
-    add(context.session(), AgentNote(facts=("the port is 8080",)))
+    add(context.sessions.open(), AgentNote(facts=("the port is 8080",)))
     memory_workspace.save(context, "early")
     memory_workspace.work(context, "file.write", "tests.run")
     memory_workspace.save(context, "late", description="")

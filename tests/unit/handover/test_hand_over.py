@@ -51,7 +51,7 @@ def call(
     request = ToolRequest(
         tool=tool, digest=f"{abs(hash((tool, argument))):064x}"[:64], arguments=json.dumps({"path": argument})
     )
-    session, (admitted,) = context.admit([request])
+    session, (admitted,) = context.sessions.admit([request])
     if outcome and admitted.call:
         digest = "a" * 64 if message else ""
         settled = kinds.ToolSettled(call=admitted.call, answer=digest, message=message, outcome=outcome)  # type: ignore[arg-type]
@@ -61,7 +61,7 @@ def call(
 
 def save(workspace: Workspace, description: str, said: AgentReport) -> str:
     """What `aex.checkpoint` does, with a page, whose path is returned."""
-    task = workspace.context().session().task
+    task = workspace.context().sessions.open().task
     workspace.clock.move(seconds=1)
     return save_checkpoint(
         task, str(workspace.root), CheckpointRequest("fix-auth", description=description, said=said)
@@ -108,7 +108,7 @@ def test_each_outcome_is_told_with_its_argument(memory_workspace: Workspace) -> 
     doubt = call(memory_workspace, "file.write", "sent.py", "no-answer")
     settled = call(memory_workspace, "file.write", "looked.py", "no-answer")
     late, closed, no = (call(memory_workspace, "file.remove", name) for name in ("late", "closed", "no"))
-    task = memory_workspace.context().session().task
+    task = memory_workspace.context().sessions.open().task
     settle_doubt(task, settled, happened=False, by=ANN)
     answer(task, late, yes=False, via="timeout", by=SYSTEM)
     answer(task, closed, yes=False, via="elicitation:decline", by=SYSTEM)
@@ -133,7 +133,7 @@ def test_a_yes_to_a_repeated_question_refuses_nothing(memory_workspace: Workspac
     """The older question closes with it, and that is shown and counted as no one's refusal."""
     memory_workspace.write_policy("use file.*", "confirm before file.remove")
     first = call(memory_workspace, "file.remove", "a")
-    task = memory_workspace.context().session().task
+    task = memory_workspace.context().sessions.open().task
     answer(task, first, yes=False, via="timeout", by=SYSTEM)
     assert call(memory_workspace, "file.remove", "a") != first
     answer(task, first, yes=True, via="terminal", by=ANN)
@@ -148,7 +148,7 @@ def test_a_question_that_expired_is_told_as_not_answered(memory_workspace: Works
     """Also where nobody wrote that down, but not of a call that a person approved, or that was made after all."""
     memory_workspace.write_policy("use file.*", "confirm before file.remove")
     late, approved, made = (call(memory_workspace, "file.remove", name) for name in ("late", "yes", "made"))
-    task = memory_workspace.context().session().task
+    task = memory_workspace.context().sessions.open().task
     until = task.ledger.approvals[late].expires
     for one in (approved, made):
         answer(task, one, yes=True, via="terminal", by=ANN)
@@ -285,7 +285,7 @@ def test_what_binds_loses_its_reasons_in_a_small_room(memory_workspace: Workspac
     known = Recorded(
         decisions=(RecordLine("constraint: no restarts"), RecordLine("use pools", ", because ours do"))
     )
-    sources = Sources(context.session().task.ledger, RecentCalls({}, [], 0), NO_REPORT, known, "2026")
+    sources = Sources(context.sessions.open().task.ledger, RecentCalls({}, [], 0), NO_REPORT, known, "2026")
     section = next(section for section in sections(sources) if section.name == "decisions")
     told = [[item.text for item in wording] for wording in section.wordings]
     assert told == [

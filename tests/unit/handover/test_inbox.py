@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from adjourn.errors import IntegrityError, RefusedError
+from adjourn.handover import inbox as handover_inbox
 from adjourn.handover.inbox import KnownStream, WaitingItem, find_waiting
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records.effect_lookup import EffectCall
@@ -305,7 +306,7 @@ def test_a_second_look_reads_only_what_may_have_changed(monkeypatch: pytest.Monk
 
     def look() -> tuple[list[tuple[str, str]], list[str]]:
         with monkeypatch.context() as patch:
-            patch.setattr("adjourn.tasks.task.Task", Seen)
+            patch.setattr(handover_inbox, "Task", Seen)
             read.clear()
             found = find_waiting(shared.store, clock=shared.clock, secret=SECRET, known=known)
         assert found.items == inbox(shared)

@@ -35,7 +35,7 @@ def _same(workspace: Workspace, name: str) -> dict[str, Any]:
 def here(memory_workspace: Workspace, two: Workspace) -> Workspace:
     """A workspace that saved `early`; another machine continued and saved `late`; both folders came back."""
     context = far_work(memory_workspace)
-    add(context.session(), AgentNote(facts=("known early",)))
+    add(context.sessions.open(), AgentNote(facts=("known early",)))
     task = memory_workspace.save(context, "early").event.task
     carried(memory_workspace, two, "early")
     trusting(two, memory_workspace)
@@ -43,7 +43,7 @@ def here(memory_workspace: Workspace, two: Workspace) -> Workspace:
     other.process = FAR
     two.resume(other, "early")
     two.work(other, *["file.write"] * 9)
-    add(other.session(), AgentNote(facts=("known late",)))
+    add(other.sessions.open(), AgentNote(facts=("known late",)))
     assert two.save(other, "late").event.task == task
     two.leave(other)
     for name in ("early", "late"):
@@ -83,7 +83,7 @@ def test_a_folder_that_a_resume_does_not_read_may_be_damaged(here: Workspace) ->
 def test_what_a_person_vouched_for_is_told_alike(memory_workspace: Workspace, two: Workspace) -> None:
     """An imported history of an unknown signer, with what it knew."""
     context = far_work(memory_workspace)
-    add(context.session(), AgentNote(facts=("known there",)))
+    add(context.sessions.open(), AgentNote(facts=("known there",)))
     memory_workspace.save(context)
     carried(memory_workspace, two)
     two.use()

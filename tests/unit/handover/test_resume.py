@@ -62,7 +62,7 @@ def test_what_there_is_not_is_not_told(memory_workspace: Workspace) -> None:
     memory_workspace.write_policy("use file.read")
     context = memory_workspace.context()
     memory_workspace.work(context, "file.read")
-    session = context.session()
+    session = context.sessions.open()
     create(session.task, "plain", session=session)
     assert list(memory_workspace.resume(context, "plain")) == [
         "name", "toolsCalled", "callsUsed", "auditSummary", "task", "checkpointedAt", "goal", "state", "howToRead", "more",
@@ -111,7 +111,7 @@ def test_no_budget_is_below_nothing(memory_workspace: Workspace) -> None:
     memory_workspace.write_policy("use file.read", "budget calls=3")
     context = memory_workspace.context("second")
     assert memory_workspace.resume(context)["budgetRemaining"] == 0
-    _, (admitted,) = context.admit([ToolRequest(tool="file.read", digest="1" * 64)])
+    _, (admitted,) = context.sessions.admit([ToolRequest(tool="file.read", digest="1" * 64)])
     assert isinstance(admitted.decision, Block)
     assert admitted.decision.reason == "budget_exhausted"
 
@@ -119,7 +119,7 @@ def test_no_budget_is_below_nothing(memory_workspace: Workspace) -> None:
 def test_calls_in_doubt_are_told(workspace: Workspace) -> None:
     """An effect that was cut off is named with its arguments and the advice to look; settled, it is not shown again."""
     context = workspace.context()
-    session, (admitted, _) = context.admit(
+    session, (admitted, _) = context.sessions.admit(
         [
             ToolRequest(tool="file.write", digest="2" * 64, arguments='{"path":"a"}'),
             ToolRequest(tool="file.read", digest="3" * 64, effectful=False),
@@ -158,7 +158,7 @@ def test_resuming_where_one_sits_goes_on(workspace: Workspace) -> None:
     session = workspace.work(context, "file.read")
     workspace.save(context)
     assert workspace.resume(context)["callsUsed"] == 1
-    assert context.session() is session
+    assert context.sessions.open() is session
 
 
 # --- bounds
@@ -195,7 +195,7 @@ def test_a_long_history_is_told_in_pages(memory_workspace: Workspace) -> None:
         assert page["auditSummary"]
     assert shown(told_pages[0]) > ROOM * 0.8
     entries = [entry for page in reversed(told_pages) for entry in page["auditSummary"]]
-    events = memory_workspace.events(context.task_id())
+    events = memory_workspace.events(context.task.current())
     expected = [event for event in events if event.event in AUDITED]
     resumed = [entry for entry in entries if entry["event"] == "checkpoint.resumed"]
     assert len(resumed) == 1  # those of the later pages came after the first page
@@ -209,8 +209,8 @@ def test_a_page_has_an_entry_even_if_it_is_large(memory_workspace: Workspace) ->
     """Paging continues whatever an entry weighs, and comes to an end."""
     context = memory_workspace.context()
     memory_workspace.work(context, "file.read")
-    context.session().note(kinds.UpstreamError(message="x" * 9000))
-    context.session().note(kinds.UpstreamError(message="y" * 9000))
+    context.sessions.open().note(kinds.UpstreamError(message="x" * 9000))
+    context.sessions.open().note(kinds.UpstreamError(message="y" * 9000))
     memory_workspace.save(context, description="d" * 9000)
     told_pages = pages(memory_workspace, context)
     messages = [
@@ -233,7 +233,7 @@ def test_every_part_of_an_answer_is_bounded(memory_workspace: Workspace) -> None
         ToolRequest(tool=f"tool{number}.{'x' * 100}", digest="1" * 64, arguments="a" * 500)
         for number in range(300)
     ]
-    context.admit(calls)
+    context.sessions.admit(calls)
     memory_workspace.save(context, description="d" * 10_000)
     memory_workspace.leave(context)
     answer = memory_workspace.resume(memory_workspace.context("second"))
@@ -291,11 +291,11 @@ def test_a_contract_goes_with_its_task(workspace: Workspace) -> None:
     context = workspace.context("second")
     answer = workspace.resume(context)
     assert (answer["goal"], answer["budgetRemaining"]) == ("look", 3)
-    _, admitted = context.admit(
+    _, admitted = context.sessions.admit(
         [ToolRequest(tool=tool, digest="1" * 64) for tool in ("file.read", "file.write")]
     )
     assert [type(item.decision).__name__ for item in admitted] == ["Forward", "Block"]
-    assert context.policy.budget == 4
+    assert context.sessions.policy.budget == 4
 
 
 def test_a_contract_widens_nothing(memory_workspace: Workspace) -> None:
@@ -304,7 +304,7 @@ def test_a_contract_widens_nothing(memory_workspace: Workspace) -> None:
     memory_workspace.write_policy("use tests.run", "budget calls=2")
     context = memory_workspace.context("second")
     assert memory_workspace.resume(context)["budgetRemaining"] == 1
-    _, admitted = context.admit(
+    _, admitted = context.sessions.admit(
         [ToolRequest(tool=tool, digest="1" * 64) for tool in ("file.read", "tests.run")]
     )
     assert [type(item.decision).__name__ for item in admitted] == ["Block", "Block"]
@@ -318,7 +318,7 @@ def test_a_contract_travels(memory_workspace: Workspace, two: Workspace) -> None
     trusting(two, memory_workspace)
     context = two.context()
     assert two.resume(context)["budgetRemaining"] == 3
-    assert [rule.pattern for rule in context.policy.allow] == ["file.read"]
+    assert [rule.pattern for rule in context.sessions.policy.allow] == ["file.read"]
 
 
 def test_a_task_without_its_contract_is_not_resumed(memory_workspace: Workspace) -> None:
@@ -330,7 +330,7 @@ def test_a_task_without_its_contract_is_not_resumed(memory_workspace: Workspace)
     with pytest.raises(IntegrityError, match="that the task was opened under is not in the store"):
         memory_workspace.resume(memory_workspace.context("second"))
     assert memory_workspace.events(task) == before
-    assert memory_workspace.context("third", contract="task.aex").session(
+    assert memory_workspace.context("third", contract="task.aex").sessions.open(
         task
     )  # who has the very text may continue
 
@@ -338,11 +338,13 @@ def test_a_task_without_its_contract_is_not_resumed(memory_workspace: Workspace)
 def test_a_contract_with_an_error_is_not_resumed(memory_workspace: Workspace) -> None:
     """A text that this version finds broken permits nothing."""
     context = memory_workspace.context("first")
-    context.contract = msgspec.structs.replace(context.contract, contract_text="task t v0\nuse (\n")
+    context.watch.contract = msgspec.structs.replace(
+        context.watch.contract, contract_text="task t v0\nuse (\n"
+    )
     memory_workspace.work(context, "file.read")
     memory_workspace.save(context)
     memory_workspace.leave(context)
     with pytest.raises(BrokenContractError) as refusal:
         memory_workspace.resume(memory_workspace.context("second"))
     assert refusal.value.findings
-    assert memory_workspace.store.head(context.task_id()) != EMPTY
+    assert memory_workspace.store.head(context.task.current()) != EMPTY

@@ -71,10 +71,10 @@ def test_a_held_task_is_refused(workspace: Workspace) -> None:
     context = workspace.context("first")
     workspace.work(context, "file.read")
     workspace.save(context)
-    before = workspace.events(context.task_id())
+    before = workspace.events(context.task.current())
     with pytest.raises(HeldError, match="is held by tester"):
         workspace.resume(workspace.context("second"))
-    assert workspace.events(context.task_id()) == before
+    assert workspace.events(context.task.current()) == before
     assert workspace.resume(workspace.context("third", take_over=True))["callsUsed"] == 1
 
 
@@ -169,12 +169,14 @@ def test_what_was_cut_off_elsewhere_is_in_doubt_here(memory_workspace: Workspace
     memory_workspace.use()
     context = memory_workspace.context()
     context.process = FAR
-    context.admit([ToolRequest(tool="file.write", digest="1" * 64, arguments="{}")])
+    context.sessions.admit([ToolRequest(tool="file.write", digest="1" * 64, arguments="{}")])
     memory_workspace.save(context)
     carried(memory_workspace, two)
     trusting(two, memory_workspace)
     assert [doubt["tool"] for doubt in two.resume(two.context())["inDoubt"]] == ["file.write"]
-    _, (admitted,) = two.context().admit([ToolRequest(tool="file.write", digest="1" * 64, arguments="{}")])
+    _, (admitted,) = two.context().sessions.admit(
+        [ToolRequest(tool="file.write", digest="1" * 64, arguments="{}")]
+    )
     assert "in doubt" in str(admitted.decision)
 
 
@@ -268,7 +270,7 @@ def test_two_ways_at_once_are_a_conflict(memory_workspace: Workspace, two: Works
     other = two.context("second")
     two.resume(other)
     two.work(other, "tests.run")
-    add(other.session(), AgentNote(facts=("only known there",)))
+    add(other.sessions.open(), AgentNote(facts=("only known there",)))
     two.save(other)
     carried(two, memory_workspace)
     trusting(memory_workspace, two)

@@ -37,7 +37,7 @@ def call(context: ClientContext, tool: str, settled: kinds.ToolSettled, argument
     request = ToolRequest(
         tool=tool, digest=f"{abs(hash((tool, argument))):064x}"[:64], arguments=json.dumps({"path": argument})
     )
-    session, (admitted,) = context.admit([request])
+    session, (admitted,) = context.sessions.admit([request])
     session.settle([msgspec.structs.replace(settled, call=admitted.call)])
 
 

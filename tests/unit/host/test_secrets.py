@@ -6,7 +6,7 @@ import pytest
 
 from adjourn.errors import UsageError
 from adjourn.host.executables import for_others
-from adjourn.store.passwords import check_argument
+from adjourn.store.url import check_argument
 from support.cases import for_each
 
 GIVEN = {"PATH": "/bin", "ADJOURN_STORE": "x", "ADJOURN_NEW": "y", "PGPASSWORD": "hunter2", "API_KEY": "k"}

@@ -1,4 +1,4 @@
-"""What documents say of the source is so: names of files, and the picture of the packages."""
+"""What documents say of the source is so: names of files, the picture of the packages, figures; and how long they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import runpy
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
+
+from adjourn.relay.meta import DEFINITIONS
 
 REPOSITORY = Path(__file__).parents[3]
 PAGES = ("docs/explanation/architecture.md", "CONTRIBUTING.md")
@@ -32,3 +35,39 @@ def test_the_picture_of_the_packages_is_what_they_import(monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "path", [*sys.path])  # the program adds to it
     draw = runpy.run_path(str(REPOSITORY / "docs" / "draw_architecture.py"))
     assert draw["picture"]() == (REPOSITORY / "docs" / "assets" / "architecture.svg").read_text("utf-8")
+
+
+def test_the_documentation_stays_within_its_budget() -> None:
+    """All pages but the decisions have together at most the words that CONTRIBUTING.md names."""
+    named = re.search(r"at most ([\d,]+) words", (REPOSITORY / "CONTRIBUTING.md").read_text("utf-8"))
+    assert named
+    pages = [path for path in (REPOSITORY / "docs").rglob("*.md") if path.parent.name != "adr"]
+    pages += [REPOSITORY / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")]
+    words = {path.relative_to(REPOSITORY).as_posix(): len(path.read_text("utf-8").split()) for path in pages}
+    most = sorted(words.items(), key=lambda item: -item[1])[:10]
+    assert sum(words.values()) <= int(named[1].replace(",", "")), f"shorten: {most}"
+
+
+def test_what_the_meta_tools_add_to_a_context() -> None:
+    """docs/costs.md names the number of meta-tools, and their size in kB."""
+    text = (REPOSITORY / "docs" / "costs.md").read_text("utf-8")
+    size = sum(len(msgspec.json.encode({"name": name, **tool})) for name, tool in DEFINITIONS.items())
+    assert len(DEFINITIONS) == 8
+    assert f"eight meta-tools add {size / 1000:.1f} kB" in text
+
+
+NOT_PUBLIC = {"adapters.langgraph", "knowledge.cognition.transitions", "knowledge.records.effect_lookup"}
+"""Modules that pages import although their names may change; docs/reference/python-api.md says so."""
+
+
+def test_pages_import_public_names() -> None:
+    """Programs of the documentation import from public packages, and from the few modules that the reference names."""
+    imported = {
+        found[1] or ""
+        for path in (REPOSITORY / "docs").rglob("*.md")
+        if path.parent.name != "adr"
+        for found in re.finditer(
+            r"^\s*from adjourn(?:\.([\w.]+))? import", path.read_text("utf-8"), re.MULTILINE
+        )
+    }
+    assert imported <= {"", "aex", "store", "store.conformance", "testing", *NOT_PUBLIC}

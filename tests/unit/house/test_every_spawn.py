@@ -49,7 +49,7 @@ REVIEWED = {
         "notify/senders.py",
         "subprocess.Popen",
     ): "what the user's own settings name, found outside of the workspace, in the root folder",
-    ("gateway/routing.py", "asyncio.create_subprocess_exec"): "Python by the helper",
+    ("gateway/login_store.py", "asyncio.create_subprocess_exec"): "Python by the helper",
     (
         "gateway/links.py",
         "asyncio.create_subprocess_exec",
@@ -74,7 +74,7 @@ PYTHONS = {
     "code/index/workers.py",
     "code/language_servers/client.py",
     "code/workflow/tasks.py",
-    "gateway/routing.py",
+    "gateway/login_store.py",
     "hooks/standby.py",
     "proxy/launch.py",
     "setup/servers.py",

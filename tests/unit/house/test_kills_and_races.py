@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from adjourn.checkpoints import folder as histories
-from adjourn.checkpoints import folder_verification, page_archive, page_writer, reflect
+from adjourn.checkpoints import folder_verification, page_archive, page_writer, pruning, reflect
 from adjourn.checkpoints.checkpoint import create, find
 from adjourn.checkpoints.page_files import ACTIVE, find_active, search
+from adjourn.checkpoints.pruning import RetentionRules, plan, prune
 from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
 from adjourn.cli import export as exporting
 from adjourn.errors import RefusedError, StoreError
@@ -23,8 +24,6 @@ from adjourn.handover import importing
 from adjourn.handover.importing import import_folder, import_newer_folders, locate
 from adjourn.host import keys
 from adjourn.knowledge.records.agent_notes import AgentNote, NotedDecision, add
-from adjourn.retention import pruning
-from adjourn.retention.pruning import RetentionRules, plan, prune
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.decision import Forward, RecordedAnswer
 from adjourn.tasks.lease import SessionIdentity

@@ -14,10 +14,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from adjourn.clients.client import ClientContext
-from adjourn.clients.client_options import ClientOptions
+from adjourn.clients.client_process import ClientOptions
+from adjourn.clients.session_pool import SessionPool
 from adjourn.log.canonical_json import MAX_SAFE_INTEGER, digest
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message
@@ -25,10 +27,10 @@ from adjourn.policy.calls import arguments_digest, call_paths, encode_sorted, pa
 from adjourn.policy.contract import read_contract
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import places_of
-from adjourn.policy.protected.reason import ambiguous
+from adjourn.policy.protected.words import ambiguous
 from adjourn.proxy.loop import Loop, PipeWriter
-from adjourn.relay.connection import Connection
 from adjourn.relay.relay import Gate, Relay, RelayOptions
+from adjourn.relay.request import Connection
 from adjourn.tasks.decision import Forward, ToolRequest, decide
 from adjourn.tasks.idempotency import key_of
 from adjourn.tasks.ledger import Ledger
@@ -129,13 +131,12 @@ class Kept(PipeWriter):
         self.lines += [line + b"\n" for line in data.split(b"\n")[:-1]]
 
 
-class Decided(ClientContext):
-    """A context that decides by the rules, on an empty ledger, and writes nothing down."""
+class Decided(SessionPool):
+    """Sessions that decide by the rules, on an empty ledger, and write nothing down."""
 
-    secret = b"\1" * 32
     ledger = Ledger(task="t")
 
-    def session(self, task: str = "", *, also: Any = ()) -> Any:
+    def open(self, task: str = "", *, also: Any = ()) -> Any:
         del task, also
         nothing = SimpleNamespace(ledger=self.ledger)
         return SimpleNamespace(
@@ -149,10 +150,14 @@ class Decided(ClientContext):
         del task
         admitted = []
         for call in calls:
-            placed = self._placed(self.policy, call)
+            options = self._client.options
+            paths, matcher = call_paths(
+                self.policy, call.tool, call.given, options.tree, options.start, around=options.root
+            )
+            placed = msgspec.structs.replace(call, paths=paths, matcher=matcher)
             decision = decide(self.policy, self.ledger, placed, now=NOON)
             admitted.append(Admitted(decision, "c1" if isinstance(decision, Forward) else ""))
-        return self.session(), admitted
+        return self.open(), admitted
 
     def admitting(self, calls: Sequence[ToolRequest], task: str, forward: Any) -> Any:
         del forward
@@ -165,7 +170,8 @@ def gate_of(folder: Path) -> tuple[Gate, Connection]:
     (folder / ".aex" / "policy.aex").write_text("\n".join(("policy p v1", 'goal "a test"', *RULES, "")))
     report: Any = SimpleNamespace(event=lambda *_a, **_k: None, routine=lambda *_a, **_k: None)
     root = os.path.realpath(folder)
-    context = Decided(ClientOptions(root=root, contract=read_contract(root)))
+    context = ClientContext(ClientOptions(root=root, contract=read_contract(root)))
+    context.sessions = Decided(context, context.task, context.watch, context.served)
     relay = Relay(Loop(print), context, report, RelayOptions(tool_names="dotted", confirm_seconds=0))
     relay.connection.server, relay.connection.client = Kept(), Kept()
     return relay.gate, relay.connection

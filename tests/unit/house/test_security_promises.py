@@ -12,25 +12,41 @@ import pytest
 from support.cases import for_each
 
 ROOT = Path(__file__).resolve().parents[3]
-_ROW = re.compile(r"^\| (?P<promise>[^|]+) \| (?P<tests>\[[^|]+\)) \|$", re.MULTILINE)
-_TEST = re.compile(r"\[`(?P<name>test_\w+)`\]\((?P<path>tests/[\w/]+\.py)\)")
+LIST = ROOT / "tests" / "data" / "promises.md"
+_PARTY = re.compile(r"^###? The (?P<who>\w+)\n(?P<text>.*?)(?=^###? The \w+\n|\Z)", re.MULTILINE | re.DOTALL)
+_PROMISED = re.compile(
+    r"^\*\*Promised:\*\*\n\n(?P<items>.*?)\n\n\*\*Not promised:\*\*", re.MULTILINE | re.DOTALL
+)
+_ITEM = re.compile(r"^- (.*?)(?=^- |\Z)", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(r"^### (?P<promise>[^\n]*)\n(?P<details>.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
+_DETAIL = re.compile(r"^- (?P<detail>.*)\n(?P<tests>(?:  - .*\n)*)", re.MULTILINE)
+_TEST = re.compile(r"^  - `(?P<path>tests/[\w/]+\.py)::(?P<name>test_\w+)`$", re.MULTILINE)
 _GUARANTEES = re.compile(r"^## What it guarantees\n(?P<text>.*?)^## ", re.MULTILINE | re.DOTALL)
 _GUARANTEE = re.compile(r"^\| (?P<promise>[A-Z][^|]+) \| (?P<limit>[A-Z][^|]+) \|$", re.MULTILINE)
 PEOPLE = ("agent", "server", "repository", "neighbour", "network")
 
 
-class Promise(NamedTuple):
-    """A row of SECURITY.md: what is promised, and (file, test) of each test that holds it."""
+class Detail(NamedTuple):
+    """What a promise means in detail, and (file, test) of each test that holds it."""
 
     text: str
     tests: list[tuple[str, str]]
 
 
-def _promises() -> list[Promise]:
-    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+def _security() -> str:
+    return (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+
+
+def _promised(text: str) -> list[str]:
+    """The promises of a party's section."""
+    found = _PROMISED.search(text)
+    return [" ".join(item.split()) for item in _ITEM.findall(found["items"] + "\n")] if found else []
+
+
+def _details() -> list[Detail]:
     return [
-        Promise(row["promise"], [(test["path"], test["name"]) for test in _TEST.finditer(row["tests"])])
-        for row in _ROW.finditer(text)
+        Detail(row["detail"], [(test["path"], test["name"]) for test in _TEST.finditer(row["tests"])])
+        for row in _DETAIL.finditer(LIST.read_text(encoding="utf-8"))
     ]
 
 
@@ -40,14 +56,28 @@ def _functions(path: Path) -> dict[str, ast.FunctionDef]:
     return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
 
 
-@for_each("promise", _promises(), ids=lambda promise: promise.text[:50])
-def test_every_promise_names_tests_that_exist_and_are_not_skipped(promise: Promise) -> None:
-    """Each promise of SECURITY.md links to at least one test, which exists, asserts something and is not skipped."""
-    assert promise.tests
-    for path, name in promise.tests:
+@for_each("detail", _details(), ids=lambda detail: detail.text[:50])
+def test_every_promise_names_tests_that_exist_and_are_not_skipped(detail: Detail) -> None:
+    """Each detail of a promise names at least one test, which exists and is not skipped."""
+    assert detail.tests
+    for path, name in detail.tests:
         test = _functions(ROOT / path).get(name)
         assert test is not None, f"{path} has no {name}"
         assert not any("skip" in ast.unparse(mark) for mark in test.decorator_list)
+
+
+def test_both_lists_have_the_same_promises() -> None:
+    """SECURITY.md and tests/data/promises.md have the same promises in the same order, each with at least one detail."""
+    entries = [
+        (party["who"], entry["promise"], bool(_DETAIL.search(entry["details"])))
+        for party in _PARTY.finditer(LIST.read_text(encoding="utf-8"))
+        for entry in _ENTRY.finditer(party["text"])
+    ]
+    assert entries == [
+        (party["who"], promise, True)
+        for party in _PARTY.finditer(_security())
+        for promise in _promised(party["text"])
+    ]
 
 
 def test_every_guarantee_of_the_readme_is_a_promise() -> None:
@@ -56,15 +86,13 @@ def test_every_guarantee_of_the_readme_is_a_promise() -> None:
     assert section is not None
     guarantees = {row["promise"] for row in _GUARANTEE.finditer(section["text"])}
     assert len(guarantees) >= 6
-    assert guarantees <= {promise.text for promise in _promises()}
+    assert guarantees <= set(re.findall(r"^### (.*)$", LIST.read_text(encoding="utf-8"), re.MULTILINE))
 
 
 @pytest.mark.parametrize("who", PEOPLE)
 def test_the_threat_model_says_of_each_party_what_it_may_do(who: str) -> None:
     """SECURITY.md has a section for each party: what it may do, what is promised, what is not."""
-    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
-    section = re.search(rf"^### The {who}\n(.*?)(?=^###? |\Z)", text, re.MULTILINE | re.DOTALL)
-    assert section is not None
-    assert "**May do:**" in section[1]
-    assert "**Not promised:**" in section[1]
-    assert _ROW.search(section[1])
+    section = next(party["text"] for party in _PARTY.finditer(_security()) if party["who"] == who)
+    assert "**May do:**" in section
+    assert "**Not promised:**" in section
+    assert _promised(section)

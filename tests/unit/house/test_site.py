@@ -16,11 +16,15 @@ PLACES = SITE["navigation"]()
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    """Every page under docs/ and spec/ is in the navigation of mkdocs.yml, once, and so are README and its like."""
+    """Every page under docs/ and spec/ is in the navigation of mkdocs.yml, once, and so are README and its like.
+
+    The page of the commands is generated; STATUS.md is for contributors.
+    """
     pages = [
         path.relative_to(ROOT).as_posix()
         for path in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "spec").rglob("*.md"))
     ]
+    pages = [*({*pages} - {"docs/STATUS.md"}), "docs/reference/cli.md"]
     assert sorted(place.path for place in PLACES) == sorted(pages), "add the page to `nav` in mkdocs.yml"
 
 
@@ -37,7 +41,7 @@ def test_llms_txt_is_current() -> None:
 @for_each("place", PLACES, ids=lambda place: place.path)
 def test_a_page_shows_nothing_that_is_for_its_tests(place: tuple[str, tuple[str, ...]]) -> None:
     """No comment is left outside of blocks of code, and the blocks are as they were."""
-    text = (ROOT / place[0]).read_text("utf-8")
+    text = SITE["text_of"](place[0])
     shown = SITE["shown"](text)
     fenced = re.compile(r"^( *)```.*?^ *```", re.DOTALL | re.MULTILINE)
     assert "<!--" not in fenced.sub("", shown)
@@ -56,3 +60,11 @@ def test_a_page_shows_nothing_that_is_for_its_tests(place: tuple[str, tuple[str,
 def test_the_first_sentence_of_a_page(page: str, sentence: str) -> None:
     """Comments, code, pictures, tables, lists, headings and the status of a decision are no sentence."""
     assert SITE["first_sentence"](page) == sentence
+
+
+def test_a_link_to_a_page_that_the_site_lacks_is_text() -> None:
+    """A link to a Markdown file outside of the site becomes its text; links to pages, files and sites stay."""
+    page = "[a](STATUS.md) [b](README.md#x) [c](assets/site.css) [d](https://example.com/x.md)"
+    assert SITE["without_links_off_site"](page, "docs/x.md", {"docs/README.md"}) == page.replace(
+        "[a](STATUS.md)", "a"
+    )

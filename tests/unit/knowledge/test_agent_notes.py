@@ -38,7 +38,7 @@ from adjourn.knowledge.records.agent_notes import (
     AgentQuestion,
 )
 from adjourn.knowledge.records.store import CRStore
-from adjourn.relay import tools
+from adjourn.relay import meta
 from adjourn.verification.verify import verify_task
 from support.workspace import Workspace
 
@@ -59,11 +59,11 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 
 def add(workspace: Workspace, context: Any, **said: Any) -> agent_notes.NoteResult:
-    return agent_notes.add(context.session(), agent_notes.read_note(said))
+    return agent_notes.add(context.sessions.open(), agent_notes.read_note(said))
 
 
 def ask(context: Any, **said: Any) -> dict[str, Any]:
-    return agent_notes.ask(context.session(), agent_notes.read_question(said)).question
+    return agent_notes.ask(context.sessions.open(), agent_notes.read_question(said)).question
 
 
 def section(workspace: Workspace, task: str, name: str) -> list[dict[str, Any]]:
@@ -86,13 +86,13 @@ def test_a_note_begins_the_record_with_the_tasks_goal_and_each_kind_lands_where_
     """Decisions and learnings are in the record, the rest in the checkpoint that it names; the client is the author."""
     context = workspace.context()
     record, added = add(workspace, context, **EVERYTHING)
-    task = context.task_id()
+    task = context.task.current()
     assert added == dict.fromkeys(EVERYTHING, 1)
     assert (record["id"], record["task"]["id"], record["task"]["goal"]) == (task, task, "do it")
     assert record["task"]["status"] == "in-progress"
     author = record["lastModifiedBy"]
     assert (author["id"], author["type"]) == ("tester", "agent")
-    assert author["sessionId"] == context.session().id
+    assert author["sessionId"] == context.sessions.open().id
     mind = CognitiveStore(workspace.store, task).get_checkpoint(record["checkpointId"])
     assert mind is not None
     assert [fact["content"] for fact in mind["epistemicState"]["facts"]] == EVERYTHING["facts"]
@@ -111,7 +111,7 @@ def test_what_is_known_in_the_same_words_makes_no_version(workspace: Workspace) 
     again = add(workspace, context, facts=["The parser  is in p.py."], decisions=[{"decision": "use sqlite"}])
     assert again == (first.record, {})
     assert add(workspace, context, facts=["the tests are quick"]).added == {"facts": 1}
-    assert "validatedAt" in section(workspace, context.task_id(), "assumptions")[0]
+    assert "validatedAt" in section(workspace, context.task.current(), "assumptions")[0]
 
 
 def test_a_note_that_was_cut_off_between_its_two_writes_is_brought_up_by_the_next(
@@ -120,10 +120,10 @@ def test_a_note_that_was_cut_off_between_its_two_writes_is_brought_up_by_the_nex
     """The state of mind was written and the record was not: the next note names it all."""
     context = workspace.context()
     add(workspace, context, facts=["one"])
-    agent_notes._remember(context.session().task, AgentNote(facts=("two",)), {})
-    assert len(section(workspace, context.task_id(), "facts")) == 1
+    agent_notes._remember(context.sessions.open().task, AgentNote(facts=("two",)), {})
+    assert len(section(workspace, context.task.current(), "facts")) == 1
     add(workspace, context, learnings=[{"content": "three"}])
-    assert len(section(workspace, context.task_id(), "facts")) == 2
+    assert len(section(workspace, context.task.current(), "facts")) == 2
 
 
 def test_a_note_is_taken_however_often_a_sister_was_faster(
@@ -138,14 +138,14 @@ def test_a_note_is_taken_however_often_a_sister_was_faster(
         number = None if is_sister else next(left, None)
         if number is not None:
             is_sister.append(True)
-            sister = CognitiveStore(workspace.store, context.task_id(), triggers=())
+            sister = CognitiveStore(workspace.store, context.task.current(), triggers=())
             sister.update_from_response(f"FACT: sister {number}")
             is_sister.clear()
         return save(pages, kept, made)
 
     monkeypatch.setattr(SessionRepository, "save", after_a_sister)
     add(workspace, context, facts=["the last"])
-    facts = [fact["content"] for fact in section(workspace, context.task_id(), "facts")]
+    facts = [fact["content"] for fact in section(workspace, context.task.current(), "facts")]
     assert facts == ["the first", *(f"sister {number}" for number in range(20)), "the last"]
 
 
@@ -157,7 +157,7 @@ def test_secrets_and_what_cannot_be_seen_are_not_kept(workspace: Workspace) -> N
     ask(context, question=f"use {token}?", options=[token, "no"])
     for stream in workspace.store.streams():
         assert not any(token.encode() in entry.data for entry in workspace.store.read(stream))
-    assert section(workspace, context.task_id(), "facts")[0]["content"] == "it is [redacted][2J"
+    assert section(workspace, context.task.current(), "facts")[0]["content"] == "it is [redacted][2J"
     with pytest.raises(InvalidError, match=r"facts\[0\]"):
         add(workspace, context, facts=["\u200b\x00 "])
 
@@ -216,19 +216,19 @@ def test_there_is_a_bound_on_what_notes_add(workspace: Workspace) -> None:
             facts=[f"fact {n}" for n in numbers],
             learnings=[{"content": f"{n}"} for n in numbers],
         )
-    before = CRStore(workspace.store).of_task(context.task_id())
+    before = CRStore(workspace.store).of_task(context.task.current())
     for more in ({"facts": ["more"]}, {"learnings": [{"content": "more"}], "facts": ["fact 1"]}):
         with pytest.raises(InvalidError, match="1001"):
             add(workspace, context, **more)
-    assert CRStore(workspace.store).of_task(context.task_id()) == before
+    assert CRStore(workspace.store).of_task(context.task.current()) == before
 
 
 def test_a_session_that_was_fenced_off_writes_nothing(workspace: Workspace) -> None:
     """Another client took the task over: a note and a question of the first are refused, and leave no version."""
     first = workspace.context("g1", task="t")
     add(workspace, first, facts=["one"])
-    session = first.session()
-    workspace.context("g2", task="t", take_over=True).session()
+    session = first.sessions.open()
+    workspace.context("g2", task="t", take_over=True).sessions.open()
     before = CRStore(workspace.store).of_task("t")
     for write in (
         lambda: agent_notes.add(session, AgentNote(facts=("two",))),
@@ -248,11 +248,11 @@ def test_a_question_is_asked_once_and_its_answer_is_given_to_who_asks_again(work
     first = ask(context, question="Keep it?", options=["yes", "no"], priority="blocking")
     assert ask(context, question="keep it?") == first
     records = CRStore(workspace.store)
-    records.answer_question(context.task_id(), first["id"], "no", ANN)
+    records.answer_question(context.task.current(), first["id"], "no", ANN)
     answered = ask(context, question="Keep it?")
     assert (answered["id"], answered["status"], answered["answer"]) == (first["id"], "answered", "no")
     other = ask(context, question="And this?")
-    records.skip_question(context.task_id(), other["id"], "later", ANN)
+    records.skip_question(context.task.current(), other["id"], "later", ANN)
     anew = ask(context, question="And this?")
     assert (anew["status"], anew["id"] != other["id"]) == ("open", True)
     assert anew["id"].startswith(other["id"])
@@ -280,18 +280,18 @@ def test_the_schemas_say_what_is_read() -> None:
         ("adjourn.ask", AgentQuestion),
         ("adjourn.record", SectionRequest),
     ):
-        schema = tools.DEFINITIONS[tool]["inputSchema"]
+        schema = meta.DEFINITIONS[tool]["inputSchema"]
         assert set(schema["properties"]) == set(read.__struct_encode_fields__)
         assert schema.get("required", []) == [
             one.name for one in msgspec.structs.fields(read) if one.required
         ]
-    note = tools.DEFINITIONS["adjourn.note"]["inputSchema"]["properties"]
+    note = meta.DEFINITIONS["adjourn.note"]["inputSchema"]["properties"]
     for name, kind in (("decisions", agent_notes.NotedDecision), ("learnings", agent_notes.NotedLearning)):
         described = note[name]["description"]
         for member, told_of in msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"].items():
             assert re.search(rf"[{{ ]{member}\b", described)
             assert "|".join(told_of.get("enum", [])) in "|".join(sorted_choices(described))
-    asked = tools.DEFINITIONS["adjourn.ask"]["inputSchema"]["properties"]
+    asked = meta.DEFINITIONS["adjourn.ask"]["inputSchema"]["properties"]
     priorities = msgspec.json.schema(AgentQuestion)["$defs"]["AgentQuestion"]["properties"]["priority"]
     assert sorted(asked["priority"]["enum"]) == sorted(priorities["enum"])
 
@@ -310,7 +310,7 @@ def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(workspace: Wo
         add(workspace, context, facts=[f"{n} " + "ä" * 150 for n in range(start, start + 100)])
     pages, request = [], SectionRequest(section="facts")
     while True:
-        page = describe_record(workspace.store, context.task_id(), request)
+        page = describe_record(workspace.store, context.task.current(), request)
         assert len(msgspec.json.format(msgspec.json.encode(page), indent=2)) <= resumption.ANSWER_BYTES
         pages.append([int(item["content"].split()[0]) for item in page["items"]])
         if "more" not in page:
@@ -320,21 +320,24 @@ def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(workspace: Wo
     assert [n for page in reversed(pages) for n in page] == list(range(300))
     records = CRStore(workspace.store)
     records.update(
-        context.task_id(),
+        context.task.current(),
         {"learnings": [{"id": "l", "type": "insight", "source": "success", "content": "x" * 60_000,
                         "learnedBy": tree_of(ANN), "learnedAt": 1, "affects": []}]},
         ANN,
     )  # fmt: skip
-    [item] = section(workspace, context.task_id(), "learnings")
+    [item] = section(workspace, context.task.current(), "learnings")
     assert (item["id"], item["cut"].endswith("…")) == ("l", True)
 
 
 def test_without_a_section_it_is_told_how_much_there_is(workspace: Workspace) -> None:
     """The counts of sections that have something; without a record, how to begin one."""
     context = workspace.context()
-    assert "adjourn.note" in describe_record(workspace.store, context.task_id(), SectionRequest())["message"]
+    assert (
+        "adjourn.note"
+        in describe_record(workspace.store, context.task.current(), SectionRequest())["message"]
+    )
     record = add(workspace, context, **EVERYTHING).record
-    answer = describe_record(workspace.store, context.task_id(), SectionRequest())
+    answer = describe_record(workspace.store, context.task.current(), SectionRequest())
     assert answer["contentHash"] == record["contentHash"]
     assert answer["sections"] == {
         "decisions": 1, "learnings": 1, "facts": 1, "assumptions": 1, "openQuestions": 1, "goals": 2,
@@ -407,7 +410,7 @@ def test_the_brief_tells_what_is_so_by_now(workspace: Workspace) -> None:
     workspace.work(context, "file.read")
     question = ask(context, question="Which port?")["id"]
     store = CRStore(workspace.store, clock=workspace.clock)
-    record = store.resolve(context.task_id())
+    record = store.resolve(context.task.current())
     point = {
         "id": "go", "label": "Deploy", "description": "", "when": "", "preconditions": [], "requiredAuthority": "human",
         "safeToAutoExecute": False, "onTimeout": "abort", "timeoutMs": 600_000, "createdAt": workspace.clock(),
@@ -441,7 +444,7 @@ def test_an_approval_that_a_fork_used_is_told_as_used(workspace: Workspace) -> N
         "id": "go", "label": "Deploy", "description": "", "when": "", "preconditions": [], "requiredAuthority": "any",
         "safeToAutoExecute": False, "onTimeout": "escalate", "approvalStatus": "pending", "nextSteps": ["ship it"],
     }  # fmt: skip
-    name = context.task_id()
+    name = context.task.current()
     store.update(name, {"resumePoints": [point]}, ANN)
     approved = store.approve_resume_point(name, "go", ANN)
     made = workspace.save(context)

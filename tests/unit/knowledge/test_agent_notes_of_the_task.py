@@ -33,7 +33,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 
 def add(context: Any, **said: Any) -> agent_notes.NoteResult:
-    return agent_notes.add(context.session(), agent_notes.read_note(said))
+    return agent_notes.add(context.sessions.open(), agent_notes.read_note(said))
 
 
 def test_the_rest_of_the_record_is_noted_too_and_only_once(workspace: Workspace) -> None:
@@ -96,7 +96,7 @@ def test_what_an_agent_may_not_say_is_refused_before_anything_is_written(
     with pytest.raises((InvalidError, RefusedError), match=re.escape(why)):
         add(context, **said)
     assert CRStore(workspace.store).resolve(before["id"])["sequence"] == before["sequence"]
-    assert CognitiveStore(workspace.store, context.task_id()).session["checkpoints"] == {}
+    assert CognitiveStore(workspace.store, context.task.current()).session["checkpoints"] == {}
 
 
 def test_a_hard_invariant_that_is_violated_keeps_the_task_open(workspace: Workspace) -> None:

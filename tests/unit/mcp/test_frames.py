@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from adjourn.log.canonical_json import MAX_DEPTH
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message, without_params
-from adjourn.mcp.stdio import Oversize
+from adjourn.mcp.lenient import Oversize
 from support.cases import for_each
 
 KEYS = st.sampled_from(["id", "method", "params", "name", "a", "b", "c", ":", '"', "a:", "é", ""])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message
+from adjourn.mcp.lenient import Oversize
 from adjourn.mcp.server_lines import elements, read
-from adjourn.mcp.stdio import Oversize
 from adjourn.mcp.unreadable import HEAD_BYTES, ids_in
 from support.cases import for_each
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.mcp.stdio import CHUNK, ENDS, LineReader, Oversize, write_all
+from adjourn.mcp.frames import CHUNK, ENDS, LineReader, write_all
+from adjourn.mcp.lenient import Oversize
 
 
 @pytest.fixture

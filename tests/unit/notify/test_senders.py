@@ -10,8 +10,16 @@ import pytest
 
 from adjourn.handover.inbox import WaitingItem
 from adjourn.notify import senders as module
-from adjourn.notify.senders import Notification, UndeliveredError, body, notification, sender_of, signature
-from adjourn.notify.settings import CommandTarget, WebhookTarget
+from adjourn.notify.senders import (
+    CommandTarget,
+    Notification,
+    UndeliveredError,
+    WebhookTarget,
+    body,
+    notification,
+    sender_of,
+    signature,
+)
 from support.proxy import wait_for
 from support.receiver import receiving
 

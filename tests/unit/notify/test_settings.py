@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.errors import AdjournError
-from adjourn.notify.settings import key_of, name_of, read_settings
+from adjourn.notify.senders import key_of, name_of, read_settings
 
 SECRET = "whsec_" + "a" * 32
 

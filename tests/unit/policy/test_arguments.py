@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from adjourn.aex import Policy, from_text
 from adjourn.policy.calls import MAX_PATHS, judge, paths_of
-from adjourn.policy.protected.reason import ambiguous
+from adjourn.policy.protected.words import ambiguous
 from support.cases import for_each
 from support.policies import policy_of
 from support.strategies import json_values

@@ -6,7 +6,7 @@ from typing import Any
 
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import FOLDER, KEYS, SOCKET, ProtectedPlaces
-from adjourn.policy.protected.reason import UNREAD
+from adjourn.policy.protected.words import UNREAD
 from support.cases import for_each
 from support.protected_places import POLICY, STORE, filled
 

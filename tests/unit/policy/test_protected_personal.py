@@ -7,7 +7,7 @@ import pytest
 from adjourn.policy.person_commands import AT_TERMINAL, BY_CLIENT, OUTSIDE_CLIENT
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import ProtectedPlaces, places_of
-from adjourn.policy.protected.reason import reason_for
+from adjourn.policy.protected.words import reason_for
 from support.cases import for_each
 
 SPEAKING = [

@@ -9,7 +9,7 @@ import pytest
 
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import ProtectedPlaces
-from adjourn.policy.protected.reason import UNREAD
+from adjourn.policy.protected.words import UNREAD
 from support.cases import for_each
 from support.shell_lines import RUNS, WRITES
 

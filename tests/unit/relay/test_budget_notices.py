@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from adjourn.relay.notices import META_BUDGET, with_notice
+from adjourn.relay.answers import META_BUDGET, with_notice
 from adjourn.tasks.budgets import SpentShare
 
 SHARE = SpentShare("calls", 75, 15, 20)

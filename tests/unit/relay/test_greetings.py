@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from adjourn.relay.ports import NEVER, Outcome
+from adjourn.relay.ports import NEVER, Outcome, StderrLog
 from adjourn.relay.relay import Relay, RelayOptions
-from adjourn.relay.stderr_log import StderrLog
 from support.workspace import Workspace
 
 CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "me", "version": "1"}}

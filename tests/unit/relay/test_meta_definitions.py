@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from adjourn.policy.calls import META_TOOLS
-from adjourn.relay.tools import DEFINITIONS, MAX_CHARACTERS
+from adjourn.relay.meta import DEFINITIONS, MAX_CHARACTERS
 
 
 def test_all_meta_tools_together_fit_into_their_limit() -> None:

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from profiling import calls_of
 
-from adjourn.relay.ports import NEVER, Outcome
+from adjourn.relay.ports import NEVER, Outcome, StderrLog
 from adjourn.relay.relay import Relay, RelayOptions
-from adjourn.relay.stderr_log import StderrLog
 from support.workspace import Workspace
 
 REPEATED = 30

@@ -9,8 +9,8 @@ import pytest
 from adjourn.errors import UsageError
 from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
-from adjourn.models.model import ModelError
 from adjourn.policy.contract import BrokenContractError
+from adjourn.runs.model import ModelError
 from adjourn.runs.start import InputsError, start_run
 from adjourn.tasks.approvals import answer
 from support.runs import ANN, Answers, Bench

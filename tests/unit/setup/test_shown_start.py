@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from adjourn.setup.entries import HIDDEN, MAX_SHOWN, MAX_VARIABLES, entry_of, shown_start, start_of
 from adjourn.setup.probe import ServerStart
+from adjourn.setup.servers import HIDDEN, MAX_SHOWN, MAX_VARIABLES, entry_of, shown_start, start_of
 from support.cases import for_each
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/home/me", "TOKEN": "mine"}

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from adjourn.aex import Policy
-from adjourn.clients.replaying import WhatIf
+from adjourn.clients.explaining import WhatIf
 from adjourn.log import kinds
 from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.event import timestamp

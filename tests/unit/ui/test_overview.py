@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from adjourn.handover import inbox as handover_inbox
 from adjourn.log import kinds
 from adjourn.log.event import Actor
 from adjourn.store import Entry, Head, Store
+from adjourn.tasks import lease
 from adjourn.tasks.task import NewEvent, Task
 from adjourn.ui import site
 from adjourn.ui.site import Overview
@@ -30,7 +32,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr("adjourn.host.keys.reading_secret", lambda: SECRET)
     monkeypatch.setattr(site, "Task", Seen)
-    monkeypatch.setattr("adjourn.tasks.task.Task", Seen)
+    monkeypatch.setattr(handover_inbox, "Task", Seen)
     monkeypatch.setattr(site, "READ_SECONDS", 60.0)
     return names
 
@@ -87,7 +89,7 @@ def test_a_call_whose_session_died_shows_as_in_doubt(
     admitted = admit_one(shared.opened(), WRITE)
     known = Overview(shared.clock)
     assert known.waiting(shared.store)[0].items == []
-    monkeypatch.setattr("adjourn.host.process.lives", lambda process: False)
+    monkeypatch.setattr(lease, "lives", lambda process: False)
     assert [one.id for one in known.waiting(shared.store)[0].items] == [admitted.call]
 
 

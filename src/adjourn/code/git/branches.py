@@ -48,8 +48,8 @@ def branch_name(session: str, base: str) -> str:
 
 def parse(branch: str) -> BranchName | None:
     """Session and base (as written in the name) of a task branch; None for any other branch."""
-    found = _NAME.fullmatch(branch)
-    return BranchName(found["session"], found["base"] or "") if found else None
+    match = _NAME.fullmatch(branch)
+    return BranchName(match["session"], match["base"] or "") if match else None
 
 
 def base_of(git: Git, branch: str, listed: Sequence[str] = ()) -> str:
@@ -59,12 +59,12 @@ def base_of(git: Git, branch: str, listed: Sequence[str] = ()) -> str:
         return ""
     others = [name for name in listed or git.branches() if not name.startswith(PREFIX)]
     if parsed.base:
-        found = [name for name in others if name.replace("/", "__") == parsed.base]
+        matching = [name for name in others if name.replace("/", "__") == parsed.base]
     else:  # older names do not encode the base
-        found = [name for name in FALLBACKS if name in others]
-    if len(found) < 2:
-        return "".join(found)
-    return min(found, key=lambda base: counts(git, base, [branch])[branch])
+        matching = [name for name in FALLBACKS if name in others]
+    if len(matching) < 2:
+        return "".join(matching)
+    return min(matching, key=lambda base: counts(git, base, [branch])[branch])
 
 
 def start_branch(git: Git, session: str) -> tuple[str, str]:
@@ -118,8 +118,8 @@ def counts(git: Git, base: str, names: Sequence[str]) -> dict[str, int]:
     wanted = set(names)
     listed = git.lines("for-each-ref", "--format=%(objectname) %(refname:strip=2)", "refs/heads/")
     tips = {name: tip for tip, _, name in (line.partition(" ") for line in listed) if name in wanted}
-    asked = "\n".join([*tips.values(), f"^refs/heads/{base}"])
-    lines = git.run("rev-list", "--parents", "--stdin", given=as_bytes(asked)).decode().splitlines()
+    question = "\n".join([*tips.values(), f"^refs/heads/{base}"])
+    lines = git.run("rev-list", "--parents", "--stdin", stdin=as_bytes(question)).decode().splitlines()
     parents = {commit: others for commit, *others in map(str.split, lines)}
     return {name: _ahead(tip, parents) for name, tip in tips.items()}
 
@@ -127,12 +127,12 @@ def counts(git: Git, base: str, names: Sequence[str]) -> dict[str, int]:
 def _ahead(tip: str, parents: dict[str, list[str]]) -> int:
     """How many of the commits with these parents are the tip or lead to it."""
     seen: set[str] = set()
-    rest = [tip]
-    while rest:
-        commit = rest.pop()
+    queue = [tip]
+    while queue:
+        commit = queue.pop()
         if commit in parents and commit not in seen:
             seen.add(commit)
-            rest += parents[commit]
+            queue += parents[commit]
     return len(seen)
 
 
@@ -265,7 +265,7 @@ def _restage(git: Git, held: BackupRef) -> None:
     lines = [
         " ".join(entry.split()[1:4:2]).encode() + b"\t" + as_bytes(path) + b"\0" for entry, path in entries
     ]
-    git.run("update-index", "-z", "--index-info", given=b"".join(lines))
+    git.run("update-index", "-z", "--index-info", stdin=b"".join(lines))
     drop_backup(git, held)
 
 
@@ -312,12 +312,12 @@ def find_stale(git: Git, excluded_sessions: frozenset[str] = frozenset()) -> lis
     ahead: dict[str, int] = {}
     for base in set(bases.values()) - {""}:
         ahead |= counts(git, base, [branch for branch in bases if bases[branch] == base])
-    found = []
+    stale = []
     for branch, session in of_sessions:
         dirty = branch == here and bool(git.run("status", "--porcelain", "-z"))
         commits = ahead.get(branch, 0)
-        found.append(StaleBranch(branch, session, bases[branch] or None, bool(commits) or dirty, commits))
-    return found
+        stale.append(StaleBranch(branch, session, bases[branch] or None, bool(commits) or dirty, commits))
+    return stale
 
 
 def clean_up(
@@ -327,12 +327,12 @@ def clean_up(
     done = CleanupResult()
     here = git.branch()
     based: list[tuple[str, str]] = []
-    for found in find_stale(git, excluded_sessions):
-        base = found.base_branch or next((name for name in FALLBACKS if git.commit(f"refs/heads/{name}")), "")
+    for stale in find_stale(git, excluded_sessions):
+        base = stale.base_branch or next((name for name in FALLBACKS if git.commit(f"refs/heads/{name}")), "")
         if base:
-            based.append((found.name, base))
+            based.append((stale.name, base))
         else:
-            done.errors.append(f"{found.name} has no base branch: merge or delete it by hand")
+            done.errors.append(f"{stale.name} has no base branch: merge or delete it by hand")
     try:
         (_merge_all if action == "merge" else _delete_all)(git, session, based, done)
     except AdjournError as error:
@@ -366,7 +366,7 @@ def _delete_all(git: Git, session: str, based: list[tuple[str, str]], done: Clea
             check_out(git, base)
         except AdjournError as error:
             done.errors.append(error.message)
-            based = [one for one in based if one[0] != here]
+            based = [pair for pair in based if pair[0] != here]
     names = [branch for branch, _ in based]
     if not names:
         return
@@ -387,9 +387,9 @@ def _merged(git: Git, base: str, based: list[tuple[str, str]]) -> list[str]:
 
 def _checked_out_elsewhere(git: Git) -> set[str]:
     here = git.branch()
-    found = {
+    branches = {
         line.removeprefix("branch refs/heads/")
         for line in git.lines("worktree", "list", "--porcelain")
         if line.startswith("branch refs/heads/")
     }
-    return found - {here}
+    return branches - {here}

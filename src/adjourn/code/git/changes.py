@@ -84,7 +84,7 @@ def small_enough_to_back_up(git: Git, paths: Iterable[str]) -> list[str]:
 def list_changes(git: Git, base: str, before: dict[str, str]) -> list[FileChange]:
     """Every change since the commit `base`, committed or not, without this program's own files."""
     new = dict.fromkeys(untracked(git), "A")
-    found = _against(git, base) | new
+    letters = _against(git, base) | new
     waiting = _against(git, "HEAD") | new
     return [
         FileChange(
@@ -92,7 +92,7 @@ def list_changes(git: Git, base: str, before: dict[str, str]) -> list[FileChange
             change_type=_TYPES.get(letter, "modified"),  # type: ignore[arg-type]
             before=path in waiting and path in before and before[path] == content_id(git, path),
         )
-        for path, letter in sorted(found.items())
+        for path, letter in sorted(letters.items())
     ]
 
 
@@ -108,9 +108,9 @@ def discard(git: Git, session: str, base: str, changes: Sequence[FileChange]) ->
         git.with_paths("rm", "--cached", "--quiet", "--force", "--ignore-unmatch", paths=new)
     for path in new:
         _remove(git, path)
-    known = [change.path for change in changes if change.change_type != "added"]
-    if known:
-        git.with_paths("restore", f"--source={base}", "--staged", "--worktree", paths=known)
+    tracked = [change.path for change in changes if change.change_type != "added"]
+    if tracked:
+        git.with_paths("restore", f"--source={base}", "--staged", "--worktree", paths=tracked)
     return held
 
 
@@ -146,12 +146,14 @@ def _in_place_of(git: Git, path: str) -> Iterator[str]:
 def commit(git: Git, base: str, paths: Sequence[str], message: str) -> str:
     """Commit these files, and nothing else that may be staged. Returns the commit; "" if none of them differs from HEAD."""
     try:
-        made = _commit(git, paths, message)
+        is_made = _commit(git, paths, message)
         _update_index(git, base, paths)
     except GitError as error:
-        said = f"{error.message}\n{error.output}".strip()
-        raise CommitError(f"git made no commit: {said}", "fix what git reports, then submit again") from error
-    return git.commit() if made else ""
+        output = f"{error.message}\n{error.output}".strip()
+        raise CommitError(
+            f"git made no commit: {output}", "fix what git reports, then submit again"
+        ) from error
+    return git.commit() if is_made else ""
 
 
 def _commit(git: Git, paths: Sequence[str], message: str) -> bool:
@@ -209,8 +211,8 @@ def _against(git: Git, base: str) -> dict[str, str]:
 
 def untracked(git: Git) -> list[str]:
     """Untracked files, without nested repositories (such as a linked work tree)."""
-    found = git.fields("ls-files", "--others", "--exclude-standard", "-z")
-    return [path for path in found if not path.endswith("/") and not is_ours(path)]
+    paths = git.fields("ls-files", "--others", "--exclude-standard", "-z")
+    return [path for path in paths if not path.endswith("/") and not is_ours(path)]
 
 
 def _remove(git: Git, path: str) -> None:
@@ -256,12 +258,12 @@ def with_diffs(
         if spent > room:
             yield from batch
             continue
-        texts = _tracked(git, base, [one.path for one in batch if one.path not in new])
+        texts = _tracked(git, base, [each.path for each in batch if each.path not in new])
         for change in batch:
             text = _untracked(git, change.path) if change.path in new else texts[change.path]
-            shown = _shown(change, text)
-            spent += len(shown.diff.encode())
-            yield shown
+            with_diff = _with_diff(change, text)
+            spent += len(with_diff.diff.encode())
+            yield with_diff
 
 
 def _batches(git: Git, base: str, changes: Sequence[FileChange]) -> Iterator[list[FileChange]]:
@@ -283,10 +285,10 @@ def _sizes(git: Git, base: str) -> dict[str, int]:
     """Path → bytes in the base, of files that git knows and that differ."""
     fields = git.fields(*DIFF, "--raw", "--no-abbrev", "-z", base, "--")
     blobs = [each.split()[2] for each in fields[::2]]
-    asked = "\n".join(blobs).encode()
-    sizes = git.run("cat-file", "--batch-check=%(objectsize)", given=asked).split(b"\n") if blobs else []
-    found = zip(fields[1::2], sizes, strict=False)
-    return {path: int(size) for path, size in found if size.isdigit()}
+    question = "\n".join(blobs).encode()
+    sizes = git.run("cat-file", "--batch-check=%(objectsize)", stdin=question).split(b"\n") if blobs else []
+    pairs = zip(fields[1::2], sizes, strict=False)
+    return {path: int(size) for path, size in pairs if size.isdigit()}
 
 
 def _size(path: str) -> int:
@@ -300,26 +302,23 @@ def _tracked(git: Git, base: str, paths: list[str]) -> dict[str, bytes]:
     """Path → diff of files that git knows."""
     plain = [path for path in paths if not _QUOTED.search(path)]
     together = _by_header(_diff(git, base, plain)) if len(plain) > 1 else {}
-    return {path: together.get(_header(path)) or _diff(git, base, [path]) for path in paths}
+    headers = {path: f"diff --git a/{path} b/{path}\n".encode() for path in paths}
+    return {path: together.get(header) or _diff(git, base, [path]) for path, header in headers.items()}
 
 
 def _diff(git: Git, base: str, paths: list[str]) -> bytes:
     return git.run(*DIFF, base, "--", *paths, settings=("-c", f"core.bigFileThreshold={MAX_SHOWN}"))
 
 
-def _header(path: str) -> bytes:
-    return f"diff --git a/{path} b/{path}\n".encode()
-
-
 def _by_header(text: bytes) -> dict[bytes, bytes]:
     """The parts of a diff of several files, by their first lines. A file that became a link, or back, has two."""
-    found: dict[bytes, bytes] = {}
+    parts: dict[bytes, bytes] = {}
     begins = [match.start() for match in re.finditer(rb"^diff --git ", text, re.MULTILINE)]
     for begin, end in zip(begins, [*begins[1:], len(text)], strict=True):
         part = text[begin:end]
         header = part[: part.index(b"\n") + 1]
-        found[header] = found.get(header, b"") + part
-    return found
+        parts[header] = parts.get(header, b"") + part
+    return parts
 
 
 def _untracked(git: Git, path: str) -> bytes | None:
@@ -345,7 +344,7 @@ def _untracked(git: Git, path: str) -> bytes | None:
     return head.encode() + b"\n+".join(lines) + b"\n" + end
 
 
-def _shown(change: FileChange, text: bytes | None) -> FileChange:
+def _with_diff(change: FileChange, text: bytes | None) -> FileChange:
     if text is None or b"\nBinary files " in text or b"\0" in text:
         return msgspec.structs.replace(change, is_binary=True)
     more = f"\n… {len(text) - MAX_DIFF} bytes more" if len(text) > MAX_DIFF else ""

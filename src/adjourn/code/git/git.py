@@ -1,7 +1,6 @@
-"""Running git.
+"""Runs git in one work tree, and backs up work under refs before anything discards it.
 
-Owns: which commands may run the repository's programs, settings for stable output, time-outs, and error messages.
-Must never: change a configuration, or prompt on a terminal.
+Must never: change a configuration, prompt on a terminal, or run a program of the repository but for the commands in `TRUSTING`.
 """
 
 from __future__ import annotations
@@ -26,13 +25,8 @@ WITH_HOOKS = 600.0
 MAX_OUTPUT = 64 << 20
 _TO_END = 5.0
 _USERS = (
-    "GIT_AUTHOR_",
-    "GIT_COMMITTER_",
-    "GIT_CONFIG_",
-    "GIT_SSH",
-    "GIT_EXEC_PATH",
-    "GIT_CEILING_DIRECTORIES",
-)
+    "GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_CONFIG_", "GIT_SSH", "GIT_EXEC_PATH", "GIT_CEILING_DIRECTORIES",
+)  # fmt: skip
 """The caller's variables that are passed on where hooks run; any other git variable could name another repository or change the output."""
 _ALWAYS = (
     "-c", "core.quotePath=false", "-c", "advice.detachedHead=false", "-c", "submodule.recurse=false",
@@ -64,7 +58,7 @@ class Git:
     def run(
         self,
         *arguments: str,
-        given: bytes = b"",
+        stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
         seconds: float = SECONDS,
         settings: Iterable[str] = (),
@@ -73,9 +67,9 @@ class Git:
         """Run a command and return its output. Raises `GitError` if the exit code is above `fine`."""
         words, variables = self._command(arguments[0], environment or {})
         command = GitCommand([*words, *_ALWAYS, *settings], variables)
-        code, printed, said = self._done(command, arguments, given, seconds)
+        code, printed, errors = self._communicate(command, arguments, stdin, seconds)
         if not 0 <= code <= fine:
-            reported, text = (data.decode("utf-8", "replace").strip() for data in (said, printed))
+            reported, text = (data.decode("utf-8", "replace").strip() for data in (errors, printed))
             raise GitError(
                 f"git {arguments[0]}: {(reported or text or 'failed')[:2000]}",
                 "fix what git reports, then retry",
@@ -90,7 +84,7 @@ class Git:
 
     def _command(self, verb: str, environment: Mapping[str, str]) -> GitCommand:
         def run(command: GitCommand, arguments: Sequence[str]) -> tuple[int, bytes]:
-            return self._done(command, arguments, b"", SECONDS)[:2]
+            return self._communicate(command, arguments, b"", SECONDS)[:2]
 
         variables = {"GIT_MERGE_AUTOEDIT": "no", "LC_ALL": "C.UTF-8", **environment}
         try:
@@ -101,8 +95,8 @@ class Git:
         except (RefusedError, StoreError) as error:
             raise GitError(error.message, error.remedy) from error
 
-    def _done(
-        self, command: GitCommand, arguments: Sequence[str], given: bytes, seconds: float
+    def _communicate(
+        self, command: GitCommand, arguments: Sequence[str], stdin: bytes, seconds: float
     ) -> tuple[int, bytes, bytes]:
         """Exit code, output, errors."""
         process = subprocess.Popen(
@@ -116,14 +110,14 @@ class Git:
         )
         with process:
             try:
-                printed, said = process.communicate(given, timeout=seconds)
+                printed, errors = process.communicate(stdin, timeout=seconds)
             except subprocess.TimeoutExpired as error:
                 _end(process)
                 raise GitError(
                     f"git {arguments[0]} timed out after {seconds:.0f} s",
                     "check for a lock, a prompt or a slow hook, then retry",
                 ) from error
-        return process.returncode, printed, said
+        return process.returncode, printed, errors
 
     def line(self, *arguments: str) -> str:
         """The single line that a command prints."""
@@ -147,7 +141,7 @@ class Git:
         """Run a command on any number of literal paths."""
         listed = b"\0".join(as_bytes(path) for path in paths)
         return self.run(
-            *arguments, "--pathspec-from-file=-", "--pathspec-file-nul", given=listed, seconds=seconds
+            *arguments, "--pathspec-from-file=-", "--pathspec-file-nul", stdin=listed, seconds=seconds
         )
 
     def path_of(self, path: str) -> str:
@@ -176,8 +170,8 @@ class Git:
 
     def branches(self, pattern: str = "") -> list[str]:
         """Local branches whose name starts with `pattern`."""
-        found = self.lines("for-each-ref", "--format=%(refname:strip=2)", "refs/heads/")
-        return [name for name in found if name.startswith(pattern)]
+        names = self.lines("for-each-ref", "--format=%(refname:strip=2)", "refs/heads/")
+        return [name for name in names if name.startswith(pattern)]
 
     def contains(self, branch: str, commit: str) -> bool:
         """Whether a commit (its hash, or a whole ref) is in a local branch."""
@@ -220,7 +214,7 @@ class BackupRef(msgspec.Struct):
 def back_up_files(git: Git, session: str, paths: Sequence[str], why: str) -> BackupRef:
     """Back up files of the work tree, byte for byte. A missing file is recorded as deleted."""
     with index_of(git, "HEAD") as environment:
-        git.run("update-index", "-z", "--index-info", given=_entries(git, paths), environment=environment)
+        git.run("update-index", "-z", "--index-info", stdin=_entries(git, paths), environment=environment)
         tree = git.run("write-tree", environment=environment).decode().strip()
     return _back_up_tree(git, session, tree, why, paths)
 
@@ -241,10 +235,10 @@ def back_up_index(git: Git, session: str, paths: Sequence[str], why: str) -> Bac
 
 def back_up_branches(git: Git, session: str, names: Sequence[str]) -> list[BackupRef]:
     """Back up the commits of branches, all or none."""
-    first = _next(git, session)
+    first = _next_number(git, session)
     refs = {name: f"{FOLDER}/{session}/{first + number}" for number, name in enumerate(names)}
     lines = [f"create {ref}\0" + f"refs/heads/{name}\0" for name, ref in refs.items()]
-    git.run("update-ref", "--create-reflog", "-z", "--stdin", given=as_bytes("".join(lines)))
+    git.run("update-ref", "--create-reflog", "-z", "--stdin", stdin=as_bytes("".join(lines)))
     return [BackupRef(ref, f"branch {name}", [], _BRANCH.format(ref=ref)) for name, ref in refs.items()]
 
 
@@ -255,10 +249,10 @@ def drop_backup(git: Git, held: BackupRef) -> None:
 
 def list_backups(git: Git, session: str) -> list[BackupRef]:
     """All backups of a session, the oldest first."""
-    return [_found(git, ref) for ref in _refs(git, session)]
+    return [_backup_of(git, ref) for ref in _refs(git, session)]
 
 
-def _found(git: Git, ref: str) -> BackupRef:
+def _backup_of(git: Git, ref: str) -> BackupRef:
     subject = git.line("log", "-1", "--format=%s", ref)
     if not subject.startswith(_SUBJECT):
         return BackupRef(ref, "commits of a branch", [], _BRANCH.format(ref=ref))
@@ -271,12 +265,12 @@ def _entries(git: Git, paths: Sequence[str]) -> bytes:
     modes = {path: _mode(git.path_of(path)) for path in paths}
     plain = [path for path, mode in modes.items() if mode.startswith("100")]
     quoted = "\n".join('"' + "".join(f"\\{byte:03o}" for byte in as_bytes(path)) + '"' for path in plain)
-    hashes = git.run("hash-object", "-w", "--no-filters", "--stdin-paths", given=quoted.encode()).split()
+    hashes = git.run("hash-object", "-w", "--no-filters", "--stdin-paths", stdin=quoted.encode()).split()
     blobs = dict(zip(plain, [each.decode() for each in hashes], strict=True))
     for path, mode in modes.items():
         if mode == _LINK:
             target = os.fsencode(os.readlink(git.path_of(path)))
-            blobs[path] = git.run("hash-object", "-w", "--stdin", given=target).decode().strip()
+            blobs[path] = git.run("hash-object", "-w", "--stdin", stdin=target).decode().strip()
         elif mode == _MODULE:
             blobs[path] = Git(git.path_of(path)).commit()
     gone = "0" * len(git.commit())
@@ -312,17 +306,17 @@ def is_trackable(path: str) -> bool:
 
 def _back_up_tree(git: Git, session: str, tree: str, why: str, paths: Sequence[str]) -> BackupRef:
     commit = git.run("commit-tree", "-p", "HEAD", "-m", _SUBJECT + why, tree, environment=_AUTHOR)
-    ref = f"{FOLDER}/{session}/{_next(git, session)}"
-    made = commit.decode().strip()
-    git.run("update-ref", "--create-reflog", ref, made, "0" * len(made))
+    ref = f"{FOLDER}/{session}/{_next_number(git, session)}"
+    made_commit = commit.decode().strip()
+    git.run("update-ref", "--create-reflog", ref, made_commit, "0" * len(made_commit))
     return BackupRef(ref, why, list(paths), _FILES.format(ref=ref))
 
 
-def _next(git: Git, session: str) -> int:
+def _next_number(git: Git, session: str) -> int:
     return 1 + max((int(name.rpartition("/")[2]) for name in _refs(git, session)), default=0)
 
 
 def _refs(git: Git, session: str) -> list[str]:
-    found = git.lines("for-each-ref", "--format=%(refname)", f"{FOLDER}/{session}/")
-    numbered = [name for name in found if name.rpartition("/")[2].isdigit()]
+    names = git.lines("for-each-ref", "--format=%(refname)", f"{FOLDER}/{session}/")
+    numbered = [name for name in names if name.rpartition("/")[2].isdigit()]
     return sorted(numbered, key=lambda name: int(name.rpartition("/")[2]))

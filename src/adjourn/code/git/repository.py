@@ -23,14 +23,14 @@ class CodeRepository:
         real = os.path.realpath(path)
         if not os.path.isdir(real):
             raise NotFoundError(f"{path} is not a folder", "name a folder of the repository")
-        found = top_of(real)
-        if (inside := _bare_above(real, found)) is not None:
+        top = top_of(real)
+        if (inside := _bare_above(real, top)) is not None:
             raise InvalidError(
                 f"{inside} is a bare git repository: it has no files to work on",
                 "make a work tree with `git worktree add`, and name that",
             )
-        self.root = found or real
-        self.is_git = bool(found)
+        self.root = top or real
+        self.is_git = bool(top)
         self.home = main_of(self.root) or self.root
 
     def index_folder(self) -> str:
@@ -97,12 +97,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 def as_text(name: bytes) -> str:
     r"""A name as text. A backslash stays as it is, except where it would be read as `\xNN`; so a folder's text begins those of its files."""
     text = _ESCAPED.sub(rb"\\x5cx\1", name).decode("utf-8", "backslashreplace")
-    return _CONTROL.sub(lambda found: "".join(f"\\x{byte:02x}" for byte in found[0].encode()), text)
+    return _CONTROL.sub(lambda match: "".join(f"\\x{byte:02x}" for byte in match[0].encode()), text)
 
 
 def as_bytes(name: str) -> bytes:
     """The bytes of a name that `as_text` wrote."""
-    return _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), name.encode("utf-8", "replace"))
+    return _ESCAPED.sub(lambda match: bytes.fromhex(match[1].decode()), name.encode("utf-8", "replace"))
 
 
 def shown(path: str) -> str:

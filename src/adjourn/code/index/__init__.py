@@ -1,5 +1,4 @@
 """The index of a repository: one SQLite file, keyed by content, that can be deleted at any time.
 
-Owns: its schema, updating it in the background, and reading it. Must never: make a caller wait, or be the only place where something is
-known.
+Must never: make a caller wait, or be the only place where something is known.
 """

@@ -1,4 +1,4 @@
-"""What the index stores about one file: its symbols and regions, and the chunks that it is found by.
+"""What the index stores about one file: its symbols, regions and words, and the chunks that it is found by.
 
 `analyse` is pure: files of equal bytes and language are analyzed once. Universal Ctags serves languages without a grammar, and
 `open_source` reads a file that the index lacks, or has in an older version.
@@ -51,13 +51,13 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True):
     end: int
 
 
-def chunks_of(data: bytes, found: Outline | None) -> list[Chunk]:
+def chunks_of(data: bytes, file_outline: Outline | None) -> list[Chunk]:
     """Chunks of a file: its definitions and the head of the module, or blocks of 50 lines if nothing is defined."""
-    text_symbols = [s for s in found.symbols if s.kind in _WHOLE] if found else []
+    text_symbols = [s for s in file_outline.symbols if s.kind in _WHOLE] if file_outline else []
     if not text_symbols:
         return _blocks(data)
     head = data.split(b"\n", _HEAD_LINES)[:_HEAD_LINES]
-    module = _made(data, Symbol(_FILE, _FILE, "", 1, len(head), 0, len(b"\n".join(head)), ""))
+    module = _chunk_from(data, Symbol(_FILE, _FILE, "", 1, len(head), 0, len(b"\n".join(head)), ""))
     starts = sorted(symbol.start for symbol in text_symbols)
     return [module, *(_chunk(data, symbol, starts) for symbol in text_symbols[:_MAX_CHUNKS])]
 
@@ -67,7 +67,7 @@ def _chunk(data: bytes, symbol: Symbol, starts: list[int]) -> Chunk:
     if symbol.kind not in FUNCTIONS:
         # What a class or a section contains has chunks of its own: here is what stands before them.
         end = next((start for start in starts if symbol.start < start < symbol.end), end)
-    return _made(data, symbol, end)
+    return _chunk_from(data, symbol, end)
 
 
 def _blocks(data: bytes) -> list[Chunk]:
@@ -82,12 +82,12 @@ def _blocks(data: bytes) -> list[Chunk]:
         if any(line.strip() for line in part):
             last = first + len(part)
             block = Symbol(f"lines {first + 1}-{last}", "block", "", first + 1, last, start, end, "")
-            blocks.append(_made(data, block))
+            blocks.append(_chunk_from(data, block))
         start = end + 1
     return blocks
 
 
-def _made(data: bytes, symbol: Symbol, end: int | None = None) -> Chunk:
+def _chunk_from(data: bytes, symbol: Symbol, end: int | None = None) -> Chunk:
     end = symbol.end if end is None else end
     text = data[symbol.start : min(end, symbol.start + 8 * MAX_HEAD)].decode("utf-8", "replace")
     head = " ".join(f"{symbol.doc[: MAX_HEAD // 2]} {text[: 2 * MAX_HEAD]}".split())[:MAX_HEAD]
@@ -175,17 +175,17 @@ def analyse(data: bytes, language: str, tags: list[Symbol] | None = None) -> Ana
     text = as_utf8(data)
     if text is None or len(text) > MAX_PARSED:
         return Analysis(SKIPPED, 0, [], [], "", [])
-    found = outline(text, language) if has_grammar(language) else None
-    engine = GRAMMAR if found else WORDS
-    if found is None and tags:
-        found, engine = Outline(tags, []), TAGS
+    file_outline = outline(text, language) if has_grammar(language) else None
+    engine = GRAMMAR if file_outline else WORDS
+    if file_outline is None and tags:
+        file_outline, engine = Outline(tags, []), TAGS
     return Analysis(
         engine=engine,
         lines=text.count(b"\n") + (not text.endswith(b"\n") and bool(text)),
-        symbols=found.symbols if found else [],
-        regions=found.regions if found else [],
+        symbols=file_outline.symbols if file_outline else [],
+        regions=file_outline.regions if file_outline else [],
         words=file_words(text),
-        chunks=chunks_of(text, found),
+        chunks=chunks_of(text, file_outline),
     )
 
 
@@ -213,15 +213,15 @@ class _Tag(msgspec.Struct):
 @cache
 def ctags_program(workspace: str) -> str | None:
     """The path of Universal Ctags, outside the workspace; None if not installed. Other ctags programs do not count."""
-    found = find("ctags", workspace) or find("universal-ctags", workspace)
-    if found is None:
+    program = find("ctags", workspace) or find("universal-ctags", workspace)
+    if program is None:
         return None
     with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(
-            [found, _NO_OPTIONS, "--list-features"], capture_output=True, text=True, timeout=5, check=False
+            [program, _NO_OPTIONS, "--list-features"], capture_output=True, text=True, timeout=5, check=False
         )
         if "json" in done.stdout:
-            return found
+            return program
     return None
 
 
@@ -247,13 +247,13 @@ def ctags_symbols(paths: Sequence[str], *, cwd: str) -> dict[str, list[Symbol]]:
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return {}
-    found: dict[str, list[Symbol]] = {}
+    symbols: dict[str, list[Symbol]] = {}
     for line in done.stdout.splitlines():
         with suppress(msgspec.DecodeError, UnicodeDecodeError):
             tag = msgspec.json.decode(line, type=_Tag)
             if tag.name and tag.line:
-                found.setdefault(tag.path.removeprefix("./"), []).append(_symbol(tag))
-    return found
+                symbols.setdefault(tag.path.removeprefix("./"), []).append(_symbol(tag))
+    return symbols
 
 
 def _symbol(tag: _Tag) -> Symbol:
@@ -309,8 +309,8 @@ def of_bytes(path: str, data: bytes, language: str) -> SourceFile:
     text = as_utf8(data)
     if text is None:
         raise InvalidError(f"{path} is a binary file", "name a text file")
-    found = outline(text, language) if has_grammar(language) else None
-    return SourceFile(path, language, text, found or _EMPTY, found is not None)
+    file_outline = outline(text, language) if has_grammar(language) else None
+    return SourceFile(path, language, text, file_outline or _EMPTY, file_outline is not None)
 
 
 # --- words of code, in the form in which the index stores them
@@ -345,24 +345,24 @@ def _term(word: bytes) -> str:
 @lru_cache(maxsize=65_536)
 def word_parts(word: str) -> tuple[str, ...]:
     """`HTTPServer_maxSize` is http, server, max, size; text without spaces comes in pairs of characters."""
-    found: list[str] = []
+    parts: list[str] = []
     for part in _PART.findall(word):
         folded = part.lower()
         if len(folded) > 1 and _WIDE.search(folded):
-            found += [folded[i : i + 2] for i in range(len(folded) - 1)]
+            parts += [folded[i : i + 2] for i in range(len(folded) - 1)]
         else:
-            found.append(folded)
-    return tuple(found)
+            parts.append(folded)
+    return tuple(parts)
 
 
 def text_words(text: str) -> list[str]:
     """The parts of all words of a text, in order, for the word index."""
-    found: list[str] = []
+    parts: list[str] = []
     for word in _TEXT_WORD.findall(text):
-        found += word_parts(word)
-        if len(found) > _MAX_PARTS:
+        parts += word_parts(word)
+        if len(parts) > _MAX_PARTS:
             break
-    return found
+    return parts
 
 
 def named_symbols(text: str) -> list[str]:
@@ -373,7 +373,7 @@ def named_symbols(text: str) -> list[str]:
 def joined_words(name: str) -> list[str]:
     """Compound names written as one word: `max_size` gives maxsize."""
     return [
-        found
+        joined
         for word in name.split(".")
-        if len(word_parts(word)) > 1 and (found := "".join(word_parts(word)))
+        if len(word_parts(word)) > 1 and (joined := "".join(word_parts(word)))
     ]

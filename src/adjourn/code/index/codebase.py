@@ -1,6 +1,6 @@
-"""An open repository: its files, its index, and the thread that keeps the index up to date.
+"""An open repository: its files, its index, and the threads that keep the index up to date.
 
-Owns: `Codebase`, the background threads, and the index state in replies. Must never: make a caller wait for more than a few files.
+Must never: make a caller wait for more than a few files.
 """
 
 from __future__ import annotations
@@ -244,12 +244,12 @@ class Codebase:
             changed = self._changed.copy()
             if self._unseen or not 0 < len(changed) <= most:
                 return False
-            known = [path for path in changed if self._contains(path)]
-            if len(known) < len(changed) or not self.complete():
+            paths = [path for path in changed if self._contains(path)]
+            if len(paths) < len(changed) or not self.complete():
                 return False
             self._changed -= changed
             assert self.index is not None
-            self.index.refresh(known)
+            self.index.refresh(paths)
             return True
 
     def _embed(self) -> None:

@@ -52,7 +52,7 @@ class Database:
                 f"{self.path} is not a regular file", "remove it; adjourn does not follow links here"
             )
         try:
-            return self._made(_connect(self.path))
+            return self._configured(_connect(self.path))
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
@@ -60,9 +60,9 @@ class Database:
         for ending in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 os.unlink(self.path + ending)
-        return self._made(_connect(self.path))
+        return self._configured(_connect(self.path))
 
-    def _made(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+    def _configured(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         if _version(connection) == SCHEMA:
             return connection
         connection.execute("BEGIN IMMEDIATE")
@@ -186,14 +186,14 @@ def tree_id(database: Database, root: str) -> int:
     return int(row[0])
 
 
-def known(database: Database, hashes: Iterable[bytes]) -> set[bytes]:
+def stored_hashes(database: Database, hashes: Iterable[bytes]) -> set[bytes]:
     """The subset of contents that have been analyzed."""
-    found: set[bytes] = set()
+    present: set[bytes] = set()
     for part in _parts(list(hashes)):
         marks = ", ".join("?" * len(part))
         rows = database.all(f"SELECT hash FROM content WHERE hash IN ({marks})", part)  # noqa: S608
-        found.update(digest for (digest,) in rows)
-    return found
+        present.update(digest for (digest,) in rows)
+    return present
 
 
 def save(
@@ -248,7 +248,7 @@ def _names(cursor: sqlite3.Cursor, names: set[str]) -> dict[str, int]:
         marks = ", ".join("?" * len(part))
         numbers.update(cursor.execute(f"SELECT name, id FROM name WHERE name IN ({marks})", part))  # noqa: S608
     fresh = sorted(names - numbers.keys())
-    first = _next(cursor, "name")
+    first = _next_id(cursor, "name")
     numbers.update((name, first + i) for i, name in enumerate(fresh))
     cursor.executemany("INSERT INTO name VALUES (?, ?)", ((numbers[name], name) for name in fresh))
     cursor.executemany(
@@ -258,17 +258,17 @@ def _names(cursor: sqlite3.Cursor, names: set[str]) -> dict[str, int]:
 
 
 def _chunks(cursor: sqlite3.Cursor, content: int | None, chunks: list[Chunk]) -> None:
-    first = _next(cursor, "chunk")
+    first = _next_id(cursor, "chunk")
     cursor.executemany(
         "INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         ((first + i, content, *msgspec.structs.astuple(c)) for i, c in enumerate(chunks)),
     )
 
 
-def save_words(database: Database, found: dict[tuple[int, bytes], ChunkWords]) -> None:
+def save_words(database: Database, words_of_chunks: dict[tuple[int, bytes], ChunkWords]) -> None:
     """Save the words of chunks, by the id and the hash of their content, in one transaction."""
     with database.transaction() as cursor:
-        for content, words in found.items():
+        for content, words in words_of_chunks.items():
             cursor.execute("UPDATE content SET worded = 1 WHERE id = ? AND hash = ? AND worded = 0", content)
             if not cursor.rowcount:
                 continue  # another process was first, or the index is being rebuilt
@@ -281,7 +281,7 @@ def save_words(database: Database, found: dict[tuple[int, bytes], ChunkWords]) -
             )
 
 
-def _next(cursor: sqlite3.Cursor, table: str) -> int:
+def _next_id(cursor: sqlite3.Cursor, table: str) -> int:
     row = cursor.execute(f"SELECT coalesce(max(id), 0) + 1 FROM {table}").fetchone()  # noqa: S608
     return int(row[0])
 

@@ -1,7 +1,4 @@
-"""The index of one work tree: updating it, and its statistics.
-
-Owns: `CodeIndex`, what is out of date, and the order of updates. Must never: block a reader.
-"""
+"""The index of one work tree: what is out of date, updating it, and its statistics. It never blocks a reader."""
 
 from __future__ import annotations
 
@@ -94,7 +91,9 @@ class CodeIndex:
             paths = ripgrep.files((), cwd=self.repository.root, deadline=deadline)[:_MAX_FILES]
             if deadline.expired():  # the list may end early: what it does not name is not therefore gone
                 return SyncReport(partial=True, duration_ms=int((time.monotonic() - began) * 1000))
-            report = self._update_files(paths, self._recorded(), deadline, whole=True)
+            rows = self.database.all("SELECT path, mtime, size FROM file WHERE tree = ?", (self.tree,))
+            recorded = {path: (mtime, size) for path, mtime, size in rows}
+            report = self._update_files(paths, recorded, deadline, whole=True)
             if not report.partial:
                 with self.database.transaction() as cursor:
                     cursor.execute("UPDATE tree SET synced = ? WHERE id = ?", (time.time(), self.tree))
@@ -162,10 +161,6 @@ class CodeIndex:
     def close(self) -> None:
         self.database.close()
 
-    def _recorded(self) -> dict[str, _Status]:
-        rows = self.database.all("SELECT path, mtime, size FROM file WHERE tree = ?", (self.tree,))
-        return {path: (mtime, size) for path, mtime, size in rows}
-
     def _is_mostly_unused(self) -> bool:
         """Whether work trees no longer use most of the indexed contents; the index is then rebuilt."""
         self._forget_trees()
@@ -223,30 +218,30 @@ class _Update:
     def run(self, gone: list[str]) -> list[str]:
         """Index the changed files, and return the paths that were indexed."""
         index = self._index
-        seen = [one for path in self._changed if (one := self._look(path))]
-        have = database.known(index.database, {one.hash for one in seen})
-        ready = [one for one in seen if one.hash in have]
+        seen = [file for path in self._changed if (file := self._look(path))]
+        have = database.stored_hashes(index.database, {file.hash for file in seen})
+        ready = [file for file in seen if file.hash in have]
         database.save(index.database, index.tree, ready, {}, gone)
-        self._done += [one.path for one in ready]
+        self._done += [file.path for file in ready]
         wanted: dict[bytes, list[FileState]] = {}
-        for one in seen:
-            if one.hash not in have:
-                wanted.setdefault(one.hash, []).append(one)
+        for file in seen:
+            if file.hash not in have:
+                wanted.setdefault(file.hash, []).append(file)
         self._deadline.report(len(self._done), len(seen))
         self._analyse(wanted, len(seen))
         return self._done
 
     def _analyse(self, wanted: dict[bytes, list[FileState]], total: int) -> None:
-        found: dict[bytes, tuple[str, Analysis]] = {}
+        analyses: dict[bytes, tuple[str, Analysis]] = {}
         last = time.monotonic()
         with closing(answers(self._requests(wanted), len(wanted), self._index.repository.root)) as done:
             for key, analysis in done:
-                found[key] = (wanted[key][0].language, analysis)
-                if len(found) >= _BATCH or time.monotonic() - last > _BATCH_SECONDS:
-                    self._save(wanted, found)
+                analyses[key] = (wanted[key][0].language, analysis)
+                if len(analyses) >= _BATCH or time.monotonic() - last > _BATCH_SECONDS:
+                    self._save(wanted, analyses)
                     last = time.monotonic()
                     self._deadline.report(len(self._done), total)
-        self._save(wanted, found)
+        self._save(wanted, analyses)
         self._deadline.report(len(self._done), total)
 
     def _requests(self, wanted: dict[bytes, list[FileState]]) -> Iterator[tuple[bytes, AnalysisRequest]]:
@@ -264,11 +259,13 @@ class _Update:
             if fingerprint(data, dialect(language, root)) == key:
                 yield key, AnalysisRequest(data, language, tags.get(path))
 
-    def _save(self, wanted: dict[bytes, list[FileState]], found: dict[bytes, tuple[str, Analysis]]) -> None:
-        files = [one for key in found for one in wanted[key]]
-        database.save(self._index.database, self._index.tree, files, found)
-        self._done += [one.path for one in files]
-        found.clear()
+    def _save(
+        self, wanted: dict[bytes, list[FileState]], analyses: dict[bytes, tuple[str, Analysis]]
+    ) -> None:
+        files = [file for key in analyses for file in wanted[key]]
+        database.save(self._index.database, self._index.tree, files, analyses)
+        self._done += [file.path for file in files]
+        analyses.clear()
 
     def _look(self, path: str) -> FileState | None:
         root = self._index.repository.root
@@ -296,20 +293,20 @@ class _Words:
 
     def add(self, unworded: list[tuple[Any, ...]]) -> int:
         """Add the words of contents, and return how many were dealt with."""
-        found: dict[tuple[int, bytes], ChunkWords] = {}
+        words_of_chunks: dict[tuple[int, bytes], ChunkWords] = {}
         last = time.monotonic()
         try:
             with closing(
                 answers(self._requests(unworded), len(unworded), self._index.repository.root)
             ) as done:
                 for content, words in done:
-                    found[content] = words
-                    if len(found) >= _BATCH or time.monotonic() - last > _BATCH_SECONDS:
-                        self._save(found)
+                    words_of_chunks[content] = words
+                    if len(words_of_chunks) >= _BATCH or time.monotonic() - last > _BATCH_SECONDS:
+                        self._save(words_of_chunks)
                         last = time.monotonic()
                         self._deadline.report(self._added, len(unworded))
         finally:
-            self._save(found)  # what was found before an interruption counts
+            self._save(words_of_chunks)  # what was found before an interruption counts
         return self._added
 
     def _requests(self, unworded: list[tuple[Any, ...]]) -> Iterator[tuple[tuple[int, bytes], WordsRequest]]:
@@ -327,10 +324,10 @@ class _Words:
             else:
                 self._added += 1  # it changed meanwhile: the next sync brings its new content
 
-    def _save(self, found: dict[tuple[int, bytes], ChunkWords]) -> None:
-        database.save_words(self._index.database, found)
-        self._added += len(found)
-        found.clear()
+    def _save(self, words_of_chunks: dict[tuple[int, bytes], ChunkWords]) -> None:
+        database.save_words(self._index.database, words_of_chunks)
+        self._added += len(words_of_chunks)
+        words_of_chunks.clear()
 
 
 def _file_status(path: str) -> _Status | None:

@@ -1,6 +1,6 @@
-"""The supported languages, and the language of a file.
+"""The supported languages, and parsing a file of each within bounds, whatever its author wants.
 
-Owns: the table of languages and `language_of`. Must never: load a grammar.
+It never recurses over a tree, changes no place in a file, and fetches no grammar. Grammars are loaded when a file is first parsed.
 """
 
 from __future__ import annotations
@@ -129,12 +129,12 @@ def matching_languages(name: str | None) -> frozenset[str] | None:
     if not name:
         return None
     language = by_name(name)
-    known = language.name if language else name.strip().lower()
-    if language is None and known != TEXT:
+    canonical = language.name if language else name.strip().lower()
+    if language is None and canonical != TEXT:
         names = sorted((*_BY_NAME, TEXT))
-        meant = did_you_mean(known, (*names, *_ALIASES))
+        meant = did_you_mean(canonical, (*names, *_ALIASES))
         raise InvalidError(f"unknown language {name[:50]!r}", meant or f"use one of {', '.join(names)}")
-    return frozenset(_FAMILIES.get(known, (known,)))
+    return frozenset(_FAMILIES.get(canonical, (canonical,)))
 
 
 # --- parses a file within bounds, whatever its author wants
@@ -171,7 +171,10 @@ def parse(data: bytes, language: str) -> Parsed | None:
     data = _valid(data)  # a query decodes what it compares
     if language == "kotlin":
         data = _CONSTRUCTOR.sub(_plain_constructor, data)
-    if _is_ambiguous(data):
+    # So many `<` are open that a parser follows more readings than its time, or its stack, allows.
+    if data.count(b"<") > _MAX_DEPTH and any(
+        part.count(b"<") - part.count(b">") > _MAX_DEPTH for part in _STATEMENT.split(data)
+    ):
         return None
     root = _tree(data, language)
     if language == "kotlin" and root is not None and root.has_error:
@@ -206,17 +209,10 @@ def _valid(data: bytes) -> bytes:
     return data
 
 
-def _plain_constructor(found: re.Match[bytes]) -> bytes:
+def _plain_constructor(match: re.Match[bytes]) -> bytes:
     """The head of a Kotlin class without `constructor` on a later line, which the grammar does not know."""
-    head, keyword = found.groups()
-    return head + b"(" + _WORD.sub(b" ", keyword) if b"\n" in keyword else found[0]
-
-
-def _is_ambiguous(data: bytes) -> bool:
-    """Whether so many `<` are open that a parser follows more readings than its time, or its stack, allows."""
-    return data.count(b"<") > _MAX_DEPTH and any(
-        part.count(b"<") - part.count(b">") > _MAX_DEPTH for part in _STATEMENT.split(data)
-    )
+    head, keyword = match.groups()
+    return head + b"(" + _WORD.sub(b" ", keyword) if b"\n" in keyword else match[0]
 
 
 def _mended(data: bytes, root: Node | None, language: str) -> tuple[bytes, Node | None]:
@@ -335,13 +331,13 @@ def of_markup(data: bytes) -> Scripts:
     comments: list[tuple[int, int]] = []
     code: list[bytes] = []
     place, has_markup = 0, False
-    for start, end, said in _parts(data):
-        if said is None:
+    for start, end, kind in _parts(data):
+        if kind is None:
             comments.append((start, end))
-        elif said in _PLAIN or said in _WITH_MARKUP:
+        elif kind in _PLAIN or kind in _WITH_MARKUP:
             code += (_CODE.sub(b" ", data[place:start]), data[start:end])
             place = end
-            has_markup |= said in _WITH_MARKUP
+            has_markup |= kind in _WITH_MARKUP
     code.append(_CODE.sub(b" ", data[place:]))
     return Scripts(b"".join(code), has_markup, comments)
 
@@ -363,6 +359,6 @@ def _parts(data: bytes) -> Iterator[tuple[int, int, bytes | None]]:
             continue
         closing = _END.search(data, place)
         end = closing.start() if closing else len(data)
-        said = {name.lower(): value.lower() for name, value in _ATTRIBUTE.findall(opening[1])}
-        yield place, end, said.get(b"lang") or said.get(b"type", b"")
+        attributes = {name.lower(): value.lower() for name, value in _ATTRIBUTE.findall(opening[1])}
+        yield place, end, attributes.get(b"lang") or attributes.get(b"type", b"")
         place = closing.end() if closing else end

@@ -111,15 +111,15 @@ def names_like(index: CodeIndex, part: str) -> list[str]:
 
 def definitions(index: CodeIndex, names: Sequence[str], under: str) -> list[Definition]:
     """The definitions of symbols with these names."""
-    found: list[Definition] = []
+    hits: list[Definition] = []
     for start in range(0, len(names), _PARAMETERS):
         part = names[start : start + _PARAMETERS]
         values: dict[str, Any] = {f"n{i}": name for i, name in enumerate(part)}
         marks = ", ".join(f":{key}" for key in values)
-        found += map(
+        hits += map(
             _definition, index.database.all(_BY_NAME % marks, {**values, "tree": index.tree, "under": under})
         )
-    return found
+    return hits
 
 
 def symbols_under(index: CodeIndex, under: str, limit: int) -> list[Definition]:
@@ -149,12 +149,12 @@ def skipped(index: CodeIndex, under: str) -> list[str]:
 
 def marks(index: CodeIndex, contents: Sequence[int]) -> dict[int, bytes]:
     """The packed region marks of contents."""
-    found: dict[int, bytes] = {}
+    bits: dict[int, bytes] = {}
     for start in range(0, len(contents), _PARAMETERS):
         part = contents[start : start + _PARAMETERS]
         statement = f"SELECT id, marks FROM content WHERE id IN ({', '.join('?' * len(part))})"  # noqa: S608
-        found.update(dict(index.database.all(statement, part)))
-    return found
+        bits.update(dict(index.database.all(statement, part)))
+    return bits
 
 
 def _definition(row: tuple[Any, ...]) -> Definition:
@@ -221,8 +221,8 @@ def search_chunks(index: CodeIndex, terms: Sequence[str], limit: int, under: str
 def chunks_by_id(index: CodeIndex, numbers: Sequence[int], under: str = "") -> list[ChunkHit]:
     """Chunks by id, limited to a folder or file of this work tree, each with its first path."""
     listed = ", ".join(str(int(number)) for number in numbers)
-    found = map(_hit, index.database.all(_BY_ID % listed, {"tree": index.tree, "under": under}))
-    return list({hit.id: hit for hit in reversed(list(found))}.values())
+    hits = map(_hit, index.database.all(_BY_ID % listed, {"tree": index.tree, "under": under}))
+    return list({hit.id: hit for hit in reversed(list(hits))}.values())
 
 
 def nearest(index: CodeIndex, path: str, name: str, line: int) -> ChunkHit | None:

@@ -1,7 +1,6 @@
-"""What a file contains, read from its syntax tree: definitions and marked regions.
+"""What a file contains, read from its syntax tree: definitions, how their names nest, and regions (comments, strings, imports).
 
-Owns: `Outline`, `Symbol`, how names nest, and `RegionMarks` (is this in a comment, a string, an import?). Must never: read a file, or
-recurse over a tree: a tree is as deep as its author wants.
+Must never: read a file, or recurse over a tree: a tree is as deep as its author wants.
 """
 
 from __future__ import annotations
@@ -116,8 +115,8 @@ class _Definition(NamedTuple):
 def outline(data: bytes, language: str) -> Outline | None:
     """The outline of a file's bytes (UTF-8), or None if parsing would take too long."""
     if language == "sql":
-        found = _of_code(data, language, [])
-        return found if found is not None and not found.broken else _by_statement(data)
+        code = _of_code(data, language, [])
+        return code if code is not None and not code.broken else _by_statement(data)
     entry = by_name(language)
     if entry is None or not entry.scripted:
         return _of_code(data, language, [])
@@ -132,18 +131,18 @@ def _by_statement(data: bytes) -> Outline:
     symbols: list[Symbol] = []
     regions: list[Region] = []
     row = 0
-    for start, end in pairwise((0, *(found.start() for found in _STATEMENT.finditer(data)), len(data))):
-        found = _of_code(data[start:end], "sql", []) if time.monotonic() < deadline else None
-        if found is not None:
-            symbols += [_moved(one, start, row) for one in found.symbols]
-            regions += [Region(one.kind, start + one.start, start + one.end) for one in found.regions]
+    for start, end in pairwise((0, *(part.start() for part in _STATEMENT.finditer(data)), len(data))):
+        part = _of_code(data[start:end], "sql", []) if time.monotonic() < deadline else None
+        if part is not None:
+            symbols += [_moved_by(each, start, row) for each in part.symbols]
+            regions += [Region(each.kind, start + each.start, start + each.end) for each in part.regions]
         row += data.count(b"\n", start, end)
     return Outline(symbols[:_MAX_SYMBOLS], regions, broken=True)
 
 
-def _moved(one: Symbol, by: int, rows: int) -> Symbol:
+def _moved_by(symbol: Symbol, by: int, rows: int) -> Symbol:
     return msgspec.structs.replace(
-        one, line=one.line + rows, end_line=one.end_line + rows, start=one.start + by, end=one.end + by, name_start=one.name_start + by
+        symbol, line=symbol.line + rows, end_line=symbol.end_line + rows, start=symbol.start + by, end=symbol.end + by, name_start=symbol.name_start + by
     )  # fmt: skip
 
 
@@ -170,9 +169,11 @@ def _of_code(data: bytes, language: str, regions: list[Region]) -> Outline | Non
                 )
             elif label.startswith("definition."):
                 _keep(best, data, pattern, captures, label)
-    found = sorted([*best.values(), *containers], key=lambda one: (one.start, -one.end, one.name_start))
+    definitions = sorted(
+        [*best.values(), *containers], key=lambda each: (each.start, -each.end, each.name_start)
+    )
     regions = _without_code(sorted(regions, key=lambda region: region.start))
-    return Outline(_nested(data, found[:_MAX_SYMBOLS], _Cuts(regions, COMMENT)), regions, broken)
+    return Outline(_nested(data, definitions[:_MAX_SYMBOLS], _Cuts(regions, COMMENT)), regions, broken)
 
 
 def _without_code(regions: list[Region]) -> list[Region]:
@@ -180,11 +181,11 @@ def _without_code(regions: list[Region]) -> list[Region]:
     if not any(region.kind == _CODE for region in regions):
         return regions
     code = _Cuts(regions, _CODE)
-    kept = [region for region in regions if region.kind not in {_CODE, STRING}]
+    left = [region for region in regions if region.kind not in {_CODE, STRING}]
     for string in regions:
         if string.kind == STRING:
-            kept += [Region(STRING, start, end) for start, end in code.gaps(string.start, string.end)]
-    return sorted(kept, key=lambda region: region.start)
+            left += [Region(STRING, start, end) for start, end in code.gaps(string.start, string.end)]
+    return sorted(left, key=lambda region: region.start)
 
 
 class _Cuts:
@@ -199,12 +200,12 @@ class _Cuts:
         place = bisect_left(self._starts, start)
         if place == len(self._starts) or self._starts[place] >= end:
             return [(start, end)]
-        found = []
+        spans = []
         for first, last in self._ends[place : bisect_left(self._starts, end)]:
             if first > start:
-                found.append((start, first))
+                spans.append((start, first))
             start = max(start, last)
-        return [*found, (start, end)] if start < end else found
+        return [*spans, (start, end)] if start < end else spans
 
 
 def _keep(
@@ -242,69 +243,72 @@ def _body(node: Node, kind: str) -> Node | None:
     return next((child for child in reversed(node.children) if child.type.endswith(_BODIES)), None)
 
 
-def _nested(data: bytes, found: list[_Definition], comments: _Cuts) -> list[Symbol]:
+def _nested(data: bytes, definitions: list[_Definition], comments: _Cuts) -> list[Symbol]:
     symbols: list[Symbol] = []
     around: list[_Definition] = []
     fields: set[tuple[str, str]] = set()
-    for one in found:
-        while around and (around[-1].end <= one.start or around[-1].end < one.end):
+    for definition in definitions:
+        while around and (around[-1].end <= definition.start or around[-1].end < definition.end):
             around.pop()
-        if one.name_start >= 0:
+        if definition.name_start >= 0:
             # Two names of one statement are neighbours, not parent and child.
-            parents = [p for p in around if (p.start, p.end) != (one.start, one.end)]
-            owners = _owners(one, parents)
-            symbol = _symbol(data, one, owners, comments)
+            parents = [p for p in around if (p.start, p.end) != (definition.start, definition.end)]
+            owners = _owners(definition, parents)
+            symbol = _symbol(data, definition, owners, comments)
             field = (symbol.scope, symbol.name)
             # Neither a later assignment of a field nor a function's own variable is a definition.
             again = len(owners) < len(parents) and field in fields
-            local = one.kind == _VARIABLE and bool(owners) and owners[-1].kind in FUNCTIONS
+            local = definition.kind == _VARIABLE and bool(owners) and owners[-1].kind in FUNCTIONS
             if not (again or local):
                 symbols.append(symbol)
-            if one.kind == _FIELD:
+            if definition.kind == _FIELD:
                 fields.add(field)
-        around.append(one)
+        around.append(definition)
     return symbols
 
 
-def _owners(one: _Definition, parents: list[_Definition]) -> list[_Definition]:
+def _owners(definition: _Definition, parents: list[_Definition]) -> list[_Definition]:
     """The enclosing definitions. A field belongs to its class, whichever method assigns it."""
-    if one.kind == _FIELD:
+    if definition.kind == _FIELD:
         last = max((i for i, parent in enumerate(parents) if parent.kind in CLASSES), default=len(parents))
         return parents[: last + 1]
-    if one.kind == _VARIABLE:  # of `a = b = 1` neither is in the other
+    if definition.kind == _VARIABLE:  # of `a = b = 1` neither is in the other
         return [parent for parent in parents if parent.kind not in {_FIELD, _VARIABLE}]
     return parents
 
 
-def _symbol(data: bytes, one: _Definition, parents: list[_Definition], comments: _Cuts) -> Symbol:
-    kind = one.kind
+def _symbol(data: bytes, definition: _Definition, parents: list[_Definition], comments: _Cuts) -> Symbol:
+    kind = definition.kind
     if kind == "function" and parents and parents[-1].kind in CLASSES:
         kind = "method"
-    last = one.body if one.body and one.body.end_byte > one.node.end_byte else one.node
-    row, (end_row, end_column) = one.node.start_point[0], last.end_point
+    last = (
+        definition.body
+        if definition.body and definition.body.end_byte > definition.node.end_byte
+        else definition.node
+    )
+    row, (end_row, end_column) = definition.node.start_point[0], last.end_point
+    outer = [parents[0].scope] if parents and parents[0].scope else []
     return Symbol(
-        name=one.name,
+        name=definition.name,
         kind=kind,
-        scope=one.scope or _dotted(parents),
+        scope=definition.scope or ".".join([*outer, *(parent.name for parent in parents)]),
         line=row + 1,
         end_line=end_row + 1 if end_column or end_row == row else end_row,
-        start=one.start,
-        end=one.end,
-        signature=_signature(data, one, comments),
-        doc=_doc(data, one) if kind in DOCUMENTED else "",
-        name_start=one.name_start,
+        start=definition.start,
+        end=definition.end,
+        signature=_signature(data, definition, comments),
+        doc=_doc(data, definition) if kind in DOCUMENTED else "",
+        name_start=definition.name_start,
     )
 
 
-def _dotted(parents: list[_Definition]) -> str:
-    outer = [parents[0].scope] if parents and parents[0].scope else []
-    return ".".join([*outer, *(parent.name for parent in parents)])
-
-
-def _signature(data: bytes, one: _Definition, comments: _Cuts) -> str:
-    end = min(one.body.start_byte if one.body else one.end, one.start + 4 * MAX_SIGNATURE)
-    head = b" ".join([data[start:stop] for start, stop in comments.gaps(one.start, end)])
-    text = head if one.body else _first_statement(head)
+def _signature(data: bytes, definition: _Definition, comments: _Cuts) -> str:
+    end = min(
+        definition.body.start_byte if definition.body else definition.end,
+        definition.start + 4 * MAX_SIGNATURE,
+    )
+    head = b" ".join([data[start:stop] for start, stop in comments.gaps(definition.start, end)])
+    text = head if definition.body else _first_statement(head)
     plain = " ".join(text.decode("utf-8", "replace").split()).rstrip(" :;{")
     return plain.removesuffix("=>").removesuffix("=").rstrip()[:MAX_SIGNATURE]
 
@@ -319,16 +323,16 @@ def _first_statement(text: bytes) -> bytes:
     return text
 
 
-def _doc(data: bytes, one: _Definition) -> str:
+def _doc(data: bytes, definition: _Definition) -> str:
     """The docstring, or the comments directly above."""
-    node = one.node
-    first = _first(one.body)
+    node = definition.node
+    first = _first(definition.body)
     if first is not None and first.type == "expression_statement":
         first = _first(first)
     if first is not None and (
         (first.type == "string" and node.type.endswith("_definition")) or _documents(data, first)
     ):
-        return _plain(_text(data, first))
+        return _without_markup(_text(data, first))
     while node.parent is not None and node.parent.type in _WRAPPERS:
         node = node.parent
     lines: list[str] = []
@@ -342,7 +346,7 @@ def _doc(data: bytes, one: _Definition) -> str:
             lines.append(_text(data, above))
         row = above.start_point[0]
         above = above.prev_sibling
-    return _plain("\n".join(reversed(lines)))
+    return _without_markup("\n".join(reversed(lines)))
 
 
 def _documents(data: bytes, node: Node) -> bool:
@@ -354,7 +358,7 @@ def _first(node: Node | None) -> Node | None:
     return node.named_child(0) if node is not None and node.named_child_count else None
 
 
-def _plain(text: str) -> str:
+def _without_markup(text: str) -> str:
     """The text of a comment or docstring without its delimiters."""
     lines = text[: 4 * MAX_DOC].split("\n")
     if text.startswith(("@", "--")):

@@ -1,7 +1,6 @@
-"""Runs ripgrep.
+"""Runs ripgrep: its command line, and its answers: matches, "nothing found", and errors with their reason.
 
-Owns: finding `rg`, its command line, and its answers: matches, "nothing found", and errors with their reason. Must never:
-let a pattern or a path be read as an option, hold more of a line than is shown, or leave a process behind.
+Must never: let a pattern or a path be read as an option, hold more of a line than is shown, or leave a process behind.
 """
 
 from __future__ import annotations
@@ -109,29 +108,29 @@ def count(arguments: Sequence[str], paths: Sequence[str] = (), *, cwd: str, dead
 
 def files(arguments: Sequence[str], paths: Sequence[str] = (), *, cwd: str, deadline: Deadline) -> list[str]:
     """The paths that rg would search, relative to `cwd`, without ignored and hidden files and links."""
-    return _listed(["--files", *arguments], paths, cwd, deadline)
+    return _listed_files(["--files", *arguments], paths, cwd, deadline)
 
 
 def files_with(
     arguments: Sequence[str], paths: Sequence[str] = (), *, cwd: str, deadline: Deadline
 ) -> list[str]:
     """The paths of files that match a pattern."""
-    return _listed(["--files-with-matches", *arguments], paths, cwd, deadline)
+    return _listed_files(["--files-with-matches", *arguments], paths, cwd, deadline)
 
 
-def _listed(arguments: Sequence[str], paths: Sequence[str], cwd: str, deadline: Deadline) -> list[str]:
-    found: list[str] = []
+def _listed_files(arguments: Sequence[str], paths: Sequence[str], cwd: str, deadline: Deadline) -> list[str]:
+    names: list[str] = []
     with _running(["--null", *_ALWAYS, *arguments], paths, cwd) as (process, reason):
         assert process.stdout is not None
-        rest = b""
+        unfinished = b""
         while block := process.stdout.read(_READ):
-            *whole, rest = (rest + block).split(b"\0")
-            found += [as_text(path.removeprefix(b"./")) for path in whole]
+            *complete, unfinished = (unfinished + block).split(b"\0")
+            names += [as_text(path.removeprefix(b"./")) for path in complete]
             if deadline.expired():
-                return found
-        if process.wait() == _FAILED and (said := reason()):
-            raise InvalidError(f"ripgrep: {said}", "fix the glob or the file type")
-    return found
+                return names
+        if process.wait() == _FAILED and (problem := reason()):
+            raise InvalidError(f"ripgrep: {problem}", "fix the glob or the file type")
+    return names
 
 
 @contextmanager
@@ -151,13 +150,13 @@ def _running(
     )
     with suppress(ProcessLookupError):  # a line with a match at every letter would make gigabytes of records
         resource.prlimit(process.pid, resource.RLIMIT_DATA, (_MAX_MEMORY, _MAX_MEMORY))
-    said: list[bytes] = []
-    listener = threading.Thread(target=_listen, args=(process.stderr, said), daemon=True)
+    errors: list[bytes] = []
+    listener = threading.Thread(target=_listen, args=(process.stderr, errors), daemon=True)
     listener.start()
 
     def reason() -> str:
         listener.join()
-        text = b"".join(said).decode("utf-8", "replace").strip()
+        text = b"".join(errors).decode("utf-8", "replace").strip()
         return text.removeprefix("rg: ")
 
     try:
@@ -171,12 +170,12 @@ def _running(
                 pipe.close()
 
 
-def _listen(pipe: IO[bytes], said: list[bytes]) -> None:
-    kept = 0
+def _listen(pipe: IO[bytes], errors: list[bytes]) -> None:
+    length = 0
     while block := pipe.read(_READ):
-        if kept < _MAX_REASON:
-            said.append(block[: _MAX_REASON - kept])
-            kept += len(block)
+        if length < _MAX_REASON:
+            errors.append(block[: _MAX_REASON - length])
+            length += len(block)
 
 
 def _lines(
@@ -186,7 +185,7 @@ def _lines(
         if line.endswith(b"\n"):
             yield line
         else:
-            yield _long(line, pipe)
+            yield _long_match(line, pipe)
         if deadline.expired():
             return
         if enough():
@@ -208,7 +207,7 @@ def _last(pipe: IO[bytes], deadline: Deadline) -> bytes:
     return tail.rstrip(b"\n").rpartition(b"\n")[2]
 
 
-def _long(head: bytes, pipe: IO[bytes]) -> dict[str, Any]:
+def _long_match(head: bytes, pipe: IO[bytes]) -> dict[str, Any]:
     """A record without its text: the location of the line, and its first matches."""
     found = b""
     window = head

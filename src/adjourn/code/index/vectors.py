@@ -1,6 +1,6 @@
 """Embedding vectors (an extra): computed in the background, and used for queries once every chunk has one.
 
-Owns: the model, `embed`, `load` and `similar`. Must never: block a query, or download a model; the package contains it.
+Must never: block a query, or download a model; the package contains it.
 """
 
 from __future__ import annotations

@@ -73,17 +73,17 @@ def answers(
         waiting: list[Future[tuple[_K, _A]]] = []
         try:
             # A few more than there are workers: no worker waits, and no more files than these are in memory.
-            waiting = [threads.submit(done, *one) for one in islice(source, 4 * size)]
+            waiting = [threads.submit(done, *job) for job in islice(source, 4 * size)]
             while waiting:
                 first = waiting.pop(0)
                 while not wait((first,), _LOOK_SECONDS).done:
                     for worker in started:
                         worker.end_if_late()
-                waiting += [threads.submit(done, *one) for one in islice(source, 1)]
+                waiting += [threads.submit(done, *job) for job in islice(source, 1)]
                 yield first.result()
         finally:
-            for one in waiting:
-                one.cancel()
+            for job in waiting:
+                job.cancel()
             for worker in started:
                 worker.close()
 

@@ -1,7 +1,6 @@
-"""Speaks the language server protocol with one process.
+"""Speaks the language server protocol with one process. The types of the protocol are lsprotocol's.
 
-Owns: the process, its messages, and the limits of both. The types of the protocol are lsprotocol's. Must never: wait without a limit,
-believe the length of a message, or leave the process behind.
+Must never: wait without a limit, believe the length of a message, or leave the process behind.
 """
 
 from __future__ import annotations
@@ -100,8 +99,8 @@ class LanguageClient:
                 self._waiting.discard(number)
                 self._answers.pop(number, None)
         if isinstance(error := answer.get("error"), dict):
-            said = str(error.get("message", ""))[:200]
-            raise LanguageServerError(f"{self.kind.name} refused {method}: {said}", "repeat the call")
+            message = str(error.get("message", ""))[:200]
+            raise LanguageServerError(f"{self.kind.name} refused {method}: {message}", "repeat the call")
         try:
             return _converter().structure(answer, response_type).result
         except (cattrs.BaseValidationError, TypeError, ValueError, KeyError, AttributeError) as error:
@@ -132,11 +131,11 @@ class LanguageClient:
 
     def memory(self) -> int:
         """Bytes in memory of the server and of all processes of its group, at most a second old; 0 where the system does not say."""
-        at, found = self._looked
+        at, size = self._looked
         if self._process is not None and time.monotonic() - at > _LOOK_SECONDS:
-            found = _memory_of_group(self._process.pid)
-            self._looked = (time.monotonic(), found)
-        return found
+            size = _memory_of_group(self._process.pid)
+            self._looked = (time.monotonic(), size)
+        return size
 
     def is_too_large(self) -> bool:
         return self.memory() > MAX_MEMORY
@@ -241,9 +240,9 @@ class LanguageClient:
                 self._answers[number] = message
             elif method == types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS:
                 with suppress(cattrs.BaseValidationError, TypeError, ValueError, KeyError):
-                    told = _converter().structure(params, types.PublishDiagnosticsParams)
-                    if told.uri in self.published or len(self.published) < _MAX_FILES:
-                        self.published[told.uri] = told
+                    published = _converter().structure(params, types.PublishDiagnosticsParams)
+                    if published.uri in self.published or len(self.published) < _MAX_FILES:
+                        self.published[published.uri] = published
             elif self.kind.ready and isinstance(method, str) and isinstance(params, dict):
                 self._settled |= self.kind.ready(method, params)
             self._changed.notify_all()

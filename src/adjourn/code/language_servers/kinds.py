@@ -1,7 +1,7 @@
-"""The language servers that are known: one row each.
+"""The language servers that are known, one row each: command, settings, and the files of its projects.
 
-Owns: `kind_for`, the command and the settings of each server. Must never: name a program that lies in the workspace, or let a server run
-one (build scripts, macros, plugins, a compiler that a settings file names), but for one that the user names.
+Must never: name a program that lies in the workspace, or let a server run one (build scripts, macros, plugins, a compiler that a
+settings file names), but for one that the user names.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ class ServerKind(NamedTuple):
 
 def _on_path(program: str, *arguments: str) -> Callable[[str], list[str] | None]:
     def command(root: str) -> list[str] | None:
-        found = find(program, root)
-        return [found, *arguments] if found else None
+        path = find(program, root)
+        return [path, *arguments] if path else None
 
     return command
 
@@ -141,9 +141,9 @@ def _basedpyright(root: str) -> list[str] | None:
 
 def _typescript(root: str) -> list[str] | None:
     """Only with the compiler that is installed beside it: else it would run the workspace's."""
-    found = find("typescript-language-server", root)
-    compiler = _compiler(found) if found else ""
-    return [found, "--stdio"] if found and os.path.isfile(compiler) and not lies_in(compiler, root) else None
+    path = find("typescript-language-server", root)
+    compiler = _compiler(path) if path else ""
+    return [path, "--stdio"] if path and os.path.isfile(compiler) and not lies_in(compiler, root) else None
 
 
 def _compiler(program: str) -> str:
@@ -155,17 +155,17 @@ def _compiler(program: str) -> str:
 
 def _one_a_project(root: str, candidates: Collection[str]) -> dict[str, str]:
     """The server reads the project of each file that it is shown; a file of no project is one of its own."""
-    shown: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     alone = []
     for path in sorted(candidates):
         folder = os.path.dirname(path)
-        while folder and folder not in shown and not _is_project(os.path.join(root, folder)):
+        while folder and folder not in chosen and not _is_project(os.path.join(root, folder)):
             folder = os.path.dirname(folder)
         if folder or _is_project(root):
-            shown.setdefault(folder, path)
+            chosen.setdefault(folder, path)
         else:
             alone.append(path)
-    return shown | _each(root, alone)
+    return chosen | _each(root, alone)
 
 
 def _is_project(folder: str) -> bool:

@@ -1,7 +1,6 @@
 """The questions that a running language server answers, in values of our own.
 
-Owns: `LanguageServer`: uses, definitions, implementations, calls, hover, diagnostics, renaming. Must never: name a file outside of the
-workspace, or pass a type of the protocol on.
+Must never: name a file outside of the workspace, or pass a type of the protocol on.
 """
 
 from __future__ import annotations
@@ -70,10 +69,10 @@ class LanguageServer:
         if self._documents.refresh(candidates):
             self._forget()
             self._told_at = time.monotonic()
-        if shown := self.client.kind.shown:
+        if shown_file := self.client.kind.shown:
             projects = {
                 key: path
-                for key, path in shown(self.client.root, candidates).items()
+                for key, path in shown_file(self.client.root, candidates).items()
                 if key not in self._projects
             }
             if projects:
@@ -90,15 +89,15 @@ class LanguageServer:
 
     def uses(self, name: NamePosition, deadline: Deadline) -> list[FileSpan]:
         """Where the symbol is used, and where it is defined."""
-        found = self._uses.get(name)
-        if found is None:
+        spans = self._uses.get(name)
+        if spans is None:
             context = types.ReferenceContext(include_declaration=True)
             params = types.ReferenceParams(context, self._document(name.path), _position(name))
-            found = self._spans(self.client.request(types.TEXT_DOCUMENT_REFERENCES, params, deadline))
-            self._kept += len(found) + 1
+            spans = self._spans(self.client.request(types.TEXT_DOCUMENT_REFERENCES, params, deadline))
+            self._kept += len(spans) + 1
             if self._kept < _MAX_KEPT and self.settled:
-                self._uses[name] = found
-        return found
+                self._uses[name] = spans
+        return spans
 
     def definitions(self, name: NamePosition, deadline: Deadline) -> list[FileSpan]:
         """Where what is named here is defined."""
@@ -112,23 +111,23 @@ class LanguageServer:
 
     def callers(self, name: NamePosition, deadline: Deadline) -> list[FunctionCall]:
         """The functions that call this one, each with the places of its calls."""
-        found = []
+        calls = []
         for item in self._callables(name, deadline):
             params = types.CallHierarchyIncomingCallsParams(item)
-            for one in self.client.request(types.CALL_HIERARCHY_INCOMING_CALLS, params, deadline) or ():
-                spans = self._within(one.from_.uri, one.from_ranges)
-                found += [FunctionCall(one.from_.name, spans)] if spans else []
-        return found
+            for call in self.client.request(types.CALL_HIERARCHY_INCOMING_CALLS, params, deadline) or ():
+                spans = self._within(call.from_.uri, call.from_ranges)
+                calls += [FunctionCall(call.from_.name, spans)] if spans else []
+        return calls
 
     def callees(self, name: NamePosition, deadline: Deadline) -> list[FunctionCall]:
         """The functions that this one calls, each with the place of its name."""
-        found = []
+        calls = []
         for item in self._callables(name, deadline):
             params = types.CallHierarchyOutgoingCallsParams(item)
-            for one in self.client.request(types.CALL_HIERARCHY_OUTGOING_CALLS, params, deadline) or ():
-                spans = self._within(one.to.uri, [one.to.selection_range])
-                found += [FunctionCall(one.to.name, spans)] if spans else []
-        return found
+            for call in self.client.request(types.CALL_HIERARCHY_OUTGOING_CALLS, params, deadline) or ():
+                spans = self._within(call.to.uri, [call.to.selection_range])
+                calls += [FunctionCall(call.to.name, spans)] if spans else []
+        return calls
 
     def hover(self, name: NamePosition, deadline: Deadline) -> str:
         """The type and documentation of what is named here; "" if there is none."""
@@ -143,38 +142,43 @@ class LanguageServer:
             return self._diagnosed(path, deadline)
         uri = self._documents.uri(path)
         if self.client.capabilities.diagnostic_provider:
-            asked = types.DocumentDiagnosticParams(types.TextDocumentIdentifier(uri))
-            answer = self.client.request(types.TEXT_DOCUMENT_DIAGNOSTIC, asked, deadline)
-            found = getattr(answer, "items", ())
+            question = types.DocumentDiagnosticParams(types.TextDocumentIdentifier(uri))
+            answer = self.client.request(types.TEXT_DOCUMENT_DIAGNOSTIC, question, deadline)
+            problems = getattr(answer, "items", ())
         else:
             version, published = self._documents.version(path), self.client.published
             self.client.wait_for(
                 lambda: uri in published and published[uri].version == version, deadline, "looking for errors"
             )
-            found = published[uri].diagnostics
+            problems = published[uri].diagnostics
         return [
             CodeProblem(
-                path, one.range.start.line + 1, _SEVERITY.get(int(one.severity or 1), "error"), one.message
+                path,
+                problem.range.start.line + 1,
+                _SEVERITY.get(int(problem.severity or 1), "error"),
+                problem.message,
             )
-            for one in found[:_MAX_DIAGNOSTICS]
+            for problem in problems[:_MAX_DIAGNOSTICS]
         ]
 
     def _diagnosed(self, path: str, deadline: Deadline) -> list[CodeProblem]:
         """The errors of a file, by the commands of its server's kind."""
         file = {"file": os.path.join(self.client.root, native(path))}
-        found: list[_TsProblem] = []
+        problems: list[_TsProblem] = []
         for command in self.client.kind.diagnoses:
             params = types.ExecuteCommandParams(_TSSERVER, arguments=[command, file])
             answer = self.client.request(types.WORKSPACE_EXECUTE_COMMAND, params, deadline)
             try:
-                found += msgspec.convert(answer, _TsProblems).body
+                problems += msgspec.convert(answer, _TsProblems).body
             except msgspec.ValidationError as error:
                 raise LanguageServerError(
                     f"the answer to {command} is malformed", "repeat the call"
                 ) from error
         return [
-            CodeProblem(path, one.start.line, _CATEGORY.get(one.category, one.category[:20]), one.text)
-            for one in found[:_MAX_DIAGNOSTICS]
+            CodeProblem(
+                path, problem.start.line, _CATEGORY.get(problem.category, problem.category[:20]), problem.text
+            )
+            for problem in problems[:_MAX_DIAGNOSTICS]
         ]
 
     def renaming(self, name: NamePosition, new_name: str, deadline: Deadline) -> dict[str, list[TextEdit]]:
@@ -191,7 +195,7 @@ class LanguageServer:
             if (path := self._path(uri)) is None:
                 raise LanguageServerError("the symbol is defined outside of the repository", "name another")
             edits.setdefault(path, []).extend(
-                TextEdit(_span(path, one.range), one.new_text) for one in several
+                TextEdit(_span(path, edit.range), edit.new_text) for edit in several
             )
         return edits
 
@@ -204,17 +208,18 @@ class LanguageServer:
 
     def _spans(self, answer: Any) -> list[FileSpan]:
         several = answer if isinstance(answer, Sequence) else [answer] if answer else []
-        found = []
-        for one in several[:_MAX_LOCATIONS]:
-            link = isinstance(one, types.LocationLink)
-            found += self._within(
-                one.target_uri if link else one.uri, [one.target_selection_range if link else one.range]
+        spans = []
+        for location in several[:_MAX_LOCATIONS]:
+            link = isinstance(location, types.LocationLink)
+            spans += self._within(
+                location.target_uri if link else location.uri,
+                [location.target_selection_range if link else location.range],
             )
-        return found
+        return spans
 
     def _within(self, uri: str, ranges: Iterable[types.Range]) -> list[FileSpan]:
         path = self._path(uri)
-        return [_span(path, one) for one in ranges] if path is not None else []
+        return [_span(path, range_) for range_ in ranges] if path is not None else []
 
     def _path(self, uri: str) -> str | None:
         """The path of a URI in the workspace; None if it is outside."""
@@ -229,8 +234,8 @@ def _position(name: NamePosition) -> types.Position:
     return types.Position(line=name.line, character=name.column)
 
 
-def _span(path: str, found: types.Range) -> FileSpan:
-    return FileSpan(path, found.start.line, found.start.character, found.end.line, found.end.character)
+def _span(path: str, place: types.Range) -> FileSpan:
+    return FileSpan(path, place.start.line, place.start.character, place.end.line, place.end.character)
 
 
 def _text(contents: Any) -> str:
@@ -278,8 +283,8 @@ class Documents:
             self._show_all(paths)
 
     def _show_all(self, paths: Iterable[str]) -> bool:
-        shown = [self._show(path) for path in paths]  # all of them, also after one that was new
-        return any(shown)
+        are_new = [self._show(path) for path in paths]  # all of them, also after one that was new
+        return any(are_new)
 
     def version(self, path: str) -> int | None:
         """The version of an open document."""
@@ -295,23 +300,23 @@ class Documents:
         self._told[path] = stamp
         # Whether a file is new is not known: so both are said.
         kinds = types.FileChangeType
-        said = [kinds.Deleted] if stamp == _GONE else [kinds.Created, kinds.Changed]
-        return [types.FileEvent(self.uri(path), kind) for kind in said]
+        changes = [kinds.Deleted] if stamp == _GONE else [kinds.Created, kinds.Changed]
+        return [types.FileEvent(self.uri(path), kind) for kind in changes]
 
     def _show(self, path: str) -> bool:
-        stamp, shown = self._stamp(path), self._open.pop(path, None)
-        if shown is not None and shown[0] == stamp:
-            self._open[path] = shown
+        stamp, open_version = self._stamp(path), self._open.pop(path, None)
+        if open_version is not None and open_version[0] == stamp:
+            self._open[path] = open_version
             return False
         uri = self.uri(path)
         try:
             root = self._client.root
             text = read_file(resolve_inside(root, native(path)), _MAX_SIZE).decode("utf-8", "replace")
         except AdjournError:
-            if shown is not None:
+            if open_version is not None:
                 self._close(uri)
-            return shown is not None
-        if shown is None:
+            return open_version is not None
+        if open_version is None:
             spoken = self._client.kind.languages.get(self._language_of(path))
             if spoken is None:
                 return False
@@ -319,12 +324,12 @@ class Documents:
             item = types.TextDocumentItem(uri=uri, language_id=spoken, version=1, text=text)
             self._client.notify(types.TEXT_DOCUMENT_DID_OPEN, types.DidOpenTextDocumentParams(item))
         else:
-            version = types.VersionedTextDocumentIdentifier(version=shown[1] + 1, uri=uri)
-            whole = types.TextDocumentContentChangeWholeDocument(text=text)
+            version = types.VersionedTextDocumentIdentifier(version=open_version[1] + 1, uri=uri)
+            change = types.TextDocumentContentChangeWholeDocument(text=text)
             self._client.notify(
-                types.TEXT_DOCUMENT_DID_CHANGE, types.DidChangeTextDocumentParams(version, [whole])
+                types.TEXT_DOCUMENT_DID_CHANGE, types.DidChangeTextDocumentParams(version, [change])
             )
-        self._open[path] = (stamp, 1 if shown is None else shown[1] + 1)
+        self._open[path] = (stamp, 1 if open_version is None else open_version[1] + 1)
         return True
 
     def _make_room(self) -> None:

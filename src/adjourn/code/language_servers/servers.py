@@ -1,7 +1,6 @@
-"""The language servers of one work tree, each started when it is first asked.
+"""The language servers of one work tree: each is started in the background when it is first asked, and ended when it is idle.
 
-Owns: `LanguageServers`: one server a language, its start in the background, and its end when it is idle. Must never: make a caller
-wait for a start unless it asks to, or start a server that keeps failing.
+Must never: make a caller wait for a start unless it asks to, or start a server that keeps failing.
 """
 
 from __future__ import annotations
@@ -67,8 +66,8 @@ class LanguageServers:
 
     def installed(self, language: str) -> str | None:
         """The name of a language's server; None if there is none."""
-        found = self._found(language)
-        return found[0].name if found else None
+        entry = self._kind_and_command(language)
+        return entry[0].name if entry else None
 
     def ask(
         self,
@@ -82,10 +81,10 @@ class LanguageServers:
 
         `candidates` are the files that may matter to the answer: the server first learns which of them changed.
         """
-        found = self._found(language)
-        if found is None:
+        entry = self._kind_and_command(language)
+        if entry is None:
             return ServerAnswer(FAILED, reason=f"no language server for {language} is installed")
-        kind, command = found
+        kind, command = entry
         changes = self._changed(kind.name)
         if not {os.path.basename(path) for path in changes}.isdisjoint(kind.restarts):
             self._end(kind.name)
@@ -102,11 +101,11 @@ class LanguageServers:
 
     def wait(self, language: str, deadline: Deadline) -> None:
         """Wait until the server of a language has started, or has failed to."""
-        if (found := self._found(language)) is None:
+        if (entry := self._kind_and_command(language)) is None:
             return
-        self._server(*found)
+        self._server(*entry)
         with self._lock:
-            while found[0].name in self._starting and not deadline.expired():
+            while entry[0].name in self._starting and not deadline.expired():
                 self._lock.wait(_STEP_SECONDS)
 
     def changed(self, paths: Iterable[str]) -> None:
@@ -133,7 +132,7 @@ class LanguageServers:
         for server in running.values():
             server.client.close()
 
-    def _found(self, language: str) -> tuple[ServerKind, list[str]] | None:
+    def _kind_and_command(self, language: str) -> tuple[ServerKind, list[str]] | None:
         if language not in self._commands:
             named = self._named.get(language)
             kind = named_by_user(language, named) if named else kind_for(language)

@@ -40,20 +40,21 @@ def load(repository: CodeRepository) -> dict[str, Any]:
         return {}
     data = read_file(path, _MAX_BYTES, repository.root)
     try:
-        found = load_yaml(data)
+        document = load_yaml(data)
     except InvalidError as error:
         raise InvalidError(f"{path} is not YAML", "fix it, or delete it: adjourn creates it again") from error
-    if found is not None and not isinstance(found, dict):
+    if document is not None and not isinstance(document, dict):
         raise InvalidError(f"{path} is not a mapping", "fix it, or delete it: adjourn creates it again")
-    return found or {}
+    return document or {}
 
 
 def initialise(repository: CodeRepository) -> dict[str, Any] | None:
     """Create `context.yml` from the repository's documents; None if it exists."""
     if os.path.lexists(os.path.join(repository.root, FOLDER, FILE)):
         return None
-    folder, rules = _documents_folder(repository), _rules_file(repository)
-    made: dict[str, Any] = {
+    folder = next((folder for folder in _DOCUMENT_FOLDERS if _markdown_in(repository, folder)), None)
+    rules = next((path for path in _RULES if os.path.isfile(repository.absolute(path))), None)
+    document: dict[str, Any] = {
         "essential_docs": {"source": folder, "summaries": []},
         "project_rules": {"source": rules, "summary": "", "content_hash": None},
         "document_search": {"include_patterns": ["**/*.md"], "exclude_patterns": ["**/node_modules/**"]},
@@ -64,16 +65,17 @@ def initialise(repository: CodeRepository) -> dict[str, Any] | None:
         },
         "last_synced": None,
     }
-    _save(repository, made)
-    return made
+    _save(repository, document)
+    return document
 
 
 def needed(repository: CodeRepository) -> dict[str, Any] | None:
     """The documents that are new or changed since their summary; None if there are none."""
     context = load(repository)
-    summaries = {one.get("path"): one for one in _summaries(context)}
+    summaries = {summary.get("path"): summary for summary in _summaries(context)}
+    folder = _mapping(context, "essential_docs").get("source")
     documents = []
-    for path in _documents(repository, context):
+    for path in _markdown_in(repository, folder)[:_MAX_DOCUMENTS] if isinstance(folder, str) else ():
         digest = _hash(repository, path)
         if digest and summaries.get(path, {}).get("content_hash") != digest:
             documents.append({"type": "design_doc", "path": path, "file": os.path.basename(path)})
@@ -103,10 +105,10 @@ def update_context(
 ) -> dict[str, Any]:
     """Store summaries with the hash of their documents, under a lock. Notes that a user added are kept."""
     with locked(make_folder(repository.root, FOLDER)):
-        return _updated(repository, design_doc_summaries, project_rules_summary, now)
+        return _update(repository, design_doc_summaries, project_rules_summary, now)
 
 
-def _updated(
+def _update(
     repository: CodeRepository,
     design_doc_summaries: Sequence[Mapping[str, str]],
     project_rules_summary: str | None,
@@ -115,23 +117,23 @@ def _updated(
     initialise(repository)
     context = load(repository)
     essential = context["essential_docs"] = _mapping(context, "essential_docs")
-    kept = {one.get("path"): one for one in _summaries(context)}
-    for one in design_doc_summaries:
-        path, summary = one.get("path"), one.get("summary")
+    by_path = {given_summary.get("path"): given_summary for given_summary in _summaries(context)}
+    for given_summary in design_doc_summaries:
+        path, summary = given_summary.get("path"), given_summary.get("summary")
         if not isinstance(path, str) or not isinstance(summary, str) or not summary.strip():
             raise InvalidError(
                 "a summary lacks its path or text", "give the path and summary of each document"
             )
         relative = repository.existing(path)
         entry = {
-            "file": one.get("file") or os.path.basename(relative),
+            "file": given_summary.get("file") or os.path.basename(relative),
             "path": relative,
             "summary": summary[:_MAX_SUMMARY],
             "content_hash": _hash(repository, relative),
         }
-        notes = kept.get(relative, {}).get("extra_notes")
-        kept[relative] = {**entry, "extra_notes": notes} if notes else entry
-    essential["summaries"] = list(kept.values())
+        notes = by_path.get(relative, {}).get("extra_notes")
+        by_path[relative] = {**entry, "extra_notes": notes} if notes else entry
+    essential["summaries"] = list(by_path.values())
     if project_rules_summary:
         rules = context["project_rules"] = _mapping(context, "project_rules")
         rules["summary"] = project_rules_summary[:_MAX_SUMMARY]
@@ -148,26 +150,18 @@ def _updated(
 
 
 def _save(repository: CodeRepository, context: dict[str, Any]) -> None:
-    text = dump_yaml(context)
-    write_file(make_folder(repository.root, FOLDER), FILE, text.encode("utf-8", "replace"))
+    text = dump_yaml(context).encode("utf-8", "replace")
+    write_file(make_folder(repository.root, FOLDER), FILE, text)
 
 
 def _mapping(context: dict[str, Any], key: str) -> dict[str, Any]:
-    found = context.get(key)
-    return found if isinstance(found, dict) else {}
+    value = context.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def _summaries(context: dict[str, Any]) -> list[dict[str, Any]]:
-    found = _mapping(context, "essential_docs").get("summaries")
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def _documents_folder(repository: CodeRepository) -> str | None:
-    return next((folder for folder in _DOCUMENT_FOLDERS if _markdown_in(repository, folder)), None)
-
-
-def _rules_file(repository: CodeRepository) -> str | None:
-    return next((path for path in _RULES if os.path.isfile(repository.absolute(path))), None)
+    listed = _mapping(context, "essential_docs").get("summaries")
+    return [summary for summary in listed if isinstance(summary, dict)] if isinstance(listed, list) else []
 
 
 def _research_paths(repository: CodeRepository) -> list[str]:
@@ -186,11 +180,6 @@ def _markdown_in(repository: CodeRepository, folder: str) -> list[str]:
     except (OSError, AdjournError):
         return []
     return [f"{relative}/{name}" for name in names if name.endswith((".md", ".markdown"))]
-
-
-def _documents(repository: CodeRepository, context: dict[str, Any]) -> list[str]:
-    source = _mapping(context, "essential_docs").get("source")
-    return _markdown_in(repository, source)[:_MAX_DOCUMENTS] if isinstance(source, str) else []
 
 
 def _hash(repository: CodeRepository, path: str) -> str | None:
@@ -281,11 +270,11 @@ def read_agreements(repository: CodeRepository) -> dict[str, tuple[Agreement, st
         names = sorted(name for name in os.listdir(folder) if name.endswith(_ENDING))[:_MAX_FILES]
     except OSError:
         return {}
-    found = {}
+    agreements = {}
     for name in names:
-        if (one := _read(folder, name, repository.home)) is not None:
-            found[name] = one
-    return found
+        if (agreement := _read(folder, name, repository.home)) is not None:
+            agreements[name] = agreement
+    return agreements
 
 
 def search_agreements(
@@ -300,16 +289,13 @@ def search_agreements(
     hits = []
     for name, (agreement, text) in read_agreements(repository).items():
         own = set(text_words(agreement.nl_term))
-        score = max((_alike(own, words) for words in wanted), default=0.0)
+        # Dice's coefficient: twice the common words, by the words of both
+        score = max((2 * len(own & words) / (len(own) + len(words)) for words in wanted), default=0.0)
         if score > 0:
             metadata = {**msgspec.to_builtins(agreement), "file": f"{_FOLDER}/{name}"}
+            content = text[:_SHOWN]
             hits.append(
-                {
-                    "id": PREFIX + name,
-                    "content": text[:_SHOWN],
-                    "score": round(score, 4),
-                    "metadata": metadata,
-                }
+                {"id": PREFIX + name, "content": content, "score": round(score, 4), "metadata": metadata}
             )
     return sorted(hits, key=lambda hit: (-hit["score"], hit["id"]))
 
@@ -317,24 +303,16 @@ def search_agreements(
 def agreement_detail(repository: CodeRepository, chunk_id: str) -> dict[str, Any]:
     """The whole text of one agreement."""
     name = chunk_id.removeprefix(PREFIX)
-    found = (
+    stored = (
         _read(os.path.join(repository.home, _FOLDER), name, repository.home)
         if "/" not in name and name.endswith(_ENDING)
         else None
     )
-    if found is None:
+    if stored is None:
         raise NotFoundError(f"agreement {name!r} does not exist", "search again")
-    agreement, text = found
-    return {
-        "success": True,
-        "chunk_id": chunk_id,
-        "content": text,
-        "metadata": msgspec.to_builtins(agreement),
-    }
-
-
-def _alike(one: set[str], other: set[str]) -> float:
-    return 2 * len(one & other) / (len(one) + len(other)) if one and other else 0.0
+    agreement, text = stored
+    metadata = msgspec.to_builtins(agreement)
+    return {"success": True, "chunk_id": chunk_id, "content": text, "metadata": metadata}
 
 
 def _read(folder: str, name: str, root: str) -> tuple[Agreement, str] | None:

@@ -1,7 +1,4 @@
-"""Finds where symbols are defined.
-
-Owns: `find_definitions` and `get_symbols`. Must never: return a line number of an older version of a file.
-"""
+"""Finds where symbols are defined. No line number is that of an older version of a file."""
 
 from __future__ import annotations
 
@@ -46,14 +43,16 @@ def find_definitions(
     `Server.handle` finds `handle` in `Server`. `match` is `scoped` if a grammar found the definition, `name` if Universal Ctags did.
     """
     under = codebase.repository.existing(path)
-    kept, limited = _kept(codebase, symbol, under, language=language, exact=exact_match, deadline=deadline)
-    shown = kept[: max(1, min(max_results, _MAX_RESULTS))]
+    matching, limited = _matching_definitions(
+        codebase, symbol, under, language=language, exact=exact_match, deadline=deadline
+    )
+    returned = matching[: max(1, min(max_results, _MAX_RESULTS))]
     answered = codebase.complete()
     answer: dict[str, Any] = {
         "symbol": symbol,
         "path": under or ".",
-        "definitions": [to_json(one) for one in shown],
-        "total": len(kept),
+        "definitions": [to_json(definition) for definition in returned],
+        "total": len(matching),
         "cache_hit": answered,
         "cache_stats": codebase.count_lookup(answered=answered),
         "index_state": codebase.state(),
@@ -73,13 +72,15 @@ def definitions_of(
 ) -> list[Definition]:
     """The definitions of a symbol of just this name, the likeliest first. Raises `NotFoundError` if there is none."""
     under = codebase.repository.existing(path)
-    found, _ = _kept(codebase, symbol, under, language=language, exact=True, deadline=deadline)
-    if not found:
+    matching, _ = _matching_definitions(
+        codebase, symbol, under, language=language, exact=True, deadline=deadline
+    )
+    if not matching:
         raise NotFoundError(f"no definition of {symbol!r} is found", "look for it with find_definitions")
-    return found
+    return matching
 
 
-def _kept(
+def _matching_definitions(
     codebase: Codebase,
     symbol: str,
     under: str,
@@ -93,21 +94,27 @@ def _kept(
     codebase.request_update()
     index = codebase.index
     matching_languages(language)  # an unknown one is an error before anything is searched
-    found: list[Definition] = []
+    candidates: list[Definition] = []
     names: list[str] = []
     if index is not None:
         names = [name] if exact else lookup.names_like(index, name)[:_ENOUGH_NAMES]
         named = lookup.definitions(index, names, under)
-        found = current(codebase, index, named, lambda symbol: _matches(symbol, name, exact=exact))
+        candidates = current(codebase, index, named, lambda symbol: _matches(symbol, name, exact=exact))
     if not codebase.complete():
         deadline = deadline or Deadline(_FALLBACK_SECONDS)
-        seen = {one.place.path for one in found}
-        found += [
-            one for one in _search_files(codebase, name, under, exact, deadline) if one.place.path not in seen
+        seen = {definition.place.path for definition in candidates}
+        candidates += [
+            definition
+            for definition in _search_files(codebase, name, under, exact, deadline)
+            if definition.place.path not in seen
         ]
-    kept = [one for one in found if _wanted(one, language) and (not scope or in_scope(one.symbol, scope))]
-    kept.sort(key=lambda one: _rank(one, name))
-    return kept, len(names) == _ENOUGH_NAMES
+    matching = [
+        definition
+        for definition in candidates
+        if _is_of_language(definition, language) and (not scope or in_scope(definition.symbol, scope))
+    ]
+    matching.sort(key=lambda definition: _rank(definition, name))
+    return matching, len(names) == _ENOUGH_NAMES
 
 
 def get_symbols(
@@ -123,27 +130,29 @@ def get_symbols(
     under = codebase.repository.existing(path)
     codebase.request_update()
     index = codebase.index
-    found: list[Definition] = []
+    candidates: list[Definition] = []
     if index is not None:
-        found = current(codebase, index, lookup.symbols_under(index, under, _MAX_SYMBOLS), lambda _: True)
-    if not found and not codebase.complete():
-        found = _live(
+        candidates = current(
+            codebase, index, lookup.symbols_under(index, under, _MAX_SYMBOLS), lambda _: True
+        )
+    if not candidates and not codebase.complete():
+        candidates = _live(
             codebase,
             ripgrep.files((), [under], cwd=codebase.repository.root, deadline=deadline or Deadline()),
             deadline,
         )
-    spoken = [one for one in found if _wanted(one, language)]
-    kept = [one for one in spoken if not kind or one.symbol.kind == kind]
-    if kind and not kept and kind not in KINDS:
-        kinds = {one.symbol.kind for one in spoken} or KINDS
+    spoken = [definition for definition in candidates if _is_of_language(definition, language)]
+    matching = [definition for definition in spoken if not kind or definition.symbol.kind == kind]
+    if kind and not matching and kind not in KINDS:
+        kinds = {definition.symbol.kind for definition in spoken} or KINDS
         meant = did_you_mean(kind, kinds | KINDS)
         raise InvalidError(f"unknown kind {kind[:50]!r}", meant or f"use one of {', '.join(sorted(kinds))}")
-    shown = kept[: max(1, max_results)]
+    returned = matching[: max(1, max_results)]
     keys = ("name", "file", "line", "end_line", "kind", "scope", "language")
     return {
         "path": under or ".",
-        "symbols": [{key: told[key] for key in keys} for told in map(to_json, shown)],
-        "total": len(kept),
+        "symbols": [{key: entry[key] for key in keys} for entry in map(to_json, returned)],
+        "total": len(matching),
         "index_state": codebase.state(),
     }
 
@@ -160,24 +169,24 @@ def split_symbol(symbol: str) -> tuple[str, str]:
 
 
 def current(
-    codebase: Codebase, index: CodeIndex, found: Iterable[Definition], wanted: Any
+    codebase: Codebase, index: CodeIndex, definitions: Iterable[Definition], wanted: Any
 ) -> list[Definition]:
     """Definitions with their current lines: files that changed since indexing are read again."""
-    kept: list[Definition] = []
+    live_ones: list[Definition] = []
     states: dict[str, bool] = {}
-    for one in found:
-        path = one.place.path
+    for definition in definitions:
+        path = definition.place.path
         if path not in states:
-            states[path] = lookup.is_current(index, one.place)
+            states[path] = lookup.is_current(index, definition.place)
             if not states[path]:
-                kept += [live for live in _live(codebase, [path], None) if wanted(live.symbol)]
+                live_ones += [live for live in _live(codebase, [path], None) if wanted(live.symbol)]
         if states[path]:
-            kept.append(one)
-    return kept
+            live_ones.append(definition)
+    return live_ones
 
 
 def _live(codebase: Codebase, paths: Iterable[str], deadline: Deadline | None) -> list[Definition]:
-    found = []
+    definitions = []
     for path in paths:
         if deadline is not None and deadline.expired():
             break
@@ -188,10 +197,10 @@ def _live(codebase: Codebase, paths: Iterable[str], deadline: Deadline | None) -
         symbols, engine = source.outline.symbols, GRAMMAR
         if not source.parsed:
             symbols, engine = analysis.ctags_symbols([path], cwd=codebase.repository.root).get(path, []), TAGS
-        found += [
+        definitions += [
             Definition(IndexedFile(path, 0, 0, 0, source.language, engine), symbol) for symbol in symbols
         ]
-    return found
+    return definitions
 
 
 def _search_files(
@@ -202,7 +211,11 @@ def _search_files(
     paths = ripgrep.files_with(options, [under], cwd=codebase.repository.root, deadline=deadline)[
         :_FALLBACK_FILES
     ]
-    return [one for one in _live(codebase, paths, deadline) if _matches(one.symbol, name, exact=exact)]
+    return [
+        definition
+        for definition in _live(codebase, paths, deadline)
+        if _matches(definition.symbol, name, exact=exact)
+    ]
 
 
 def _matches(symbol: Symbol, name: str, *, exact: bool) -> bool:
@@ -214,13 +227,13 @@ def in_scope(symbol: Symbol, scope: str) -> bool:
     return f".{symbol.scope}".casefold().endswith(f".{scope}".casefold())
 
 
-def _wanted(one: Definition, language: str | None) -> bool:
+def _is_of_language(definition: Definition, language: str | None) -> bool:
     spoken = matching_languages(language)
-    return spoken is None or one.place.language in spoken
+    return spoken is None or definition.place.language in spoken
 
 
-def _rank(one: Definition, name: str) -> tuple[Any, ...]:
-    symbol, path = one.symbol, one.place.path
+def _rank(definition: Definition, name: str) -> tuple[Any, ...]:
+    symbol, path = definition.symbol, definition.place.path
     folded, wanted = symbol.name.casefold(), name.casefold()
     return (
         symbol.name != name,
@@ -235,8 +248,8 @@ def _rank(one: Definition, name: str) -> tuple[Any, ...]:
     )
 
 
-def to_json(one: Definition) -> dict[str, Any]:
-    place, symbol = one
+def to_json(definition: Definition) -> dict[str, Any]:
+    place, symbol = definition
     return {
         "name": symbol.name,
         "file": place.path,

@@ -1,7 +1,4 @@
-"""Estimates which files a change may affect.
-
-Owns: `analyze_impact` (spec: impact analyzer). Must never: keep anything of a session; the server adds what is its own.
-"""
+"""Estimates which files a change may affect (spec: impact analyzer)."""
 
 from __future__ import annotations
 
@@ -66,8 +63,8 @@ def analyze_impact(
     named = _naming_matches(codebase, targets, bases, deadline)
     keywords = _keywords(change_description, bases)
     documents = _documents(codebase, keywords, deadline)
-    must = sorted({one["file"] for one in callers} - set(targets))
-    should = sorted(({*named} | {one["file"] for one in documents}) - set(targets) - set(must))
+    must = sorted({use["file"] for use in callers} - set(targets))
+    should = sorted(({*named} | {use["file"] for use in documents}) - set(targets) - set(must))
     impact = {
         "mode": "standard",
         "depth": "direct_only",
@@ -102,10 +99,10 @@ def _callers(
         for name in _public_names(codebase, target) or [base]:
             if deadline.expired():
                 return callers, type_hints
-            found = find_references(
+            answer = find_references(
                 codebase, name, deadline=Deadline(deadline.remaining(), cancelled=deadline.expired)
             )
-            for use in found["references"]:
+            for use in answer["references"]:
                 if use["file"] in targets or use["match"] in {"comment", "string"}:
                     continue
                 entry = {
@@ -145,14 +142,14 @@ def _naming_matches(
 
 def _keywords(description: str, bases: list[str]) -> list[str]:
     quoted = _QUOTED.findall(description)
-    found = [
+    words = [
         *quoted,
         *_CAMEL.findall(description),
         *_SNAKE.findall(description),
         *_PLAIN.findall(description),
         *bases,
     ]
-    return list(dict.fromkeys(found))[:_KEYWORDS]
+    return list(dict.fromkeys(words))[:_KEYWORDS]
 
 
 def _documents(codebase: Codebase, keywords: list[str], deadline: Deadline) -> list[dict[str, Any]]:
@@ -192,10 +189,10 @@ def _markup(codebase: Codebase, targets: list[str], description: str, deadline: 
         )
         names = _identifiers(codebase, target)
         if names:
-            found = ripgrep.files_with(
+            paths = ripgrep.files_with(
                 _mention_arguments(names, *endings), cwd=codebase.repository.root, deadline=deadline
             )
-            related += sorted(set(found) - set(targets))[:_RELATED]
+            related += sorted(set(paths) - set(targets))[:_RELATED]
     keywords = _keywords(description, [])
     documents = _documents(codebase, keywords, deadline)
     impact = {
@@ -207,7 +204,7 @@ def _markup(codebase: Codebase, targets: list[str], description: str, deadline: 
         "reason": "all targets are markup or styles",
         "inference_hint": "Check the pages that use the changed names.",
     }
-    should = sorted(({*related} | {one["file"] for one in documents}) - set(targets))
+    should = sorted(({*related} | {use["file"] for use in documents}) - set(targets))
     return _answer(codebase, impact, [], should)
 
 
@@ -217,14 +214,14 @@ def _identifiers(codebase: Codebase, path: str) -> list[str]:
     except AdjournError:
         return []
     if path.lower().endswith(_STYLES):
-        found = _CSS_NAME.findall(text)
+        matches = _CSS_NAME.findall(text)
     else:
-        found = (
+        matches = (
             [name for names in _HTML_NAME.findall(text) for name in names.split()]
             if path.lower().endswith(_PAGES)
             else []
         )
-    return list(dict.fromkeys(found))[:_IDENTIFIERS]
+    return list(dict.fromkeys(matches))[:_IDENTIFIERS]
 
 
 def _pascal(path: str) -> str:

@@ -135,18 +135,26 @@ class _ReferenceSearch:
         self._name = name
         self.resolved = Resolution()
         definitions = lookup.definitions(index, [name], "") if index is not None else []
-        within = [one for one in definitions if in_scope(one.symbol, scope)] if scope else definitions
+        within = (
+            [definition for definition in definitions if in_scope(definition.symbol, scope)]
+            if scope
+            else definitions
+        )
         self.definitions = within
         # A method is called on any object; anything else of a dotted name (`shlex.split`) is written as it is.
         self.text = name if within or not scope else f"{scope}.{name}"
         self._name_offset = len(self.text.encode()) - len(name.encode())
         self._word = _WordFinder(self.text)
         self._size = len(self.text.encode())
-        self._definition_lines = {(one.place.path, one.symbol.line) for one in definitions}
+        self._definition_lines = {
+            (definition.place.path, definition.symbol.line) for definition in definitions
+        }
         self._defined: dict[int, set[int]] = {}
-        for one in definitions:
-            self._defined.setdefault(one.place.content, set()).add(one.symbol.name_start)
-        places = frozenset((one.place.content, one.symbol.name_start) for one in definitions)
+        for definition in definitions:
+            self._defined.setdefault(definition.place.content, set()).add(definition.symbol.name_start)
+        places = frozenset(
+            (definition.place.content, definition.symbol.name_start) for definition in definitions
+        )
         self._alone = len(places) == 1
         self._memo_key = (self.text, places)
         self._before: dict[int, list[_TextUse]] = codebase.uses.get(self._memo_key) or {}
@@ -154,8 +162,8 @@ class _ReferenceSearch:
 
     def remember(self) -> None:
         """Keep what the texts say for the next question about the symbol: then only files that changed are read."""
-        found = self._before | self._found
-        self._codebase.uses.put(self._memo_key, found, sum(map(len, found.values())))
+        remembered = self._before | self._found
+        self._codebase.uses.put(self._memo_key, remembered, sum(map(len, remembered.values())))
 
     def look_at(self, places: list[IndexedFile], deadline: Deadline) -> bool:
         """Search some files. Returns False if the deadline expired first."""
@@ -174,7 +182,7 @@ class _ReferenceSearch:
             self._keep_all(place, before)
             return
         raw = lookup.read_current(index, place) if index is not None and packed else None
-        known = raw is not None
+        is_read = raw is not None
         if raw is None:
             try:
                 raw = self._codebase.repository.read(place.path, MAX_PARSED)
@@ -183,17 +191,21 @@ class _ReferenceSearch:
         data = as_utf8(raw)
         if data is None:
             return
-        if known:
+        if is_read:
             defined: Collection[int] = self._defined.get(place.content, ())
             marks, parsed = RegionMarks.unpacked(packed), place.engine == GRAMMAR
         else:
-            found = outline(data, place.language) if has_grammar(place.language) else None
-            marks = RegionMarks.of(found.regions if found else ())
-            defined = {one.name_start for one in found.symbols if one.name == self._name} if found else ()
-            parsed = found is not None
+            file_outline = outline(data, place.language) if has_grammar(place.language) else None
+            marks = RegionMarks.of(file_outline.regions if file_outline else ())
+            defined = (
+                {symbol.name_start for symbol in file_outline.symbols if symbol.name == self._name}
+                if file_outline
+                else ()
+            )
+            parsed = file_outline is not None
         uses = self._uses_in(data, marks, defined, parsed=parsed)
         self._keep_all(place, uses)
-        if known:
+        if is_read:
             self._found[place.content] = uses
 
     def look_at_resolved(self, under: str, spoken: Collection[str] | None) -> None:
@@ -338,15 +350,17 @@ def resolve(
 ) -> Resolution:
     """Ask for the uses of these definitions in `places`, the files that may have some."""
     lines: set[tuple[str, int]] = set()
-    whole: set[str] = set()
+    complete: set[str] = set()
     states: dict[str, str] = {}
     servers, index = codebase.language_servers, codebase.index
     if servers is None or index is None:
         return Resolution()
-    asked = {one.place.language: servers.installed(one.place.language) for one in definitions}
-    for server in sorted({name for name in asked.values() if name}):
-        mine = [one for one in definitions if asked[one.place.language] == server]
-        named = [position_of(index, one) for one in mine]
+    installed = {
+        definition.place.language: servers.installed(definition.place.language) for definition in definitions
+    }
+    for server in sorted({name for name in installed.values() if name}):
+        mine = [definition for definition in definitions if installed[definition.place.language] == server]
+        named = [position_of(index, definition) for definition in mine]
         names = [name for name in named if name is not None]
         answer = servers.ask(
             mine[0].place.language,
@@ -356,10 +370,10 @@ def resolve(
             deadline.at_most(SECONDS),
         )
         if answer.value and len(names) == len(named):
-            whole |= {place.language for place in places if servers.installed(place.language) == server}
+            complete |= {place.language for place in places if servers.installed(place.language) == server}
         state = answer.state if answer.value is not False else STARTING
         states[server] = LATE if state == READY and len(names) < len(named) else state
-    return Resolution(lines, whole, states)
+    return Resolution(lines, complete, states)
 
 
 def _uses(
@@ -368,12 +382,12 @@ def _uses(
     """A question that keeps what was found before the time was over, and says whether it is everything."""
 
     def question(server: LanguageServer, deadline: Deadline) -> bool:
-        known: set[NamePosition] = set()
+        positions: set[NamePosition] = set()
         for name in names:
-            if name in known:
+            if name in positions:
                 continue  # a use of another definition's symbol: overrides have their uses in common
             spans = server.uses(name, deadline)
-            known.update(NamePosition(*span[:3]) for span in spans)
+            positions.update(NamePosition(*span[:3]) for span in spans)
             lines.update((span.path, span.line + 1) for span in spans)
         return server.settled
 
@@ -397,20 +411,20 @@ def ask(
     if servers is None or index is None or servers.installed(language) is None:
         return None
     candidates = [
-        one.path
-        for one in (lookup.mentioning(index, symbol_words(word), "") if word else ())
-        if servers.installed(one.language) == servers.installed(language)
+        place.path
+        for place in (lookup.mentioning(index, symbol_words(word), "") if word else ())
+        if servers.installed(place.language) == servers.installed(language)
     ]
     deadline = deadline.at_most(ASK_SECONDS)
     servers.wait(language, deadline)
     return servers.ask(language, [name], {name.path, *candidates}, question, deadline)
 
 
-def position_of(index: CodeIndex, one: Definition) -> NamePosition | None:
+def position_of(index: CodeIndex, definition: Definition) -> NamePosition | None:
     """Where the name of a definition stands; None if its file has changed since it was indexed."""
-    raw = lookup.read_current(index, one.place)
+    raw = lookup.read_current(index, definition.place)
     data = as_utf8(raw) if raw is not None else None
-    return None if data is None else position_at(one.place.path, data, one.symbol.name_start)
+    return None if data is None else position_at(definition.place.path, data, definition.symbol.name_start)
 
 
 def position_at(path: str, data: bytes, offset: int) -> NamePosition:

@@ -51,15 +51,15 @@ def definition_at(codebase: Codebase, symbol: str, at: str, deadline: Deadline) 
     if place < 0 or b"\n" in source.data[begin:place]:
         raise InvalidError(f"{name!r} does not stand in line {number} of {path}", "name the line of a use")
     position = references.position_at(path, source.data, place)
-    spans = _asked(
+    spans = _ask_server(
         codebase, source.language, position, lambda server, ends: server.definitions(position, ends), deadline
     )
-    found = [_defined(codebase, span, name) for span in spans]
+    matching = [_defined(codebase, span, name) for span in spans]
     return {
         "symbol": symbol,
         "path": at,
-        "definitions": found,
-        "total": len(found),
+        "definitions": matching,
+        "total": len(matching),
         "index_state": codebase.state(),
     }
 
@@ -73,15 +73,15 @@ def related(
         raise UsageError(
             f"{symbol!r} has {len(definitions)} definitions", "name one: Class.method, or the file as path"
         )
-    found: set[tuple[str, int, str]] = set()
-    for one in definitions:
-        position = position_of(codebase, one)
-        spans = _asked(
-            codebase, one.place.language, position, partial(_related, relation, position), deadline, word=one.symbol.name
+    rows: set[tuple[str, int, str]] = set()
+    for definition in definitions:
+        position = position_of(codebase, definition)
+        spans = _ask_server(
+            codebase, definition.place.language, position, partial(_related, relation, position), deadline, word=definition.symbol.name
         )  # fmt: skip
-        found |= {(span.path, span.line + 1, kind) for span, kind in spans}
+        rows |= {(span.path, span.line + 1, kind) for span, kind in spans}
     uses = [
-        CodeUse(file, line, _line(codebase, file, line), EXACT, kind) for file, line, kind in sorted(found)
+        CodeUse(file, line, _line(codebase, file, line), EXACT, kind) for file, line, kind in sorted(rows)
     ]
     return {
         "symbol": symbol,
@@ -109,24 +109,29 @@ def diagnose(codebase: Codebase, paths: Sequence[str], deadline: Deadline) -> di
         raise UsageError("no file is named, and the session changed none", "name files as paths")
     if len(paths) > _MAX_FILES:
         raise UsageError(f"{len(paths)} files are named", f"name at most {_MAX_FILES}")
-    found: list[CodeProblem] = []
+    problems: list[CodeProblem] = []
     looked: list[str] = []
     skipped: dict[str, str] = {}
-    for given in paths:
-        path = codebase.repository.existing(given)
+    for name in paths:
+        path = codebase.repository.existing(name)
         position = NamePosition(path, 0, 0)
         try:
-            found += _asked(codebase, language_of(path), position, partial(_problems, path), deadline)
+            problems += _ask_server(codebase, language_of(path), position, partial(_problems, path), deadline)
             looked.append(path)
         except AdjournError as error:
             skipped[path] = error.message
     answer: dict[str, Any] = {
         "files": looked,
         "diagnostics": [
-            {"file": one.path, "line": one.line, "severity": one.severity, "message": one.message}
-            for one in found
+            {
+                "file": problem.path,
+                "line": problem.line,
+                "severity": problem.severity,
+                "message": problem.message,
+            }
+            for problem in problems
         ],
-        "total": len(found),
+        "total": len(problems),
     }
     return {**answer, "not_checked": skipped} if skipped else answer
 
@@ -135,7 +140,7 @@ def _problems(path: str, server: LanguageServer, deadline: Deadline) -> list[Cod
     return server.diagnostics(path, deadline)
 
 
-def _asked(
+def _ask_server(
     codebase: Codebase,
     language: str,
     position: NamePosition,
@@ -145,11 +150,11 @@ def _asked(
     word: str = "",
 ) -> list[_T]:
     """The answer of the language's server. Raises an error that says why there is none."""
-    answer = answered(references.ask(codebase, language, position, question, deadline, word=word), language)
+    answer = answer_of(references.ask(codebase, language, position, question, deadline, word=word), language)
     return answer or []
 
 
-def answered(answer: ServerAnswer[_T] | None, language: str) -> _T | None:
+def answer_of(answer: ServerAnswer[_T] | None, language: str) -> _T | None:
     """The value of an answer. Raises an error that says why there is none."""
     if answer is None:
         raise InvalidError(
@@ -161,14 +166,14 @@ def answered(answer: ServerAnswer[_T] | None, language: str) -> _T | None:
     return answer.value
 
 
-def position_of(codebase: Codebase, one: Definition) -> NamePosition:
+def position_of(codebase: Codebase, definition: Definition) -> NamePosition:
     """Where the name of a definition stands now."""
-    if one.place.content and codebase.index is not None:
-        found = references.position_of(codebase.index, one)
-        if found is not None:
-            return found
-    source = open_source(codebase.repository, one.place.path)
-    return references.position_at(one.place.path, source.data, one.symbol.name_start)
+    if definition.place.content and codebase.index is not None:
+        position = references.position_of(codebase.index, definition)
+        if position is not None:
+            return position
+    source = open_source(codebase.repository, definition.place.path)
+    return references.position_at(definition.place.path, source.data, definition.symbol.name_start)
 
 
 def _place(codebase: Codebase, at: str) -> tuple[str, int]:
@@ -181,10 +186,17 @@ def _place(codebase: Codebase, at: str) -> tuple[str, int]:
 def _defined(codebase: Codebase, span: FileSpan, name: str) -> dict[str, Any]:
     """A place that a server named, as a definition: as the index knows it, else by its line."""
     index, line = codebase.index, span.line + 1
-    known = lookup.symbols_under(index, span.path, 20_000) if index is not None else []
-    here = [one for one in known if one.symbol.line == line and lookup.is_current(index, one.place)]  # type: ignore[arg-type]
+    here = (
+        []
+        if index is None
+        else [
+            definition
+            for definition in lookup.symbols_under(index, span.path, 20_000)
+            if definition.symbol.line == line and lookup.is_current(index, definition.place)
+        ]
+    )
     if here:
-        best = next((one for one in here if one.symbol.name == name), here[0])
+        best = next((definition for definition in here if definition.symbol.name == name), here[0])
         return {**to_json(best), "match": EXACT}
     return {
         "name": name, "file": span.path, "line": line, "end_line": span.end_line + 1, "kind": "name", "scope": "",
@@ -232,18 +244,20 @@ def preview_rename(
         raise InvalidError(f"{new_name[:100]!r} is no name", "give a name of letters, digits and _")
     definitions = definitions_of(codebase, symbol, path, deadline=deadline)
     if len(definitions) > 1:
-        places = ", ".join(f"{one.place.path}:{one.symbol.line}" for one in definitions[:5])
+        places = ", ".join(
+            f"{definition.place.path}:{definition.symbol.line}" for definition in definitions[:5]
+        )
         raise UsageError(
             f"{symbol!r} has {len(definitions)} definitions: {places}",
             "name one: Class.method, or the file as path",
         )
-    (one,) = definitions
-    position = position_of(codebase, one)
+    (definition,) = definitions
+    position = position_of(codebase, definition)
     answer = references.ask(
-        codebase, one.place.language, position, lambda server, ends: server.renaming(position, new_name, ends), deadline,
-        word=one.symbol.name,
+        codebase, definition.place.language, position, lambda server, ends: server.renaming(position, new_name, ends), deadline,
+        word=definition.symbol.name,
     )  # fmt: skip
-    edits = answered(answer, one.place.language) or {}
+    edits = answer_of(answer, definition.place.language) or {}
     if not edits:
         raise RefusedError(f"the language server renames nothing for {symbol!r}", "name another symbol")
     if len(edits) > _MAX_RENAMED_FILES:
@@ -251,7 +265,7 @@ def preview_rename(
             f"the renaming changes {len(edits)} files", f"at most {_MAX_RENAMED_FILES} are possible"
         )
     # The definition comes last: after a kill before it is written, the same call finds it, and renames the rest.
-    order = sorted(edits, key=lambda file: (file == one.place.path, file))
+    order = sorted(edits, key=lambda file: (file == definition.place.path, file))
     files = [_renamed(codebase, file, edits[file]) for file in order]
     lines = [
         {
@@ -275,10 +289,10 @@ def preview_rename(
 
 
 def apply_rename(
-    codebase: Codebase, files: list[_RenamedFile], shown: str, check: Callable[[str], str]
+    codebase: Codebase, files: list[_RenamedFile], preview: str, check: Callable[[str], str]
 ) -> dict[str, Any]:
     """Write the files as a preview showed them. `check` says why a file may not be changed, or ""."""
-    if shown != _digest(files):
+    if preview != _digest(files):
         raise HeldError("the code has changed since the preview", "call again without apply for a new one")
     refused = {file.path: why for file in files if (why := check(file.path))}
     if refused:

@@ -1,6 +1,6 @@
-"""`query`: answers one question by running the search tools that fit it, in order.
+"""`query`: answers one question by running the search tools that fit it, in order, and merges what they find.
 
-Owns: which missing part of a question calls for which tool, and one shape for what they all find. Must never: lose what a tool found.
+Must never: lose what a tool found.
 """
 
 from __future__ import annotations
@@ -73,11 +73,13 @@ def query(
     if question.intent not in get_args(Intent):
         raise InvalidError(f"unknown intent {question.intent!r}", f"use one of {', '.join(get_args(Intent))}")
     deadline = deadline or Deadline(_SECONDS)
-    known = question.frame
-    missing: list[str] = [slot for slot in SLOTS if not known.get(slot)]
-    asked = asked_for(question.text)
-    named = question.symbol or known.get("target_feature") or _known_symbol(codebase, asked)
-    target = named or next(iter([*asked.symbols, *sorted(asked.words, key=len, reverse=True)]), question.text)
+    frame = question.frame
+    missing: list[str] = [slot for slot in SLOTS if not frame.get(slot)]
+    wanted = asked_for(question.text)
+    named = question.symbol or frame.get("target_feature") or _known_symbol(codebase, wanted)
+    target = named or next(
+        iter([*wanted.symbols, *sorted(wanted.words, key=len, reverse=True)]), question.text
+    )
     plan = _plan(missing, target, question, named=named is not None)
     results: list[dict[str, Any]] = []
     outputs = []
@@ -85,11 +87,11 @@ def query(
         if deadline.expired():
             break
         try:
-            found = _results(step.tool, _RUN[step.tool](codebase, step.params, deadline))
-            summary = f"{len(found)} results"
+            hits = _results(step.tool, _RUN[step.tool](codebase, step.params, deadline))
+            summary = f"{len(hits)} results"
         except AdjournError as error:
-            found, summary = [], f"failed: {error}"
-        results += found[:_EACH]
+            hits, summary = [], f"failed: {error}"
+        results += hits[:_EACH]
         outputs.append(
             {"tool": step.tool, "phase": "EXPLORATION", "priority": step.priority, "summary": summary}
         )
@@ -110,13 +112,14 @@ def query(
     return answer
 
 
-def _known_symbol(codebase: Codebase, asked: AskedFor) -> str | None:
+def _known_symbol(codebase: Codebase, wanted: AskedFor) -> str | None:
     """The first symbol of a question that is defined; as long as not all files are indexed, the first."""
     if codebase.index is None or not codebase.complete():
-        return next(iter(asked.symbols), None)
+        return next(iter(wanted.symbols), None)
     index = codebase.index
     return next(
-        (one for one in asked.symbols if named_definitions(index, asked._replace(symbols=[one]))), None
+        (symbol for symbol in wanted.symbols if named_definitions(index, wanted._replace(symbols=[symbol]))),
+        None,
     )
 
 
@@ -170,12 +173,12 @@ _RUN: dict[str, Callable[[Codebase, dict[str, Any], Deadline], dict[str, Any]]] 
 def _results(tool: str, answer: dict[str, Any]) -> list[dict[str, Any]]:
     """The results of a tool in the common shape."""
     if tool == "search_text":
-        found = [
+        hits = [
             (m["file"], "", m["line_number"], m["line_number"], m["line_content"], 0.6)
             for m in answer["matches"]
         ]
     elif tool == "semantic_search":
-        found = [
+        hits = [
             (
                 m["file"],
                 m["name"].rpartition(".")[2],
@@ -189,17 +192,17 @@ def _results(tool: str, answer: dict[str, Any]) -> list[dict[str, Any]]:
         ]
     elif tool == "find_references":
         symbol = answer["symbol"]
-        found = [
+        hits = [
             (r["file"], symbol, r["line"], r["line"], r["content"], _CONFIDENCE[r["match"]])
             for r in answer["references"]
         ]
     elif tool == "analyze_structure":
-        found = [
+        hits = [
             (answer["file_path"], s["name"], s["start_line"], s["end_line"], s["signature"], 0.8)
             for s in [*answer["functions"], *answer["classes"]]
         ]
     else:
-        found = [
+        hits = [
             (d["file"], d["name"], d["line"], d["end_line"], d.get("signature", d["kind"]), 0.9)
             for d in answer["definitions" if tool == "find_definitions" else "symbols"]
         ]
@@ -213,17 +216,17 @@ def _results(tool: str, answer: dict[str, Any]) -> list[dict[str, Any]]:
             "source_tool": tool,
             "confidence": confidence,
         }
-        for file, name, start, end, content, confidence in found
+        for file, name, start, end, content, confidence in hits
     ]
 
 
 def _deduplicated(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One result per location: what is defined there before what is used there, then the most certain."""
     best: dict[tuple[str, int], dict[str, Any]] = {}
-    for one in results:
-        place = (one["file_path"], one["start_line"])
-        if place not in best or _standing(best[place]) < _standing(one):
-            best[place] = one
+    for result in results:
+        place = (result["file_path"], result["start_line"])
+        if place not in best or _standing(best[place]) < _standing(result):
+            best[place] = result
     return list(best.values())
 
 

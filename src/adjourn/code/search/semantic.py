@@ -62,15 +62,17 @@ def semantic_search(
     under = codebase.repository.existing(path)
     codebase.request_update()
     limit = max(1, min(n_results, _MAX_RESULTS))
-    asked = {"query": query, "target_feature": target_feature}
+    question = {"query": query, "target_feature": target_feature}
     if collection != "forest":
-        found = context.search_agreements(codebase.repository, query, target_feature)
-        found = found[: _MAP_RESULTS if collection == "auto" else limit]
-        fits = bool(found) and found[0]["score"] >= MAP_ENOUGH
+        agreements = context.search_agreements(codebase.repository, query, target_feature)
+        agreements = agreements[: _MAP_RESULTS if collection == "auto" else limit]
+        fits = bool(agreements) and agreements[0]["score"] >= MAP_ENOUGH
         if fits or collection == "map":
-            return _answer(codebase, asked, "map", found, "high" if fits else "medium" if found else "low")
+            return _answer(
+                codebase, question, "map", agreements, "high" if fits else "medium" if agreements else "low"
+            )
     hits = [] if codebase.index is None else _search_code(codebase, text, under, limit)
-    return _answer(codebase, asked, "forest", hits, "medium" if hits else "low")
+    return _answer(codebase, question, "forest", hits, "medium" if hits else "low")
 
 
 def fetch_chunk_detail(codebase: Codebase, chunk_id: str) -> dict[str, Any]:
@@ -81,17 +83,17 @@ def fetch_chunk_detail(codebase: Codebase, chunk_id: str) -> dict[str, Any]:
     hit = lookup.nearest(codebase.index, path, name, line) if codebase.index is not None else None
     if hit is None:
         raise NotFoundError(f"chunk {chunk_id} no longer exists", "search again; the code has changed")
-    found = _read(codebase, hit)
-    if found is None:
+    hit_text = _read(codebase, hit)
+    if hit_text is None:
         raise NotFoundError(f"{path} changed since it was indexed", "search again")
-    hit, text = found
+    hit, text = hit_text
     return {"success": True, "chunk_id": chunk_id, "content": text[:_MAX_DETAIL], "metadata": _metadata(hit)}
 
 
 def _search_code(codebase: Codebase, text: str, under: str, limit: int) -> list[dict[str, Any]]:
     assert codebase.index is not None
-    found = _found(codebase, codebase.index, text, under)
-    read = islice(filter(None, (_read(codebase, hit) for hit in found)), limit)
+    hits = _ranked_hits(codebase, codebase.index, text, under)
+    read = islice(filter(None, (_read(codebase, hit) for hit in hits)), limit)
     return [
         {
             "id": f"{hit.place.path}:{hit.name}:{hit.line}",
@@ -103,42 +105,42 @@ def _search_code(codebase: Codebase, text: str, under: str, limit: int) -> list[
     ]
 
 
-def _found(codebase: Codebase, index: CodeIndex, text: str, under: str) -> list[ChunkHit]:
+def _ranked_hits(codebase: Codebase, index: CodeIndex, text: str, under: str) -> list[ChunkHit]:
     """Symbols that the question names, then the chunks that fit its words and its meaning, the best first."""
-    asked = asked_for(text)
-    found = ranked(lookup.search_chunks(index, asked.words, _WORD_HITS, under), asked)
+    wanted = asked_for(text)
+    hits = ranked(lookup.search_chunks(index, wanted.words, _WORD_HITS, under), wanted)
     if codebase.meaning is not None:
-        found = fused(found, vectors.similar(index, codebase.meaning, text, under), asked)
-    known = _known(index, asked, under)
-    first = {hit.id for hit in known}
-    return [*known, *(hit for hit in found if hit.id not in first)]
+        hits = fused(hits, vectors.similar(index, codebase.meaning, text, under), wanted)
+    named = _hits_by_name(index, wanted, under)
+    first = {hit.id for hit in named}
+    return [*named, *(hit for hit in hits if hit.id not in first)]
 
 
-def named_definitions(index: CodeIndex, asked: AskedFor, under: str = "") -> list[Definition]:
+def named_definitions(index: CodeIndex, question: AskedFor, under: str = "") -> list[Definition]:
     """The definitions of symbols that a question names. A document's heading is one only if the question asks for documents."""
-    wanted = [symbol.replace("::", ".") for symbol in asked.symbols]
+    wanted = [symbol.replace("::", ".") for symbol in question.symbols]
     return [
-        one
-        for one in lookup.definitions(index, [name.rpartition(".")[2] for name in wanted], under)
-        if any(f".{one.symbol.dotted}".endswith(f".{name}") for name in wanted)
-        and place_of(one.place.path, one.symbol.dotted) in _CODE | asked.places
+        definition
+        for definition in lookup.definitions(index, [name.rpartition(".")[2] for name in wanted], under)
+        if any(f".{definition.symbol.dotted}".endswith(f".{name}") for name in wanted)
+        and place_of(definition.place.path, definition.symbol.dotted) in _CODE | question.places
     ]
 
 
-def _known(index: CodeIndex, asked: AskedFor, under: str) -> list[ChunkHit]:
+def _hits_by_name(index: CodeIndex, wanted: AskedFor, under: str) -> list[ChunkHit]:
     """The chunks of symbols that the question names, implementation first."""
     hits = [
         lookup.nearest(index, place.path, symbol.dotted, symbol.line)
-        for place, symbol in named_definitions(index, asked, under)[:_MAX_KNOWN]
+        for place, symbol in named_definitions(index, wanted, under)[:_MAX_KNOWN]
     ]
     return sorted(
         (hit._replace(score=1.0) for hit in hits if hit is not None),
-        key=lambda hit: -place_weight(hit, asked),
+        key=lambda hit: -place_weight(hit, wanted),
     )
 
 
 def _answer(
-    codebase: Codebase, asked: dict[str, Any], source: str, hits: list[dict[str, Any]], confidence: str
+    codebase: Codebase, question: dict[str, Any], source: str, hits: list[dict[str, Any]], confidence: str
 ) -> dict[str, Any]:
     return {
         "success": True,
@@ -146,7 +148,7 @@ def _answer(
         "hits": hits,
         "skip_forest": source == "map",
         "confidence": confidence,
-        **asked,
+        **question,
         "index_state": codebase.state(),
     }
 
@@ -258,19 +260,19 @@ def asked_for(question: str) -> AskedFor:
     return AskedFor(telling or every, named_symbols(question), places)
 
 
-def ranked(hits: Sequence[ChunkHit], asked: AskedFor) -> list[ChunkHit]:
+def ranked(hits: Sequence[ChunkHit], wanted: AskedFor) -> list[ChunkHit]:
     """The hits of a word search in order, with scores between 0 and 1."""
-    likely = nlargest(CANDIDATES, hits, key=lambda hit: hit.score * place_weight(hit, asked))
-    values = {hit: hit.score * weight(hit, asked) for hit in likely}
+    likely = nlargest(CANDIDATES, hits, key=lambda hit: hit.score * place_weight(hit, wanted))
+    values = {hit: hit.score * weight(hit, wanted) for hit in likely}
     order = sorted(values, key=lambda hit: -values[hit])
     return [hit._replace(score=values[hit] / (values[hit] + _HALF)) for hit in order]
 
 
-def fused(by_words: Sequence[ChunkHit], by_meaning: Sequence[ChunkHit], asked: AskedFor) -> list[ChunkHit]:
+def fused(by_words: Sequence[ChunkHit], by_meaning: Sequence[ChunkHit], wanted: AskedFor) -> list[ChunkHit]:
     """Both rankings in one, by reciprocal ranks. `score` is the similarity, 0 if it is not known."""
     # Equally, as measured in tests/bench: where vectors weigh more, descriptions of code without comments are found better, and what
     # developers ask is found worse.
-    near = sorted(by_meaning, key=lambda hit: -hit.score * place_weight(hit, asked))
+    near = sorted(by_meaning, key=lambda hit: -hit.score * place_weight(hit, wanted))
     values: dict[int, float] = {}
     for ranking in (by_words, near):
         for rank, hit in enumerate(ranking):
@@ -279,21 +281,23 @@ def fused(by_words: Sequence[ChunkHit], by_meaning: Sequence[ChunkHit], asked: A
     return sorted(hits.values(), key=lambda hit: -values[hit.id])
 
 
-def weight(hit: ChunkHit, asked: AskedFor) -> float:
+def weight(hit: ChunkHit, wanted: AskedFor) -> float:
     """What the place, the name and the path of a chunk add to its rank, or take from it."""
     own = text_words(hit.name.rsplit(".", 1)[-1])
     path = text_words(hit.place.path.rsplit(".", 1)[0])
-    told = (
-        NAMED * _share(asked.words, own) + SAID * _share(own, asked.words) + FILED * _share(asked.words, path)
+    words_share = (
+        NAMED * _share(wanted.words, own)
+        + SAID * _share(own, wanted.words)
+        + FILED * _share(wanted.words, path)
     )
-    return place_weight(hit, asked) * (1 + told)
+    return place_weight(hit, wanted) * (1 + words_share)
 
 
-def place_weight(hit: ChunkHit, asked: AskedFor) -> float:
+def place_weight(hit: ChunkHit, wanted: AskedFor) -> float:
     """The weight of a chunk's place; that of an implementation if the question asks for the place."""
     place = place_of(hit.place.path, hit.name)
     head = HEAD if hit.kind in {"block", "module"} else 1.0
-    return head * (1.0 if place in asked.places else PLACES[place])
+    return head * (1.0 if place in wanted.places else PLACES[place])
 
 
 def place_of(path: str, name: str) -> str:
@@ -306,18 +310,18 @@ def place_of(path: str, name: str) -> str:
 
 
 def _share(wanted: Collection[str], present: Collection[str]) -> float:
-    return sum(any(_alike(word, one) for one in present) for word in wanted) / max(len(wanted), 1)
+    return sum(any(_alike(word, other) for other in present) for word in wanted) / max(len(wanted), 1)
 
 
-def _alike(one: str, other: str) -> bool:
+def _alike(first: str, second: str) -> bool:
     """Whether two words have the same beginning: redirects and redirection, gen and generated; not file and filter."""
-    if one[0] != other[0]:  # most are: 200 chunks are compared word by word
+    if first[0] != second[0]:  # most are: 200 chunks are compared word by word
         return False
-    one, other = (word[:-1] if len(word) > 3 and word.endswith("s") else word for word in (one, other))
-    short = min(len(one), len(other))
+    first, second = (word[:-1] if len(word) > 3 and word.endswith("s") else word for word in (first, second))
+    short = min(len(first), len(second))
     if short < 3:
-        return one == other
-    same = next((i for i in range(short) if one[i] != other[i]), short)
+        return first == second
+    same = next((i for i in range(short) if first[i] != second[i]), short)
     return same >= max(min(4, short), math.ceil(0.75 * short))
 
 
@@ -341,7 +345,8 @@ def note_search(
 ) -> dict[str, Any]:
     """Keep the hits of a semantic search. Returns the answer; of a map hit, with the definitions of its symbols."""
     hits = [
-        {"id": hit["id"], "query": answer["query"][:500], "score": hit["score"], **_symbols_of(hit)}
+        {"id": hit["id"], "query": answer["query"][:500], "score": hit["score"]}
+        | ({"symbols": listed} if isinstance(listed := hit["metadata"].get("symbols"), list) else {})
         for hit in answer["hits"]
     ]
     if answer["source"] == "forest":
@@ -352,17 +357,14 @@ def note_search(
         return answer
     state.map_hit = True
     symbols = hits[0]["symbols"][:_MAX_SYMBOLS]
-    found = [one for symbol in symbols for one in _definitions(state, codebase, symbol, deadline)]
-    return {**answer, "definitions": found}
+    definitions = [
+        definition for symbol in symbols for definition in _definitions(state, codebase, symbol, deadline)
+    ]
+    return {**answer, "definitions": definitions}
 
 
-def _symbols_of(hit: dict[str, Any]) -> dict[str, Any]:
-    symbols = hit["metadata"].get("symbols")
-    return {"symbols": symbols} if isinstance(symbols, list) else {}
-
-
-def _latest(kept: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    by_id = {hit.get("id"): hit for hit in kept}
+def _latest(earlier: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    by_id = {hit.get("id"): hit for hit in earlier}
     for hit in new:
         by_id.pop(hit["id"], None)  # what was found last comes last
         by_id[hit["id"]] = hit
@@ -375,16 +377,16 @@ def _definitions(
     """The definitions of a symbol: the kept ones if their files are as they were, else looked up."""
     repository, cache = codebase.repository, state.definitions_cache
     key = msgspec.json.encode((symbol, repository.root, None, True)).decode()
-    kept = _current(repository, cache.get(key))
-    counted = "hits" if kept is not None else "misses"
+    cached = _current(repository, cache.get(key))
+    counted = "hits" if cached is not None else "misses"
     state.cache_stats[counted] = state.cache_stats.get(counted, 0) + 1
-    if kept is not None:
-        return kept
-    found = find_definitions(
+    if cached is not None:
+        return cached
+    answer = find_definitions(
         codebase, symbol, exact_match=True, max_results=_MAX_DEFINITIONS, deadline=deadline
     )
-    definitions: list[dict[str, Any]] = found["definitions"]
-    files = {one["file"]: _status(repository, one["file"]) for one in definitions}
+    definitions: list[dict[str, Any]] = answer["definitions"]
+    files = {definition["file"]: _status(repository, definition["file"]) for definition in definitions}
     cache.pop(key, None)
     if definitions:
         cache[key] = msgspec.to_builtins(_Cached(definitions, files))
@@ -395,11 +397,11 @@ def _definitions(
 
 def _current(repository: CodeRepository, cached: Any) -> list[dict[str, Any]] | None:
     try:
-        found = msgspec.convert(cached, _Cached)
+        entry = msgspec.convert(cached, _Cached)
     except msgspec.ValidationError:
         return None
-    now = {path: _status(repository, path) for path in found.files}
-    return found.definitions if now == found.files else None
+    now = {path: _status(repository, path) for path in entry.files}
+    return entry.definitions if now == entry.files else None
 
 
 def _status(repository: CodeRepository, path: str) -> tuple[int, int]:

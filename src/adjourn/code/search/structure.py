@@ -78,22 +78,22 @@ def get_function_at_line(repository: CodeRepository, file_path: str, line_number
 def _source(
     repository: CodeRepository, path: str | None, code: str | None, language: str | None
 ) -> SourceFile:
-    known = by_name(language) if language else None
-    if language and known is None:
+    entry = by_name(language) if language else None
+    if language and entry is None:
         raise InvalidError(
             f"no grammar for language {language!r}",
             "omit the language, or name one that `adjourn doctor` lists",
         )
     if code is not None:
-        if known is None:
+        if entry is None:
             raise InvalidError("code is given without a language", "name its language")
         if len(code) > _MAX_CODE:
             raise InvalidError("the code is longer than 2 MiB", "send only the relevant part")
-        source = of_bytes("", code.encode("utf-8", "replace"), known.name)
+        source = of_bytes("", code.encode("utf-8", "replace"), entry.name)
     elif path:
         source = open_source(repository, repository.existing(path))
-        if known is not None and known.name != source.language:
-            source = of_bytes(source.path, source.data, known.name)
+        if entry is not None and entry.name != source.language:
+            source = of_bytes(source.path, source.data, entry.name)
     else:
         raise InvalidError("neither file_path nor code is given", "give file_path, or code and language")
     if not source.parsed:
@@ -124,16 +124,16 @@ def parameters(signature: str) -> list[str]:
         start = signature.find("(", close)
     if start < 0:
         return []
-    found, depth, begin = [], 0, start + 1
+    names, depth, begin = [], 0, start + 1
     for place in range(start, len(signature)):
         char = signature[place]
         depth += (char in "([{<") - (char in ")]}>" and signature[place - 1] not in "-=")
         if (char == "," and depth == 1) or depth == 0:
-            found.append(signature[begin:place].strip())
+            names.append(signature[begin:place].strip())
             begin = place + 1
         if depth == 0:
             break
-    return [one for one in found if one]
+    return [name for name in names if name]
 
 
 # --- reads symbols whole
@@ -152,38 +152,41 @@ def read_symbol(
     deadline: Deadline | None = None,
 ) -> dict[str, Any]:
     """The text of each definition of a symbol, the likeliest first; with its type if a language server runs."""
-    found = definitions_of(codebase, symbol, path, language=language, deadline=deadline)
-    bodies = [_body(codebase, one) for one in found[:_MAX_BODIES]]
-    if len(found) == 1 and (told := _type(codebase, found[0], deadline or Deadline())):
-        bodies[0]["type"] = told
+    definitions = definitions_of(codebase, symbol, path, language=language, deadline=deadline)
+    bodies = [_body(codebase, definition) for definition in definitions[:_MAX_BODIES]]
+    if len(definitions) == 1 and (type_text := _type(codebase, definitions[0], deadline or Deadline())):
+        bodies[0]["type"] = type_text
     answer: dict[str, Any] = {
         "symbol": symbol,
         "bodies": bodies,
-        "total": len(found),
+        "total": len(definitions),
         "index_state": codebase.state(),
     }
-    if others := found[_MAX_BODIES:]:
-        answer["others"] = [to_json(one) for one in others]
+    if others := definitions[_MAX_BODIES:]:
+        answer["others"] = [to_json(definition) for definition in others]
     return answer
 
 
-def _body(codebase: Codebase, one: Definition) -> dict[str, Any]:
-    text = codebase.repository.read(one.place.path, MAX_PARSED).decode("utf-8", "replace")
-    first, last = one.symbol.line, min(one.symbol.end_line, one.symbol.line + _MAX_LINES - 1)
+def _body(codebase: Codebase, definition: Definition) -> dict[str, Any]:
+    text = codebase.repository.read(definition.place.path, MAX_PARSED).decode("utf-8", "replace")
+    first, last = (
+        definition.symbol.line,
+        min(definition.symbol.end_line, definition.symbol.line + _MAX_LINES - 1),
+    )
     body = {
-        **to_json(one),
+        **to_json(definition),
         "content": "\n".join(line.removesuffix("\r") for line in text.split("\n")[first - 1 : last]),
     }
-    return {**body, "cut_at": last} if last < one.symbol.end_line else body
+    return {**body, "cut_at": last} if last < definition.symbol.end_line else body
 
 
-def _type(codebase: Codebase, one: Definition, deadline: Deadline) -> str:
+def _type(codebase: Codebase, definition: Definition, deadline: Deadline) -> str:
     """What the language server says of a symbol; "" if it does not run yet: nobody waits for it."""
     servers, index = codebase.language_servers, codebase.index
-    if servers is None or index is None or (name := references.position_of(index, one)) is None:
+    if servers is None or index is None or (name := references.position_of(index, definition)) is None:
         return ""
     answer = servers.ask(
-        one.place.language, [name], [name.path], lambda server, ends: server.hover(name, ends),
+        definition.place.language, [name], [name.path], lambda server, ends: server.hover(name, ends),
         deadline.at_most(_HOVER_SECONDS),
     )  # fmt: skip
     return (answer.value or "").strip() if answer.state == READY else ""
@@ -195,17 +198,17 @@ def outline_files(
     """The symbols of a file or folder as a tree: down to `depth` levels, without variables of functions."""
     listed = get_symbols(codebase, path, deadline=deadline)
     files = []
-    for file, symbols in groupby(listed["symbols"], lambda one: one["file"]):
+    for file, symbols in groupby(listed["symbols"], lambda symbol: symbol["file"]):
         open_ends: list[int] = []
-        kept = []
-        for one in sorted(symbols, key=lambda one: (one["line"], -one["end_line"])):
-            while open_ends and open_ends[-1] < one["line"]:
+        rows = []
+        for symbol in sorted(symbols, key=lambda symbol: (symbol["line"], -symbol["end_line"])):
+            while open_ends and open_ends[-1] < symbol["line"]:
                 open_ends.pop()
-            if len(open_ends) < depth and one["kind"] != "alias":
-                told = {key: one[key] for key in ("name", "kind", "line", "end_line")}
-                kept.append({**told, "level": len(open_ends)})
-            open_ends.append(one["end_line"])
-        files.append({"file": file, "symbols": kept})
+            if len(open_ends) < depth and symbol["kind"] != "alias":
+                row = {key: symbol[key] for key in ("name", "kind", "line", "end_line")}
+                rows.append({**row, "level": len(open_ends)})
+            open_ends.append(symbol["end_line"])
+        files.append({"file": file, "symbols": rows})
     answer: dict[str, Any] = {"path": listed["path"], "files": files, "index_state": listed["index_state"]}
     if (left := listed["total"] - len(listed["symbols"])) > 0:
         answer["partial"] = f"{left:,} symbols are left out: name a smaller folder"

@@ -1,7 +1,7 @@
 """Searches text and files with ripgrep.
 
-Owns: `search_text`, `search_files` and globs (`compile_glob`). Must never: take an error for "nothing found", or decide what is ignored:
-ripgrep's own `--glob` would list ignored files, which is why globs are compiled here.
+Must never: take an error for "nothing found", or decide what is ignored: ripgrep's own `--glob` would list ignored files, which is
+why globs are compiled here.
 """
 
 from __future__ import annotations
@@ -61,17 +61,22 @@ def search_text(
     if options.file_type:
         arguments += ["--type", options.file_type]
 
-    def search(one: str) -> dict[str, Any]:
-        if not isinstance(one, str) or not one or len(one) > _MAX_PATTERN or "\0" in one:
+    def search(expression: str) -> dict[str, Any]:
+        if (
+            not isinstance(expression, str)
+            or not expression
+            or len(expression) > _MAX_PATTERN
+            or "\0" in expression
+        ):
             raise InvalidError(
                 "invalid pattern", f"give a regular expression of at most {_MAX_PATTERN} characters"
             )
         reader = _MatchReader(repository, limit, context)
-        whole = [*arguments, "-e", one]
+        command = [*arguments, "-e", expression]
         return {
-            "pattern": one,
+            "pattern": expression,
             "path": where or ".",
-            **_search(repository.root, whole, where, reader, deadline),
+            **_search(repository.root, command, where, reader, deadline),
         }
 
     if isinstance(pattern, str):
@@ -86,11 +91,11 @@ def search_text(
             "provided_patterns": len(patterns),
         }
     with ThreadPoolExecutor(len(patterns)) as threads:
-        found = list(threads.map(search, patterns))
+        answers = list(threads.map(search, patterns))
     return {
         "patterns": patterns,
         "path": where or ".",
-        "results": dict(zip(patterns, found, strict=True)),
+        "results": dict(zip(patterns, answers, strict=True)),
         "total_patterns": len(patterns),
     }
 
@@ -108,8 +113,8 @@ def search_files(
     wanted = compile_glob(pattern)
     options = ["--sort=path", *(("--type", file_type) if file_type else ())]
     paths = ripgrep.files(options, [where], cwd=repository.root, deadline=deadline or Deadline())
-    found = [one for one in paths if wanted.fullmatch(one)]
-    return {"pattern": pattern, "path": where or ".", "files": found, "total_files": len(found)}
+    matching = [file for file in paths if wanted.fullmatch(file)]
+    return {"pattern": pattern, "path": where or ".", "files": matching, "total_files": len(matching)}
 
 
 def _bounded(value: int, least: int, most: int) -> int:
@@ -186,13 +191,13 @@ class _MatchReader:
         spans = [(span["start"], span["end"]) for span in data["submatches"][:_MAX_SUBMATCHES]]
         if "lines" in data:
             line = ripgrep.decoded(data["lines"]).rstrip(b"\r\n")
-            shown, submatches, cut = _shown(line, 0, spans, whole=len(line))
+            content, submatches, cut = _cut_line(line, 0, spans, length=len(line))
         else:
-            shown, submatches, cut = self._far(data, spans)
+            content, submatches, cut = self._far_line(data, spans)
         match: dict[str, Any] = {
             "file": self._file,
             "line_number": data["line_number"],
-            "line_content": shown,
+            "line_content": content,
             "submatches": submatches,
         }
         if cut:
@@ -220,7 +225,7 @@ class _MatchReader:
         else:
             self._before.append(entry)
 
-    def _far(
+    def _far_line(
         self, data: dict[str, Any], spans: list[tuple[int, int]]
     ) -> tuple[str, list[dict[str, Any]], bool]:
         """Read only the part around the first match of a line too long to send."""
@@ -232,11 +237,11 @@ class _MatchReader:
                 line = file.read(4 * MAX_LINE).split(b"\n", 1)[0]
         except OSError:
             line = b""
-        return _shown(line, start, spans, whole=start + len(line) + 1)
+        return _cut_line(line, start, spans, length=start + len(line) + 1)
 
 
-def _shown(
-    line: bytes, offset: int, spans: list[tuple[int, int]], *, whole: int
+def _cut_line(
+    line: bytes, offset: int, spans: list[tuple[int, int]], *, length: int
 ) -> tuple[str, list[dict[str, Any]], bool]:
     """The excerpt of a line to show (`line` starts at `offset`), its matches as character offsets, and whether it is cut."""
     start = 0
@@ -247,7 +252,7 @@ def _shown(
             start += 1
     part = line[start : start + MAX_LINE]
     lead = _ELLIPSIS if offset + start else ""
-    cut = bool(lead) or offset + start + len(part) < whole
+    cut = bool(lead) or offset + start + len(part) < length
     submatches = []
     for begin, end in spans:
         low, high = begin - offset - start, min(end - offset - start, len(part))
@@ -255,8 +260,8 @@ def _shown(
             before = lead + part[:low].decode("utf-8", "replace")
             text = part[low:high].decode("utf-8", "replace")
             submatches.append({"match": text, "start": len(before), "end": len(before) + len(text)})
-    shown = lead + part.decode("utf-8", "replace")
-    return (shown + _ELLIPSIS if offset + start + len(part) < whole else shown), submatches, cut
+    content = lead + part.decode("utf-8", "replace")
+    return (content + _ELLIPSIS if offset + start + len(part) < length else content), submatches, cut
 
 
 _MAX_GLOB = 1_000

@@ -40,16 +40,16 @@ class Codebases:
     def of(self, root: str) -> Codebase:
         """The codebase of the work tree that contains `root`, indexed in the background."""
         with self._lock:
-            found = self._open.pop(root, None)
-            if found is None:
+            codebase = self._open.pop(root, None)
+            if codebase is None:
                 if len(self._open) >= MAX_TREES:
                     self._open.pop(next(iter(self._open))).close()
-                found = Codebase(
+                codebase = Codebase(
                     root, embeds=self._options.embeds, language_servers=self._options.language_servers
                 )
-                found.start()
-            self._open[root] = found  # the most recently used one is last
-            return found
+                codebase.start()
+            self._open[root] = codebase  # the most recently used one is last
+            return codebase
 
     def context_of(self, root: str) -> dict[str, Any]:
         """The state of the index, and the summaries of the project's documents and rules."""
@@ -71,10 +71,10 @@ class Codebases:
                 reply["context_initialized"] = True
             if (wanted := context.needed(tree.repository)) is not None:
                 reply["context_update_required"] = wanted
-            kept = context.load(tree.repository)
+            stored = context.load(tree.repository)
         except AdjournError as error:
             return {**reply, "context_error": str(error)}
-        essential, rules = kept.get("essential_docs") or {}, kept.get("project_rules") or {}
+        essential, rules = stored.get("essential_docs") or {}, stored.get("project_rules") or {}
         if isinstance(essential, dict) and isinstance(rules, dict):
             reply["essential_context"] = {
                 "design_docs": essential.get("summaries") or [],
@@ -166,7 +166,7 @@ def folders_of(answer: Any) -> list[str]:
     except msgspec.ValidationError:
         return []
     parts = [urlsplit(root.uri) for root in listed]
-    paths = [unquote(one.path, errors="surrogateescape") for one in parts if one.scheme == "file"]
+    paths = [unquote(part.path, errors="surrogateescape") for part in parts if part.scheme == "file"]
     return [os.path.realpath(path) for path in paths if os.path.isabs(path) and "\0" not in path]
 
 

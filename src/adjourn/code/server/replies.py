@@ -1,7 +1,6 @@
-"""Every reply fits a model's context: at most 256 KiB of JSON, still valid.
+"""Every reply fits a model's context: at most 256 KiB of JSON, still valid. Cursors continue a truncated one.
 
-Owns: `capped`, `to_json`, `written`, cursors, and the error codes of this program's errors. Must never: cut inside a value that can be
-left out whole, or hide that something was.
+Must never: cut inside a value that can be left out whole, or hide that something was left out.
 """
 
 from __future__ import annotations
@@ -65,12 +64,12 @@ def capped(
     before: list[tuple[list[str], int]] = []
     if cursor is not None:
         before = _decode(cursor, question).given
-        result = _resumed(result, before)
-    if not _long(result) and size(result) <= limit:
+        result = _without_returned(result, before)
+    if not _overlong_lists(result) and size(result) <= limit:
         return result
     reply = copy.deepcopy(result)
     room = limit - _ROOM - _MAX_CURSOR
-    cuts = _cut(reply, room, _long(reply))
+    cuts = _cut_lists(reply, room, _overlong_lists(reply))
     if size(reply) > room:
         _shorten(reply, max(_LONGEST, room // 64))
     if size(reply) > room:
@@ -81,7 +80,7 @@ def capped(
         }
     while size(reply) > room:
         reply.popitem()
-    returned = sum(kept for _, kept, _ in cuts)
+    returned = sum(count_kept for _, count_kept, _ in cuts)
     total = max(sum(count for _, _, count in cuts), _total_of(result))
     reply |= {
         "truncated": True,
@@ -101,13 +100,13 @@ def _cursor(
     """The cursor after a reply. All lists of the name of one that was cut count, as those of several patterns: so each reply of a series
     has items that none before had.
     """
-    given = {tuple(place): count for place, count in before}
-    names = {place[-1] for place in (*cut, *given) if place}
+    counts = {tuple(place): count for place, count in before}
+    names = {place[-1] for place in (*cut, *counts) if place}
     for place, items in _lists(reply, []):
         if place and place[-1] in names:
-            given[tuple(place)] = given.get(tuple(place), 0) + len(items)
-    found = Cursor([(list(place), count) for place, count in given.items()], _digest(question))
-    return base64.urlsafe_b64encode(msgspec.json.encode(found)).decode()
+            counts[tuple(place)] = counts.get(tuple(place), 0) + len(items)
+    cursor = Cursor([(list(place), count) for place, count in counts.items()], _digest(question))
+    return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode()
 
 
 def returned(cursor: str, name: str) -> int:
@@ -117,14 +116,14 @@ def returned(cursor: str, name: str) -> int:
     return 0
 
 
-def _long(result: dict[str, Any]) -> list[list[str]]:
+def _overlong_lists(result: dict[str, Any]) -> list[list[str]]:
     """The paths of lists that exceed their maximum in `MOST`."""
     return [
         place for place, items in _lists(result, []) if place and len(items) > MOST.get(place[-1], len(items))
     ]
 
 
-def _cut(reply: dict[str, Any], room: int, long: list[list[str]]) -> list[tuple[list[str], int, int]]:
+def _cut_lists(reply: dict[str, Any], room: int, long: list[list[str]]) -> list[tuple[list[str], int, int]]:
     """Shorten the long lists, then the longest until the reply fits. Returns path, items kept and total of each."""
     cuts = []
     lists = _lists(reply, [])
@@ -133,7 +132,7 @@ def _cut(reply: dict[str, Any], room: int, long: list[list[str]]) -> list[tuple[
         if place in long:
             del items[MOST[place[-1]] :]
     for (place, items), count in sorted(
-        zip(lists, counts, strict=True), key=lambda found: -size(found[0][1])
+        zip(lists, counts, strict=True), key=lambda entry: -size(entry[0][1])
     ):
         over = size(reply) - room
         if over > 0:
@@ -143,16 +142,16 @@ def _cut(reply: dict[str, Any], room: int, long: list[list[str]]) -> list[tuple[
     return cuts
 
 
-def _resumed(result: dict[str, Any], before: list[tuple[list[str], int]]) -> dict[str, Any]:
+def _without_returned(result: dict[str, Any], before: list[tuple[list[str], int]]) -> dict[str, Any]:
     """The result without the items that earlier replies returned."""
     remaining = copy.deepcopy(result)
     lists = {tuple(place): items for place, items in _lists(remaining, [])}
-    for place, given in before:
+    for place, count in before:
         if tuple(place) not in lists:
             raise InvalidError(
                 "the answer changed since the cursor was made", "repeat the call without the cursor"
             )
-        del lists[tuple(place)][:given]
+        del lists[tuple(place)][:count]
     return remaining
 
 
@@ -161,18 +160,18 @@ def _lists(value: Any, place: list[str]) -> list[tuple[list[str], list[Any]]]:
     if isinstance(value, list):
         return [(place, value)] if value else []
     if isinstance(value, dict):
-        return [found for key, inner in value.items() for found in _lists(inner, [*place, key])]
+        return [entry for key, inner in value.items() for entry in _lists(inner, [*place, key])]
     return []
 
 
 def _that_fit(items: list[Any], depth: int, over: int) -> int:
     """The number of leading items to keep when `over` bytes must be removed: at least one, or a cursor would not advance."""
-    kept = len(items)
-    while kept > 1 and over > 0:
-        kept -= 1
-        text = to_json(items[kept])
+    count = len(items)
+    while count > 1 and over > 0:
+        count -= 1
+        text = to_json(items[count])
         over -= len(text.encode()) + 2 * depth * (text.count("\n") + 1) + 2
-    return kept
+    return count
 
 
 def _shorten(value: Any, most: int) -> None:
@@ -188,10 +187,10 @@ def _shorten(value: Any, most: int) -> None:
 
 
 def _total_of(result: dict[str, Any]) -> int:
-    found = [
+    totals = [
         result.get(key) for key in ("total_matches", "total", "total_files", "total_results", "total_changes")
     ]
-    return max((n for n in found if isinstance(n, int)), default=0)
+    return max((n for n in totals if isinstance(n, int)), default=0)
 
 
 def _digest(question: Any) -> str:
@@ -199,23 +198,23 @@ def _digest(question: Any) -> str:
 
 
 def _read_cursor(cursor: str) -> Cursor:
-    found = None
+    decoded = None
     if len(cursor) <= _MAX_CURSOR:
         with suppress(ValueError, msgspec.DecodeError):
-            found = msgspec.json.decode(base64.urlsafe_b64decode(cursor.encode()), type=Cursor)
-    if found is None or any(count < 0 for _, count in found.given):
+            decoded = msgspec.json.decode(base64.urlsafe_b64decode(cursor.encode()), type=Cursor)
+    if decoded is None or any(count < 0 for _, count in decoded.given):
         raise InvalidError("invalid cursor", "pass the cursor of a reply unchanged")
-    return found
+    return decoded
 
 
 def _decode(cursor: str, question: Any) -> Cursor:
-    found = _read_cursor(cursor)
-    if found.question != _digest(question):
+    decoded = _read_cursor(cursor)
+    if decoded.question != _digest(question):
         raise InvalidError(
             "the cursor belongs to another question",
             "repeat the call that returned the cursor, with the same arguments",
         )
-    return found
+    return decoded
 
 
 _CODES: tuple[tuple[type[AdjournError], str], ...] = (
@@ -228,7 +227,7 @@ _CODES: tuple[tuple[type[AdjournError], str], ...] = (
 )
 
 
-def written(
+def write_reply(
     reply: dict[str, Any],
     question: Any = None,
     cursor: str | None = None,

@@ -177,18 +177,18 @@ class RenameSymbol(SearchTool, kw_only=True):
     def run(self, call: ToolInvocation) -> Reply:
         """Show a renaming; with `apply`, write it if the session may change all the files."""
         active = call.sessions.require_active(call.client)
-        shown, files = relations.preview_rename(
+        preview, files = relations.preview_rename(
             call.codebase, self.symbol, self.new_name, self.path, call.deadline
         )
         if not self.apply:
-            return shown
+            return preview
 
         def refusal(path: str) -> str:
             answer = evidence.check_target(active.state, active.worktree, path, allow_new_files=False)
             return "" if answer["allowed"] else str(answer["error"])
 
         with active.lock:
-            return {**shown, **relations.apply_rename(call.codebase, files, self.apply, refusal)}
+            return {**preview, **relations.apply_rename(call.codebase, files, self.apply, refusal)}
 
 
 class Diagnose(SearchTool, kw_only=True):

@@ -1,6 +1,6 @@
-"""The server without a transport: its sessions, open work trees, and the reply to each call.
+"""The server without a transport: calls, their errors as replies, their record in the session, and the heartbeat of sessions.
 
-Owns: `CodeServer`: calls and their errors as replies, the record of calls, the heartbeat of sessions. Must never: know a transport.
+Must never: know a transport.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from adjourn import __version__
 from adjourn.code.deadline import CancelledError, Deadline
 from adjourn.code.server import search_tools, session_tools
 from adjourn.code.server.codebases import ClientRoots, Codebases, CodeOptions, RootsNeededError, no_roots
-from adjourn.code.server.replies import error_of, is_failure, to_json, written
+from adjourn.code.server.replies import error_of, is_failure, to_json, write_reply
 from adjourn.code.server.text_replies import to_text
 from adjourn.code.server.tool import CodeTool, ToolInvocation, listing
 from adjourn.code.session_state import ToolCall, stamp
@@ -88,7 +88,7 @@ class CodeServer:
         self,
         client: ClientConnection,
         name: str,
-        given: dict[str, Any],
+        arguments: dict[str, Any],
         deadline: Deadline,
         *,
         roots: ClientRoots = no_roots,
@@ -96,23 +96,25 @@ class CodeServer:
         """The reply to a call as text, within the size cap, and whether it reports a failure. Raises `RootsNeededError`."""
         tool = self._tools.get(name)
         if tool is None:
-            return written({"error": f"Unknown tool: {name}"})
+            return write_reply({"error": f"Unknown tool: {name}"})
         with client.calling():
-            reply = self.answer(client, tool, given, deadline, roots=roots)
-        asked = {name: value for name, value in given.items() if name != "cursor"}
-        cursor = given.get("cursor") or None
-        as_text = tool.as_text if given.get("format", "text") == "text" else None
+            reply = self.answer(client, tool, arguments, deadline, roots=roots)
+        question = {name: value for name, value in arguments.items() if name != "cursor"}
+        cursor = arguments.get("cursor") or None
+        as_text = tool.as_text if arguments.get("format", "text") == "text" else None
         render = to_json if as_text is None else partial(to_text, as_text)
         try:
-            return written(reply, (tool.name, asked), None if is_failure(reply) else cursor, render=render)
+            return write_reply(
+                reply, (tool.name, question), None if is_failure(reply) else cursor, render=render
+            )
         except AdjournError as error:
-            return written(error_of(error))
+            return write_reply(error_of(error))
 
     def answer(
         self,
         client: ClientConnection,
         tool: type[CodeTool],
-        given: dict[str, Any],
+        raw_arguments: dict[str, Any],
         deadline: Deadline,
         *,
         roots: ClientRoots,
@@ -121,10 +123,10 @@ class CodeServer:
         began, started = time.monotonic(), stamp()
         call_id = ""
         try:
-            count_keys(given)
-            arguments = payloads.read(tool, given)
+            count_keys(raw_arguments)
+            arguments = payloads.read(tool, raw_arguments)
             if tool.gated:
-                call_id, refused = self.sessions.admit(client, tool.name, given)
+                call_id, refused = self.sessions.admit(client, tool.name, raw_arguments)
                 if refused is not None:
                     return refused
             reply = arguments.run(ToolInvocation(self.sessions, self.codebases, client, deadline, roots))
@@ -147,16 +149,16 @@ class CodeServer:
             reply = {**reply, "current_phase": str(active.state.current_phase), **phases.block(active.state)}
         if call_id and active is not None:
             spent = time.monotonic() - began
-            made = _tool_call(
-                tool, given, reply, started=started, seconds=spent, phase=active.state.current_phase
+            call = _tool_call(
+                tool, raw_arguments, reply, started=started, seconds=spent, phase=active.state.current_phase
             )
-            self.sessions.settle(active, call_id, made)
+            self.sessions.settle(active, call_id, call)
         return reply
 
 
 def _tool_call(
     tool: type[CodeTool],
-    given: dict[str, Any],
+    arguments: dict[str, Any],
     reply: dict[str, Any],
     *,
     started: str,
@@ -179,7 +181,7 @@ def _tool_call(
         tool=tool.name,
         params={
             name: msgspec.json.encode(value).decode()[:_MAX_PARAMS]
-            for name, value in given.items()
+            for name, value in arguments.items()
             if tool.read_only
         },
         phase=str(phase),

@@ -183,11 +183,11 @@ class AnalyzeImpact(CodeTool, kw_only=True):
     cursor: Cursor = ""
 
     def run(self, call: ToolInvocation) -> Reply:
-        found = analyze_impact(
+        impact = analyze_impact(
             call.codebase, self.target_files, self.change_description, deadline=call.deadline
         )
         active = call.client.active
-        return {**found, **active.note_impact(self.target_files, found)} if active else found
+        return {**impact, **active.note_impact(self.target_files, impact)} if active else impact
 
 
 class Cleanup(CodeTool, kw_only=True):
@@ -234,7 +234,9 @@ class UpdateContext(CodeTool, kw_only=True):
     project_rules_summary: str = ""
 
     def run(self, call: ToolInvocation) -> Reply:
-        summaries: list[Mapping[str, str]] = [msgspec.to_builtins(one) for one in self.design_doc_summaries]
+        summaries: list[Mapping[str, str]] = [
+            msgspec.to_builtins(summary) for summary in self.design_doc_summaries
+        ]
         return update_context(
             call.codebase.repository, summaries, self.project_rules_summary or None, now=datetime.now(UTC)
         )
@@ -271,9 +273,9 @@ def _review(call: ToolInvocation, listed: list[FileChange], *, room: int, skip: 
     """The session's changes. The first `skip` have no diffs, nor those that are beyond `room` bytes."""
     active = call.sessions.require_active(call.client)
     state, worktree = active.state, active.worktree
-    found = []
+    reviewed = []
     for change in with_diffs(worktree.git, worktree.base_commit(state), listed, skip=skip, room=room):
         call.deadline.expired()
-        found.append({**msgspec.to_builtins(change), "refused": change.path in state.refused_targets})
-        call.deadline.report(len(found), len(listed))
-    return {"total_changes": len(found), "changes": found, "review_prompt": worktree.prompt(GARBAGE)}
+        reviewed.append({**msgspec.to_builtins(change), "refused": change.path in state.refused_targets})
+        call.deadline.report(len(reviewed), len(listed))
+    return {"total_changes": len(reviewed), "changes": reviewed, "review_prompt": worktree.prompt(GARBAGE)}

@@ -3,8 +3,7 @@
 The client's first request decides how the connection is spoken: with the `initialize` handshake (protocol 2025-11-25 and earlier), or
 stateless (2026-07-28), where each request names its version. The other form is refused from then on.
 
-Owns: the messages of that connection, its calls in flight, their progress and cancellation. Must never: import the MCP SDK (half a
-second), answer a call itself, or let a call delay the next message.
+Must never: import the MCP SDK (half a second), answer a call itself, or let a call delay the next message.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ from adjourn.code.server.server import MAX_CALLS, PROGRESS_SECONDS, SERVER_INFO,
 from adjourn.code.workflow.active_session import ClientConnection
 from adjourn.errors import InvalidError, RefusedError
 from adjourn.mcp import frames
-from adjourn.mcp.frames import FrameError, Message
-from adjourn.mcp.stdio import LineReader, write_all
+from adjourn.mcp.frames import FrameError, LineReader, Message, write_all
 from adjourn.text.strict_json import check_text, count_keys
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -158,8 +156,8 @@ class StdioConnection:
         if message.is_request:
             self._handle_request(message)
         elif not message.method:
-            if (asked := self._asked.get(str(message.id))) is not None:
-                asked.put(message.body.get("result"))
+            if (waiting := self._asked.get(str(message.id))) is not None:
+                waiting.put(message.body.get("result"))
         elif message.method == "notifications/cancelled":
             # Some clients send the id of a number as text.
             call = self._calls.get(str(message.params.get("requestId")))
@@ -189,8 +187,8 @@ class StdioConnection:
             case "ping":
                 return {}
             case "server/discover":
-                found = {"supportedVersions": STATELESS_VERSIONS, "capabilities": _CAPABILITIES}
-                return self._complete(found | {"instructions": self._server.instructions} | _NOT_CACHED)
+                result = {"supportedVersions": STATELESS_VERSIONS, "capabilities": _CAPABILITIES}
+                return self._complete(result | {"instructions": self._server.instructions} | _NOT_CACHED)
             case "tools/list":
                 _read(message, ListParams)
                 return self._complete(
@@ -215,11 +213,12 @@ class StdioConnection:
 
     def _check_stateless(self, message: Message) -> None:
         if message.method == "initialize":
-            asked = message.params.get("protocolVersion")
+            version_asked = message.params.get("protocolVersion")
             raise ProtocolError(
                 UNSUPPORTED_VERSION,
                 "connection is serving the 2026-07-28 protocol; the initialize handshake is not accepted",
-                {"supported": STATELESS_VERSIONS} | ({"requested": asked} if isinstance(asked, str) else {}),
+                {"supported": STATELESS_VERSIONS}
+                | ({"requested": version_asked} if isinstance(version_asked, str) else {}),
             )
         if "_meta" not in message.params or not isinstance(message.params["_meta"], dict):
             raise ProtocolError(
@@ -252,12 +251,12 @@ class StdioConnection:
 
     def _initialize(self, message: Message) -> dict[str, Any]:
         params = _read(message, InitializeParams)
-        asked = params.protocol_version
+        version = params.protocol_version
         self._client_name = params.client_info.name
         self._has_roots = "roots" in params.capabilities
         self._initialized = True
         return {
-            "protocolVersion": asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
+            "protocolVersion": version if version in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1],
             "capabilities": _CAPABILITIES,
             "serverInfo": SERVER_INFO,
             "instructions": self._server.instructions,
@@ -291,8 +290,8 @@ class StdioConnection:
             content = {"content": [{"type": "text", "text": text}], "isError": failed}
             answer = frames.result(call.id, self._complete(content))
         except RootsNeededError:
-            asked = {codebases.ROOTS_KEY: {"method": codebases.ROOTS_METHOD}}
-            answer = frames.result(call.id, {"resultType": "input_required", "inputRequests": asked})
+            requests = {codebases.ROOTS_KEY: {"method": codebases.ROOTS_METHOD}}
+            answer = frames.result(call.id, {"resultType": "input_required", "inputRequests": requests})
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
             answer = frames.error(call.id, frames.INTERNAL_ERROR, f"{type(error).__name__}: {error}"[:2000])

@@ -19,24 +19,24 @@ def to_text(lines: Callable[[Reply], Iterator[str]], reply: Reply) -> str:
 
 def search_text(reply: Reply) -> Iterator[str]:
     """Matches of one pattern, or of several, one after the other."""
-    for pattern, found in reply.get("results", {}).items():
+    for pattern, part in reply.get("results", {}).items():
         yield f"pattern {pattern}"
-        yield from search_text(found)
+        yield from search_text(part)
     if "matches" not in reply:
         return
     yield _count(reply, "match", "matches", "total_matches", len(reply["matches"]))
     for path, matches in _by_file(reply["matches"], "file"):
         yield path
-        shown = 0
+        last = 0
         for match in matches:
             for mark, line in _with_context(match):
                 number = line["line_number"]
-                if number <= shown and mark == "-":
+                if number <= last and mark == "-":
                     continue
-                if shown and number > shown + 1 and ("context_before" in match or "context_after" in match):
+                if last and number > last + 1 and ("context_before" in match or "context_after" in match):
                     yield "--"
                 yield f"{number}{mark}{line['line_content']}"
-                shown = max(shown, number)
+                last = max(last, number)
     yield from reply.get("warnings", ())
 
 
@@ -62,10 +62,10 @@ def get_symbols(reply: Reply) -> Iterator[str]:
 
 
 def _symbols(symbols: Iterable[Reply]) -> Iterator[str]:
-    for path, found in _by_file(symbols, "file"):
+    for path, of_file in _by_file(symbols, "file"):
         yield path
-        for one in found:
-            yield f"{_lines(one['line'], one['end_line'])} {_symbol(one, one['kind'])}"
+        for symbol in of_file:
+            yield f"{_lines(symbol['line'], symbol['end_line'])} {_symbol(symbol, symbol['kind'])}"
 
 
 def find_references(reply: Reply) -> Iterator[str]:
@@ -74,11 +74,11 @@ def find_references(reply: Reply) -> Iterator[str]:
     for server, state in reply.get("language_servers", {}).items():
         if state != "ready":
             yield f"not resolved by {server} ({state})"
-    for match, references in groupby(reply["references"], lambda one: one["match"]):
+    for match, references in groupby(reply["references"], lambda use: use["match"]):
         yield f"{match}:"
-        for path, found in _by_file(references, "file"):
+        for path, uses in _by_file(references, "file"):
             yield path
-            yield from (f"{one['line']}:{one['content']}" for one in found)
+            yield from (f"{use['line']}:{use['content']}" for use in uses)
 
 
 def read_symbol(reply: Reply) -> Iterator[str]:
@@ -100,8 +100,8 @@ def outline(reply: Reply) -> Iterator[str]:
     """A tree: a level is two spaces."""
     for file in reply["files"]:
         yield file["file"]
-        for one in file["symbols"]:
-            yield f"{'  ' * one['level']}{_lines(one['line'], one['end_line'])} {one['kind']} {one['name']}"
+        for symbol in file["symbols"]:
+            yield f"{'  ' * symbol['level']}{_lines(symbol['line'], symbol['end_line'])} {symbol['kind']} {symbol['name']}"
     if "partial" in reply:
         yield reply["partial"]
 
@@ -111,11 +111,11 @@ def rename_symbol(reply: Reply) -> Iterator[str]:
     count = _count(reply, "line", "lines", "total", len(reply["edits"]))
     files = len(reply["files"])
     yield f"{count} {'changed' if reply['applied'] else 'to change'} in {files} {'file' if files == 1 else 'files'}"
-    for path, found in _by_file(reply["edits"], "file"):
+    for path, edits in _by_file(reply["edits"], "file"):
         yield path
-        for one in found:
-            yield f"{one['line']}-{one['before']}"
-            yield f"{one['line']}+{one['after']}"
+        for edit in edits:
+            yield f"{edit['line']}-{edit['before']}"
+            yield f"{edit['line']}+{edit['after']}"
     if not reply["applied"]:
         yield f"nothing is written yet; to write this, the same call with apply {reply['preview']}"
 
@@ -123,9 +123,12 @@ def rename_symbol(reply: Reply) -> Iterator[str]:
 def diagnostics(reply: Reply) -> Iterator[str]:
     looked = len(reply["files"])
     yield f"{_count(reply, 'problem', 'problems', 'total', len(reply['diagnostics']))} in {looked} {'file' if looked == 1 else 'files'}"
-    for path, found in _by_file(reply["diagnostics"], "file"):
+    for path, problems in _by_file(reply["diagnostics"], "file"):
         yield path
-        yield from (f"{one['line']} {one['severity']}: {_one_line(one['message'])}" for one in found)
+        yield from (
+            f"{problem['line']} {problem['severity']}: {_one_line(problem['message'])}"
+            for problem in problems
+        )
     yield from (f"{path} was not checked: {why}" for path, why in reply.get("not_checked", {}).items())
 
 
@@ -134,14 +137,14 @@ def analyze_structure(reply: Reply) -> Iterator[str]:
     yield f"{reply['file_path'] or 'the code'}: {reply['language']}, {reply['summary']['total_lines']} lines"
     symbols = sorted(
         (*reply["classes"], *reply["functions"], *reply["other"]),
-        key=lambda one: (one["start_line"], -one["end_line"]),
+        key=lambda row: (row["start_line"], -row["end_line"]),
     )
-    for one in symbols:
-        yield f"{_lines(one['start_line'], one['end_line'])} {_symbol(one, one['type'])}"
+    for row in symbols:
+        yield f"{_lines(row['start_line'], row['end_line'])} {_symbol(row, row['type'])}"
     for kind in ("imports", "exports"):
         if reply[kind]:
             yield f"{kind}:"
-            yield from (f"{one['start_line']} {one['statement']}" for one in reply[kind])
+            yield from (f"{row['start_line']} {row['statement']}" for row in reply[kind])
     if reply["syntax_errors"]:
         yield "the file has syntax errors; parts may be missing"
 
@@ -153,16 +156,16 @@ def get_function_at_line(reply: Reply) -> Iterator[str]:
 
 def query(reply: Reply) -> Iterator[str]:
     yield f"{_count(reply, 'result', 'results', 'total_results', len(reply['results']))}; {reply['reasoning']}"
-    for path, found in _by_file(reply["results"], "file_path"):
+    for path, results in _by_file(reply["results"], "file_path"):
         yield path
         yield from (
-            f"{_lines(one['start_line'], one['end_line'])} {_one_line(one['content_snippet'])}"
-            for one in found
+            f"{_lines(result['start_line'], result['end_line'])} {_one_line(result['content_snippet'])}"
+            for result in results
         )
     yield from (
-        f"{one['tool']}: {one['summary']}"
-        for one in reply["step_outputs"]
-        if one["summary"].startswith("failed")
+        f"{result['tool']}: {result['summary']}"
+        for result in reply["step_outputs"]
+        if result["summary"].startswith("failed")
     )
 
 
@@ -209,30 +212,30 @@ def ending(reply: Reply) -> Iterator[str]:
 
 def _by_file(items: Iterable[Reply], key: str) -> Iterator[tuple[str, Iterator[Reply]]]:
     """Neighbours of one file together: the order of items is that of the reply."""
-    for path, found in groupby(items, lambda one: one[key]):
-        yield path or "the code", found
+    for path, group in groupby(items, lambda item: item[key]):
+        yield path or "the code", group
 
 
 def _lines(first: int, last: int) -> str:
     return str(first) if last <= first else f"{first}-{last}"
 
 
-def _symbol(one: Reply, kind: str) -> str:
+def _symbol(row: Reply, kind: str) -> str:
     """A definition: its signature, else its kind and name; with the scope if the signature lacks it."""
-    signature = _one_line(one.get("signature") or "")
-    told = signature or f"{kind} {one['name']}"
-    scope = f" in {one['scope']}" if one["scope"] else ""
-    guess = " (name)" if one.get("match") == "name" else ""
-    return f"{told}{scope}{guess}"
+    signature = _one_line(row.get("signature") or "")
+    head = signature or f"{kind} {row['name']}"
+    scope = f" in {row['scope']}" if row["scope"] else ""
+    guess = " (name)" if row.get("match") == "name" else ""
+    return f"{head}{scope}{guess}"
 
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _count(reply: Reply, one: str, several: str, total: str, returned: int) -> str:
+def _count(reply: Reply, singular: str, several: str, total: str, returned: int) -> str:
     """The first line: how many there are, and how many of them are here."""
     count = reply.get(total, returned)
     least = "at least " if "partial" in reply else ""
     here = f", the first {returned:,}" if returned < count and "cursor" not in reply else ""
-    return f"{least}{count:,} {one if count == 1 else several}{here}"
+    return f"{least}{count:,} {singular if count == 1 else several}{here}"

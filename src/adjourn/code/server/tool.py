@@ -118,10 +118,10 @@ def schema(kind: type[CodeTool], *, brief: bool = False) -> dict[str, Any]:
     arguments, other defaults, and descriptions that can be guessed, too.
     """
     (_,), parts = msgspec.json.schema_components([kind], ref_template="{name}")
-    found = parts[kind.__name__]
+    component = parts[kind.__name__]
     hidden = {"format", *(_RARE if brief else ())}
     properties = {
-        name: _small(about, parts) for name, about in found["properties"].items() if name not in hidden
+        name: _small(about, parts) for name, about in component["properties"].items() if name not in hidden
     }
     if brief:
         for name, about in properties.items():
@@ -129,26 +129,26 @@ def schema(kind: type[CodeTool], *, brief: bool = False) -> dict[str, Any]:
                 about.pop("default", None)
             if name in _GUESSED:
                 about.pop("description", None)
-    required = {"required": found["required"]} if found["required"] else {}
+    required = {"required": component["required"]} if component["required"] else {}
     return {"type": "object", "properties": properties, **required}
 
 
 def _small(about: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
     if "$ref" in about:
         return _small(parts[about["$ref"]], parts)
-    kept = {name: value for name, value in about.items() if name not in _UNSAID}
-    if not kept.get("default", True):
-        del kept["default"]
-    choices = [one for one in kept.pop("anyOf", ()) if one != {"type": "null"}]
-    for one in choices:
-        kept |= one
+    small = {name: value for name, value in about.items() if name not in _UNSAID}
+    if not small.get("default", True):
+        del small["default"]
+    choices = [choice for choice in small.pop("anyOf", ()) if choice != {"type": "null"}]
+    for choice in choices:
+        small |= choice
     if len(choices) > 1:
-        kept.pop("$ref", None)
-        kept["type"] = sorted({one.get("type", "object") for one in choices})
-    if "enum" in kept:
-        kept["enum"] = [value for value in kept["enum"] if value is not None]
-    if "items" in kept:
-        kept["items"] = _small(kept["items"], parts)
-    if "properties" in kept:
-        kept["properties"] = {name: _small(inner, parts) for name, inner in kept["properties"].items()}
-    return kept
+        small.pop("$ref", None)
+        small["type"] = sorted({choice.get("type", "object") for choice in choices})
+    if "enum" in small:
+        small["enum"] = [value for value in small["enum"] if value is not None]
+    if "items" in small:
+        small["items"] = _small(small["items"], parts)
+    if "properties" in small:
+        small["properties"] = {name: _small(inner, parts) for name, inner in small["properties"].items()}
+    return small

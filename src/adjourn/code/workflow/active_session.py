@@ -114,16 +114,16 @@ class ActiveSession:
             self.state.tools_in_step.append("review_changes")
         self.save()
 
-    def note_impact(self, targets: list[str], found: dict[str, Any]) -> dict[str, Any]:
+    def note_impact(self, targets: list[str], answer: dict[str, Any]) -> dict[str, Any]:
         """Record which files must be verified, and return the next steps."""
         with self.lock:
             state = self.state
-            wanted = found.get("confirmation_required", {})
+            wanted = answer.get("confirmation_required", {})
             state.impact_analysis = ImpactAnalysis(
                 target_files=targets,
                 must_verify=wanted.get("must_verify", []),
                 should_verify=wanted.get("should_verify", []),
-                mode=found.get("impact_analysis", {}).get("mode", "standard"),
+                mode=answer.get("impact_analysis", {}).get("mode", "standard"),
             )
             frame = state.query_frame
             return {
@@ -154,26 +154,26 @@ def check_id(session: str) -> str:
     return session
 
 
-def save_checkpoint(root: str, found: SessionState) -> None:
+def save_checkpoint(root: str, state: SessionState) -> None:
     """Write a session's checkpoint, atomically. Raises `StoreError`."""
-    found.checkpoint_at = stamp()
-    put(root, found)
+    state.checkpoint_at = stamp()
+    put(root, state)
 
 
-def put(root: str, found: SessionState) -> None:
+def put(root: str, state: SessionState) -> None:
     """Write a session's checkpoint as it was saved before. Raises `StoreError`."""
-    name = f"{check_id(found.session_id)}.json"
-    write_file(own_folder(root, SESSIONS, _IGNORE), name, session_state.encode(found))
+    name = f"{check_id(state.session_id)}.json"
+    write_file(own_folder(root, SESSIONS, _IGNORE), name, session_state.encode(state))
 
 
 def load_checkpoint(root: str, session: str) -> SessionState:
     """A session as it was last saved. Raises `NotFoundError`, `InvalidError`."""
-    found = session_state.decode(
+    state = session_state.decode(
         read_file(os.path.join(_folder(root), f"{check_id(session)}.json"), MAX_BYTES)
     )
-    if found.session_id != session:
-        raise InvalidError(f"not a checkpoint of {session}: it belongs to session {found.session_id}")
-    return found
+    if state.session_id != session:
+        raise InvalidError(f"not a checkpoint of {session}: it belongs to session {state.session_id}")
+    return state
 
 
 def list_all(root: str) -> list[SessionState]:
@@ -183,15 +183,15 @@ def list_all(root: str) -> list[SessionState]:
 
 def read_all(root: str) -> tuple[list[SessionState], dict[str, str]]:
     """As `list_all`; and the sessions whose file is damaged, each with what is wrong."""
-    found, damaged = [], {}
+    sessions, damaged = [], {}
     for name in _names(root)[-MAX_SESSIONS:]:
         try:
-            found.append(load_checkpoint(root, name))
+            sessions.append(load_checkpoint(root, name))
         except InvalidError as error:
             damaged[name] = error.message
         except AdjournError:
             continue  # it was deleted meanwhile, or cannot be read: that is no damage
-    return sorted(found, key=lambda each: each.checkpoint_at), damaged
+    return sorted(sessions, key=lambda each: each.checkpoint_at), damaged
 
 
 def set_aside(root: str, session: str) -> str:
@@ -219,31 +219,31 @@ def delete(root: str, session: str) -> bool:
     return True
 
 
-def summary(found: SessionState) -> dict[str, Any]:
+def summary(state: SessionState) -> dict[str, Any]:
     """The summary of a session that can be resumed."""
     return {
-        "session_id": found.session_id,
-        "phase": str(found.current_phase),
-        "step": phases.step_of(found).step,
-        "intent": found.intent,
-        "query": found.query[:500],
-        "checkpoint_at": found.checkpoint_at,
-        "branch": found.task_branch_name,
+        "session_id": state.session_id,
+        "phase": str(state.current_phase),
+        "step": phases.step_of(state).step,
+        "intent": state.intent,
+        "query": state.query[:500],
+        "checkpoint_at": state.checkpoint_at,
+        "branch": state.task_branch_name,
     }
 
 
 def _names(root: str) -> list[str]:
     """The sessions that have a file, the most recently saved last."""
-    found: list[tuple[float, str]] = []
+    dated: list[tuple[float, str]] = []
     try:
         with os.scandir(_folder(root)) as entries:
             for entry in entries:
                 name = entry.name.removesuffix(".json")
                 if name != entry.name and _ID.fullmatch(name):
-                    found.append((entry.stat(follow_symlinks=False).st_mtime, name))
+                    dated.append((entry.stat(follow_symlinks=False).st_mtime, name))
     except (OSError, NotFoundError):
         return []
-    return [name for _, name in sorted(found)]
+    return [name for _, name in sorted(dated)]
 
 
 def _folder(root: str) -> str:
@@ -279,7 +279,7 @@ def repair(state: SessionState, worktree: Worktree) -> list[str]:
         mine = [
             name
             for name in git.branches(branches.PREFIX)
-            if (found := branches.parse(name)) and found.session == state.session_id
+            if (parsed := branches.parse(name)) and parsed.session == state.session_id
         ]
         if mine and phases.step_of(state).step >= _CHANGING:
             state.task_branch_name, state.task_branch_enabled = mine[0], True
@@ -315,11 +315,11 @@ _STORE_IGNORE = b"# Made by adjourn: the store is one machine's.\n/.gitignore\n/
 class SessionJournal:
     """Records one session in its task."""
 
-    def __init__(self, store: Store, found: SessionState, *, client: str = "") -> None:
-        self.task = Task(store, found.session_id, clock=now, secret=keys.secret())
-        policy, text = _permissions(found)
+    def __init__(self, store: Store, state: SessionState, *, client: str = "") -> None:
+        self.task = Task(store, state.session_id, clock=now, secret=keys.secret())
+        policy, text = _permissions(state)
         identity = SessionIdentity(
-            process.current(), group_of(process.current(), found.repo_path), client[:100]
+            process.current(), group_of(process.current(), state.repo_path), client[:100]
         )
         self.session = GuardedSession(self.task, policy, identity, policy_text=text)
 
@@ -332,7 +332,9 @@ class SessionJournal:
 
         Calls are recorded as effect-free: after a kill, git shows what was left unfinished.
         """
-        call = ToolRequest(tool=tool, digest=digest(canonical(_plain(arguments))), effectful=False)
+        call = ToolRequest(
+            tool=tool, digest=digest(canonical(_canonical_arguments(arguments))), effectful=False
+        )
         admitted = self.session.admit([call])[0]
         decision = admitted.decision
         if isinstance(decision, Block):
@@ -350,26 +352,26 @@ class SessionJournal:
         self.task.deferred.append(NewEvent(outcome, SYSTEM, self.session.id))
 
     def entered(
-        self, before: SessionState | None, found: SessionState, *, reason: str = "", over: bool = False
+        self, before: SessionState | None, state: SessionState, *, reason: str = "", over: bool = False
     ) -> None:
         """Record a completed step with the session's state, and create a checkpoint of the task."""
-        document = session_state.encode(found)
-        row = phases.step_of(found)
+        document = session_state.encode(state)
+        row = phases.step_of(state)
         entered = kinds.PhaseEntered(
             after=str(before.current_phase) if before else "",
             document=digest(document),
-            phase="" if over else str(found.current_phase),
+            phase="" if over else str(state.current_phase),
             reason=reason[:MAX_TEXT],
             step=0 if over else row.step,
         )
         self.session.hold()
         self.task.commit([NewEvent(entered, self.session.actor, self.session.id)], blobs=[document])
         where = "over" if over else f"step {row.step}, {row.phase}"
-        text = f"{where}: {found.query}"[:MAX_TEXT]
+        text = f"{where}: {state.query}"[:MAX_TEXT]
         checkpoint.create(
-            self.task, found.session_id, description=text, trigger="phase", session=self.session
+            self.task, state.session_id, description=text, trigger="phase", session=self.session
         )
-        policy, policy_text = _permissions(found)
+        policy, policy_text = _permissions(state)
         if not over and policy != self.session.policy:
             self.session.change(policy, policy_text, b"")
 
@@ -400,22 +402,22 @@ def make_store_folder(root: str) -> None:
 def held_elsewhere(store: Store, sessions: Sequence[str]) -> frozenset[str]:
     """The sessions that another live server holds."""
     here = process.current()
-    found = set()
+    held = set()
     for session in sessions:
         ledger = Task(store, session, clock=now, secret=keys.secret()).ledger
         for holder in ledger.sessions.values():
             mine = (holder.host, holder.pid, holder.started) == (here.host, here.pid, here.started)
             if not mine and is_alive(store, session, holder, now()):
-                found.add(session)
-    return frozenset(found)
+                held.add(session)
+    return frozenset(held)
 
 
-def _permissions(found: SessionState) -> tuple[Policy, bytes]:
-    policy, text = phases.policy_for(found)
-    return Policy(allow=policy.allow, goal=found.query[:MAX_TEXT], name=policy.name), text.encode()
+def _permissions(state: SessionState) -> tuple[Policy, bytes]:
+    policy, text = phases.policy_for(state)
+    return Policy(allow=policy.allow, goal=state.query[:MAX_TEXT], name=policy.name), text.encode()
 
 
-def _plain(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _canonical_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments as canonical JSON takes them."""
     return {
         name: value if isinstance(value, str | bool | int) or value is None else repr(value)

@@ -32,21 +32,21 @@ def pre_commit(worktree: Worktree, state: SessionState, payload: payloads.Commit
         raise FlowError("missing_commit_message", "`commit_message` is empty: describe what changed and why")
     worktree.check_branch(state)
     base = worktree.base_commit(state)
-    found = {change.path: change for change in changes.list_changes(worktree.git, base, state.dirty_before)}
-    reviewed = _reviewed(state, payload, found)
-    kept_files = [path for path, one in reviewed.items() if one.decision == "keep"]
-    discarded = [path for path, one in reviewed.items() if one.decision == "discard"]
+    changed = {change.path: change for change in changes.list_changes(worktree.git, base, state.dirty_before)}
+    reviewed = _reviewed(state, payload, changed)
+    kept_files = [path for path, file in reviewed.items() if file.decision == "keep"]
+    discarded = [path for path, file in reviewed.items() if file.decision == "discard"]
     extras: dict[str, Any] = {}
     try:
-        held = changes.discard(worktree.git, state.session_id, base, [found[path] for path in discarded])
+        held = changes.discard(worktree.git, state.session_id, base, [changed[path] for path in discarded])
     except AdjournError as error:
         raise needs_user("commit_execution_failed", error) from error
     if held is not None:
         extras["kept"] = msgspec.to_builtins(held)
-    state.pre_commit_review = PreCommitReview(len(found), list(reviewed.values()), kept_files, discarded)
+    state.pre_commit_review = PreCommitReview(len(changed), list(reviewed.values()), kept_files, discarded)
     state.prepared_commit_message = message
     state.prepared_kept_files, state.prepared_discarded_files = kept_files, discarded
-    left = [path for path in found if path not in reviewed]
+    left = [path for path in changed if path not in reviewed]
     if left:
         extras["left_uncommitted"] = left
     if not worktree.prompt(QUALITY_REVIEW):
@@ -131,20 +131,20 @@ def _merge(worktree: Worktree, state: SessionState, branch: str, base: str) -> t
 
 
 def _reviewed(
-    state: SessionState, payload: payloads.CommitReview, found: dict[str, FileChange]
+    state: SessionState, payload: payloads.CommitReview, changed: dict[str, FileChange]
 ) -> dict[str, ReviewedFile]:
     """The decision on each changed file. Raises `FlowError` if one is missing."""
     decided: dict[str, ReviewedFile] = {}
-    for one in payload.reviewed_files:
+    for entry in payload.reviewed_files:
         path, decision, reason = (
-            (one, "keep", None) if isinstance(one, str) else (one.path, one.decision, one.reason)
+            (entry, "keep", None) if isinstance(entry, str) else (entry.path, entry.decision, entry.reason)
         )
         path = path.removeprefix("./")
         if decision == "discard" and not (reason or "").strip():
             raise mismatch(f"the reason for {path} is empty: say why it is discarded", missing_reason=path)
-        if path in found:
-            decided[path] = ReviewedFile(path, decision, reason, found[path].change_type)
-    missing = [path for path, change in found.items() if path not in decided and not change.before]
+        if path in changed:
+            decided[path] = ReviewedFile(path, decision, reason, changed[path].change_type)
+    missing = [path for path, change in changed.items() if path not in decided and not change.before]
     if missing and state.strictness != "lenient":
         raise mismatch(
             "some changed files have no decision: decide keep or discard for each; nothing was committed or reverted",
@@ -176,14 +176,14 @@ def _commit(worktree: Worktree, state: SessionState, **more: Any) -> dict[str, A
     paths = [*state.prepared_kept_files, *state.prepared_discarded_files]
     base = worktree.base_commit(state)
     try:
-        made = changes.commit(worktree.git, base, paths, state.prepared_commit_message or "")
+        commit = changes.commit(worktree.git, base, paths, state.prepared_commit_message or "")
     except AdjournError as error:
         raise needs_user("commit_execution_failed", error, **more) from error
     head = worktree.git.commit()
     state.commit_prepared, state.quality_review_completed = False, True
-    state.commit_hash = made or (head if head != base else "")
-    found: dict[str, Any] = {"commit_hash": state.commit_hash or None}
-    return found if state.commit_hash else {**found, "nothing_to_commit": True}
+    state.commit_hash = commit or (head if head != base else "")
+    result: dict[str, Any] = {"commit_hash": state.commit_hash or None}
+    return result if state.commit_hash else {**result, "nothing_to_commit": True}
 
 
 # --- learns from a merged session
@@ -214,7 +214,7 @@ def learn(worktree: Worktree, state: SessionState) -> str:
 
 def _changed_symbols(worktree: Worktree, state: SessionState, files: list[str]) -> list[str]:
     """The innermost definitions around the lines that were changed."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for path in files:
         try:
             symbols = open_source(worktree.repository, path).outline.symbols
@@ -222,10 +222,10 @@ def _changed_symbols(worktree: Worktree, state: SessionState, files: list[str]) 
         except AdjournError:  # it was deleted, or is no text
             continue
         for first, last in lines:
-            around = [one for one in symbols if one.line <= last and one.end_line >= first]
+            around = [symbol for symbol in symbols if symbol.line <= last and symbol.end_line >= first]
             if around:
-                found[min(around, key=lambda one: one.end_line - one.line).name] = None
-    return list(found)
+                names[min(around, key=lambda symbol: symbol.end_line - symbol.line).name] = None
+    return list(names)
 
 
 def _changed_lines(git: Git, state: SessionState, path: str) -> list[tuple[int, int]]:

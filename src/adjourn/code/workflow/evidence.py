@@ -28,15 +28,10 @@ _EMPTY = re.compile(
     r"\s*(?:pass|\.\.\.|raise NotImplementedError\b.*|(?:#|//|/\*)?\s*(?:TODO|FIXME)\b.*|[{}();]*)\s*"
 )
 _IDENTIFIER = re.compile(r"\w+")
-_REASONS = frozenset(
-    {
-        "no_definition_found",
-        "no_reference_found",
-        "no_similar_implementation",
-        "architecture_unknown",
-        "context_fragmented",
-    }
-)
+_REASONS = frozenset({
+    "no_definition_found", "no_reference_found", "no_similar_implementation", "architecture_unknown",
+    "context_fragmented",
+})  # fmt: skip
 _EVIDENCE_TOOLS = frozenset(
     {"find_definitions", "find_references", "search_text", "analyze_structure", "query"}
 )
@@ -48,13 +43,9 @@ _FITTING = {
     "files_analyzed": {"context_fragmented"},
 }
 _FILLED = (
-    "documents_reviewed",
-    "explored_files",
-    "findings",
-    "search_results",
-    "hypotheses_verified",
+    "documents_reviewed", "explored_files", "findings", "search_results", "hypotheses_verified",
     "impact_summary",
-)
+)  # fmt: skip
 
 
 class Minimums(NamedTuple):
@@ -71,7 +62,7 @@ def check(state: SessionState, row: PhaseStep, payload: payloads.Payload) -> Non
     """Raise `FlowError` unless the session has the evidence that this step requires."""
     if state.strictness == "lenient":
         return
-    _tools(state, row, payload)
+    _check_tools(state, row, payload)
     for name in _FILLED:
         if hasattr(payload, name) and not getattr(payload, name):
             raise mismatch(f"`{name}` is empty: {row.phase} needs at least one entry", empty_field=name)
@@ -83,17 +74,17 @@ def check(state: SessionState, row: PhaseStep, payload: payloads.Payload) -> Non
                 tools_called=called,
             )
     if isinstance(payload, payloads.HypothesisResults):
-        open_ones = [one.hypothesis for one in payload.hypotheses_verified if one.result is False]
+        open_ones = [result.hypothesis for result in payload.hypotheses_verified if result.result is False]
         if open_ones:
             raise mismatch(
                 "some hypotheses failed or are unverified: drop or replace them, and verify the rest",
                 unverified_hypotheses=open_ones,
             )
     if state.strictness == "strict":
-        _strict(state, payload)
+        _check_strictly(state, payload)
 
 
-def _tools(state: SessionState, row: PhaseStep, payload: payloads.Payload) -> None:
+def _check_tools(state: SessionState, row: PhaseStep, payload: payloads.Payload) -> None:
     needed = tools_needed(state, row)
     missing = [tool for tool in needed if tool not in state.tools_in_step]
     if missing:
@@ -103,7 +94,7 @@ def _tools(state: SessionState, row: PhaseStep, payload: payloads.Payload) -> No
         raise mismatch(f"`tools_used` does not name {', '.join(unsaid)}", missing_tools=unsaid)
 
 
-def _strict(state: SessionState, payload: payloads.Payload) -> None:
+def _check_strictly(state: SessionState, payload: payloads.Payload) -> None:
     reason = getattr(payload, "reason", None)
     if reason is not None and len(reason.strip()) < MIN_REASON:
         raise mismatch(f"`reason` is shorter than {MIN_REASON} characters: explain the answer")
@@ -119,8 +110,8 @@ def _strict(state: SessionState, payload: payloads.Payload) -> None:
 
 def _consistent(payload: payloads.ExplorationFindings) -> None:
     for name in ("symbols_identified", "files_analyzed"):
-        given = getattr(payload, name)
-        if len(set(given)) != len(given):
+        listed = getattr(payload, name)
+        if len(set(listed)) != len(listed):
             raise mismatch(f"`{name}` has duplicates")
     symbols = [symbol.casefold() for symbol in payload.symbols_identified]
     for entry in payload.entry_points:
@@ -149,29 +140,29 @@ def _semantic(state: SessionState, payload: payloads.SemanticFindings) -> None:
 
 
 def _verified(payload: payloads.HypothesisResults) -> None:
-    for one in payload.hypotheses_verified:
-        evidence = one.evidence if isinstance(one.evidence, dict) else {}
+    for result in payload.hypotheses_verified:
+        evidence = result.evidence if isinstance(result.evidence, dict) else {}
         if (
             evidence.get("tool") not in _EVIDENCE_TOOLS
             or not evidence.get("target")
             or not evidence.get("result")
         ):
             raise mismatch(
-                f"the evidence of {one.hypothesis!r} must be {{tool, target, result, files}}, with a tool of"
+                f"the evidence of {result.hypothesis!r} must be {{tool, target, result, files}}, with a tool of"
                 f" {', '.join(sorted(_EVIDENCE_TOOLS))}"
             )
 
 
 def _impact(state: SessionState, payload: payloads.ImpactFindings) -> None:
     wanted = state.impact_analysis.must_verify if state.impact_analysis else []
-    said = {str(one.get("file", "")): one for one in payload.verified_files}
-    missing = [path for path in wanted if path not in said]
+    answers = {str(answer.get("file", "")): answer for answer in payload.verified_files}
+    missing = [path for path in wanted if path not in answers]
     if missing:
         raise mismatch("`verified_files` lacks some files of must_verify", missing_files=missing)
-    for path, one in said.items():
-        if one.get("status") not in _STATUSES:
+    for path, answer in answers.items():
+        if answer.get("status") not in _STATUSES:
             raise mismatch(f"the status of {path} must be one of {', '.join(sorted(_STATUSES))}")
-        if one["status"] != "will_modify" and not str(one.get("reason") or "").strip():
+        if answer["status"] != "will_modify" and not str(answer.get("reason") or "").strip():
             raise mismatch(f"the reason for {path} is empty: say why it does not change")
 
 
@@ -194,9 +185,11 @@ def _supposed(frame: QueryFrame, exploration: Exploration) -> list[str]:
         feature in symbol or symbol in feature or set(feature.split()) & set(symbol.split("_"))
         for symbol in symbols
     )
-    found = [] if not feature or mapped else ["target_feature_mapping"]
-    supposed = [one.name for one in frame.mapped_symbols if one.source == "HYPOTHESIS"]
-    return found + ["mapped_symbols"] * any(name.casefold() not in symbols for name in supposed)
+    missing = [] if not feature or mapped else ["target_feature_mapping"]
+    supposed = [
+        mapped_symbol.name for mapped_symbol in frame.mapped_symbols if mapped_symbol.source == "HYPOTHESIS"
+    ]
+    return missing + ["mapped_symbols"] * any(name.casefold() not in symbols for name in supposed)
 
 
 def _minimums(state: SessionState) -> Minimums:
@@ -207,35 +200,35 @@ def _minimums(state: SessionState) -> Minimums:
     return Minimums(3, 1, 2, 1, ("target_feature",) if state.risk_level == "MEDIUM" else ())
 
 
-def checklist(repository: CodeRepository, task: PlanTask, given: list[payloads.ChecklistAnswer]) -> None:
+def checklist(repository: CodeRepository, task: PlanTask, answers: list[payloads.ChecklistAnswer]) -> None:
     """Raise `FlowError` unless every checklist item has a code location as evidence, or a reason to skip it."""
-    answered = {one.item: one for one in given}
+    answered = {answer.item: answer for answer in answers}
     missing = [item for item in task.checklist if item not in answered]
     if missing:
         raise mismatch("some items of the task's checklist have no answer", missing_items=missing)
-    for one in given:
-        if one.skip_reason and not one.evidence:
-            if len(one.skip_reason.strip()) < MIN_REASON:
+    for answer in answers:
+        if answer.skip_reason and not answer.evidence:
+            if len(answer.skip_reason.strip()) < MIN_REASON:
                 raise mismatch(
-                    f"the skip_reason of {one.item!r} is shorter than {MIN_REASON} characters: explain it"
+                    f"the skip_reason of {answer.item!r} is shorter than {MIN_REASON} characters: explain it"
                 )
             continue
-        if problem := _no_evidence(repository, one.evidence):
-            raise mismatch(f"the evidence of {one.item!r}: {problem}", item=one.item)
+        if problem := _no_evidence(repository, answer.evidence):
+            raise mismatch(f"the evidence of {answer.item!r}: {problem}", item=answer.item)
 
 
 def _no_evidence(repository: CodeRepository, place: str) -> str:
-    found = _PLACE.fullmatch(place.strip())
-    if found is None:
+    match = _PLACE.fullmatch(place.strip())
+    if match is None:
         return "give a location such as src/app.py:12 or src/app.py:12-20"
     try:
-        text = repository.read(repository.existing(found["path"]), MAX_FILE)
+        text = repository.read(repository.existing(match["path"]), MAX_FILE)
     except AdjournError as error:
         return error.message
     lines = text.decode("utf-8", "replace").splitlines()
-    first, last = int(found["first"]), int(found["last"] or found["first"])
+    first, last = int(match["first"]), int(match["last"] or match["first"])
     if not 1 <= first <= last <= len(lines):
-        return f"{found['path']} has {len(lines)} lines"
+        return f"{match['path']} has {len(lines)} lines"
     if all(_EMPTY.fullmatch(line) for line in lines[first - 1 : last]):
         return "those lines are empty or a placeholder"
     return ""
@@ -243,24 +236,24 @@ def _no_evidence(repository: CodeRepository, place: str) -> str:
 
 def known_files(repository: CodeRepository, paths: list[str]) -> list[str]:
     """The paths relative to the repository. Raises `FlowError` for paths that do not exist or lie outside."""
-    known, unknown = [], []
+    present, unknown = [], []
     for path in paths:
         try:
-            known.append(repository.existing(path) or ".")
+            present.append(repository.existing(path) or ".")
         except AdjournError:
             unknown.append(path)
     if unknown:
         raise mismatch("some paths are not files of the repository", unknown_files=unknown)
-    return list(dict.fromkeys(os.path.normpath(path) for path in known))
+    return list(dict.fromkeys(os.path.normpath(path) for path in present))
 
 
-def as_evidence(given: dict[str, Any] | str) -> dict[str, Any]:
+def as_evidence(value: dict[str, Any] | str) -> dict[str, Any]:
     """Evidence in the published form. Files named as `path:line` in a text count as its files."""
-    if isinstance(given, dict):
-        files = given.get("files")
-        return {**given, "files": [str(each) for each in files] if isinstance(files, list) else []}
-    place = _PLACE.fullmatch(given.strip())
-    return {"result": given, "files": [place["path"]] if place else []}
+    if isinstance(value, dict):
+        files = value.get("files")
+        return {**value, "files": [str(each) for each in files] if isinstance(files, list) else []}
+    place = _PLACE.fullmatch(value.strip())
+    return {"result": value, "files": [place["path"]] if place else []}
 
 
 # --- whether a file may be changed
@@ -294,25 +287,22 @@ def _answer(
     try:
         path = worktree.repository.relative(file_path)
     except AdjournError as error:
-        return _no(state, file_path, error.message)
+        return _refusal(state, file_path, error.message)
     explored = {os.path.normpath(each) for each in state.explored}
     answer: dict[str, Any] = {"allowed": True, "file_path": path, "is_new": False}
     if not explored and (state.fast_mode or state.quick_mode):
         return {**answer, "note": "this session skips exploration (--fast, --quick): every file is a target"}
     inside = any(each in (".", path) or path.startswith(f"{each}/") for each in explored)
     if os.path.lexists(worktree.repository.absolute(path)):
-        return answer if inside else _no(state, path, f"{path} was not explored in this session")
+        return answer if inside else _refusal(state, path, f"{path} was not explored in this session")
     if not allow_new_files:
-        return _no(state, path, f"{path} does not exist, and allow_new_files is false")
+        return _refusal(state, path, f"{path} does not exist, and allow_new_files is false")
     folder = os.path.dirname(path)
-    beside = any(
-        os.path.dirname(each) == folder for each in explored if each not in _folders(worktree, explored)
-    )
-    return (
-        {**answer, "is_new": True}
-        if inside or beside
-        else _no(state, path, f"no file in the folder of {path} was explored")
-    )
+    neighbours = (each for each in explored if os.path.dirname(each) == folder)
+    beside = any(not os.path.isdir(worktree.repository.absolute(each)) for each in neighbours)
+    if inside or beside:
+        return {**answer, "is_new": True}
+    return _refusal(state, path, f"no file in the folder of {path} was explored")
 
 
 def add_explored(state: SessionState, worktree: Worktree, files: list[str]) -> dict[str, Any]:
@@ -320,13 +310,13 @@ def add_explored(state: SessionState, worktree: Worktree, files: list[str]) -> d
     _ready(state)
     if not files:
         raise mismatch("`files` is empty: name the files you read")
-    known = known_files(worktree.repository, files)
-    added = [path for path in known if path not in state.explored]
+    present = known_files(worktree.repository, files)
+    added = [path for path in present if path not in state.explored]
     state.added_files = [*state.added_files, *added]
     state.refused_targets = [
         path
         for path in state.refused_targets
-        if not any(each in (".", path) or path.startswith(f"{each}/") for each in known)
+        if not any(each in (".", path) or path.startswith(f"{each}/") for each in present)
     ]
     return {
         "success": True,
@@ -343,11 +333,7 @@ def _ready(state: SessionState) -> None:
         )
 
 
-def _folders(worktree: Worktree, explored: set[str]) -> set[str]:
-    return {each for each in explored if os.path.isdir(worktree.repository.absolute(each))}
-
-
-def _no(state: SessionState, path: str, why: str) -> dict[str, Any]:
+def _refusal(state: SessionState, path: str, why: str) -> dict[str, Any]:
     """A refusal is an answer, not a failure of the call."""
     return {
         "allowed": False,

@@ -1,7 +1,6 @@
 """Handles submissions: the only way in which a session changes phase.
 
-Owns: reading a submission for the step it is for, the moves, and what is done on the way into a phase. Must never: change the session it
-is given: it hands back a new one, or raises `FlowError` and nothing was changed.
+INVARIANT: the session that is passed in never changes. `submit` returns a new one, or raises `FlowError` with nothing changed.
 """
 
 from __future__ import annotations
@@ -54,24 +53,22 @@ def branch_choice(worktree: Worktree, state: SessionState, payload: payloads.Bra
     return proceed(state, {"choice": payload.choice, "cleanup_result": result})
 
 
-def documents(worktree: Worktree, state: SessionState, payload: payloads.ReviewedDocuments) -> StepOutcome:
-    del worktree
+def documents(_worktree: Worktree, state: SessionState, payload: payloads.ReviewedDocuments) -> StepOutcome:
     return proceed(state, {"documents_reviewed": len(payload.documents_reviewed)})
 
 
-def frame(worktree: Worktree, state: SessionState, payload: payloads.RequestFrame) -> StepOutcome:
-    del worktree
-    found = state.query_frame = payloads.build_frame(state.query, payload)
+def frame(_worktree: Worktree, state: SessionState, payload: payloads.RequestFrame) -> StepOutcome:
+    query_frame = state.query_frame = payloads.build_frame(state.query, payload)
     if state.strictness == "strict":
-        state.risk_level = found.risk
-    return proceed(state, {"query_frame": found.slots, "missing_slots": found.missing})
+        state.risk_level = query_frame.risk
+    return proceed(state, {"query_frame": query_frame.slots, "missing_slots": query_frame.missing})
 
 
 def explored(worktree: Worktree, state: SessionState, payload: payloads.ExplorationFindings) -> StepOutcome:
     files = list(dict.fromkeys([*payload.explored_files, *payload.files_analyzed]))
     if state.strictness != "lenient":
         files = evidence.known_files(worktree.repository, files)
-    found = Exploration(
+    exploration = Exploration(
         symbols_identified=payload.symbols_identified,
         entry_points=payload.entry_points,
         existing_patterns=payload.existing_patterns,
@@ -79,29 +76,31 @@ def explored(worktree: Worktree, state: SessionState, payload: payloads.Explorat
         tools_used=list(state.tools_in_step),
         findings=payload.findings,
     )
-    found.missing_requirements = evidence.missing_requirements(state, found)
-    found.evaluated_confidence = "low" if found.missing_requirements else "high"
-    state.exploration = found
-    extras: dict[str, Any] = {"explored_files_count": len(files), "confidence": found.evaluated_confidence}
-    if state.strictness == "strict" and found.missing_requirements:
-        extras["missing_requirements"] = found.missing_requirements
+    exploration.missing_requirements = evidence.missing_requirements(state, exploration)
+    exploration.evaluated_confidence = "low" if exploration.missing_requirements else "high"
+    state.exploration = exploration
+    extras: dict[str, Any] = {
+        "explored_files_count": len(files),
+        "confidence": exploration.evaluated_confidence,
+    }
+    if state.strictness == "strict" and exploration.missing_requirements:
+        extras["missing_requirements"] = exploration.missing_requirements
     return proceed(state, extras)
 
 
 def more_information(
-    worktree: Worktree, state: SessionState, payload: payloads.MoreInformation
+    _worktree: Worktree, state: SessionState, payload: payloads.MoreInformation
 ) -> StepOutcome:
-    del worktree
     thin = state.strictness == "strict" and bool(state.exploration and state.exploration.missing_requirements)
     answer = {"needs_more_information": payload.needs_more_information, "reason": payload.reason}
     state.phase_assessments[Phase.Q1] = answer | ({"forced": True} if thin else {})
-    return _decided(state, Phase.SEMANTIC)
+    return _proceed_as_answered(state, Phase.SEMANTIC)
 
 
-def searched(worktree: Worktree, state: SessionState, payload: payloads.SemanticFindings) -> StepOutcome:
-    del worktree
+def searched(_worktree: Worktree, state: SessionState, payload: payloads.SemanticFindings) -> StepOutcome:
     hypotheses = [
-        Hypothesis(one) if isinstance(one, str) else _restored(Hypothesis, one) for one in payload.hypotheses
+        Hypothesis(item) if isinstance(item, str) else _as_struct(Hypothesis, item)
+        for item in payload.hypotheses
     ]
     state.semantic = Semantic(
         hypotheses=hypotheses,
@@ -112,60 +111,60 @@ def searched(worktree: Worktree, state: SessionState, payload: payloads.Semantic
     return proceed(state, {"search_results_count": len(payload.search_results)})
 
 
-def open_hypotheses(worktree: Worktree, state: SessionState, payload: payloads.OpenHypotheses) -> StepOutcome:
-    del worktree
+def open_hypotheses(
+    _worktree: Worktree, state: SessionState, payload: payloads.OpenHypotheses
+) -> StepOutcome:
     answer = {"has_unverified_hypotheses": payload.has_unverified_hypotheses, "reason": payload.reason}
     state.phase_assessments[Phase.Q2] = answer
-    return _decided(state, Phase.VERIFICATION)
+    return _proceed_as_answered(state, Phase.VERIFICATION)
 
 
-def verified(worktree: Worktree, state: SessionState, payload: payloads.HypothesisResults) -> StepOutcome:
-    del worktree
-    found = []
-    for one in payload.hypotheses_verified:
-        given = evidence.as_evidence(one.evidence)
-        rejected = one.result is False or str(one.result).strip().lower() in ("rejected", "false", "no")
+def verified(_worktree: Worktree, state: SessionState, payload: payloads.HypothesisResults) -> StepOutcome:
+    results = []
+    for result in payload.hypotheses_verified:
+        value = evidence.as_evidence(result.evidence)
+        rejected = result.result is False or str(result.result).strip().lower() in ("rejected", "false", "no")
         status = "rejected" if rejected else "confirmed"
-        found.append(VerifiedHypothesis(one.hypothesis, status, _restored(VerificationEvidence, given)))
-    rejected_ones = [one.hypothesis for one in found if one.status == "rejected"]
-    state.verification = VerificationResult(found, all_confirmed=not rejected_ones)
-    extras: dict[str, Any] = {"verified_count": len(found)}
+        results.append(VerifiedHypothesis(result.hypothesis, status, _as_struct(VerificationEvidence, value)))
+    rejected_ones = [result.hypothesis for result in results if result.status == "rejected"]
+    state.verification = VerificationResult(results, all_confirmed=not rejected_ones)
+    extras: dict[str, Any] = {"verified_count": len(results)}
     if rejected_ones:
         extras["warning"] = "do not rely on rejected hypotheses"
         extras["rejected"] = rejected_ones
     return proceed(state, extras)
 
 
-def needs_impact(worktree: Worktree, state: SessionState, payload: payloads.NeedsImpact) -> StepOutcome:
-    del worktree
+def needs_impact(_worktree: Worktree, state: SessionState, payload: payloads.NeedsImpact) -> StepOutcome:
     answer = {"needs_impact_analysis": payload.needs_impact_analysis, "reason": payload.reason}
     state.phase_assessments[Phase.Q3] = answer
-    outcome = _decided(state, Phase.IMPACT_ANALYSIS)
+    outcome = _proceed_as_answered(state, Phase.IMPACT_ANALYSIS)
     if outcome.to is None:
         return outcome._replace(extras={**outcome.extras, "decision": "SESSION_COMPLETE"})
     return outcome
 
 
-def impact(worktree: Worktree, state: SessionState, payload: payloads.ImpactFindings) -> StepOutcome:
-    del worktree
-    found = state.impact_analysis or ImpactAnalysis()
-    found.summary = payload.impact_summary
-    found.verified_files = [_restored(VerifiedFile, one) for one in payload.verified_files]
-    state.impact_analysis = found
-    said = {one.file for one in found.verified_files}
-    unsaid = [path for path in found.should_verify if path not in said]
-    return proceed(state, {"warning": "not verified: " + ", ".join(unsaid[:20])} if said and unsaid else {})
+def impact(_worktree: Worktree, state: SessionState, payload: payloads.ImpactFindings) -> StepOutcome:
+    analysis = state.impact_analysis or ImpactAnalysis()
+    analysis.summary = payload.impact_summary
+    analysis.verified_files = [_as_struct(VerifiedFile, entry) for entry in payload.verified_files]
+    state.impact_analysis = analysis
+    answered = {entry.file for entry in analysis.verified_files}
+    unsaid = [path for path in analysis.should_verify if path not in answered]
+    return proceed(
+        state, {"warning": "not verified: " + ", ".join(unsaid[:20])} if answered and unsaid else {}
+    )
 
 
-def _decided(state: SessionState, optional: Phase) -> StepOutcome:
+def _proceed_as_answered(state: SessionState, optional: Phase) -> StepOutcome:
     """Proceed to the phase that the question decides on, or skip it."""
     needed = not phases.FIRST[optional].skipped(state)
     return proceed(state, {"decision": f"{optional} {'required' if needed else 'skipped'}"})
 
 
-def _restored(kind: Any, given: dict[str, Any]) -> Any:
+def _as_struct(kind: Any, members: dict[str, Any]) -> Any:
     try:
-        return restore(kind, given)
+        return restore(kind, members)
     except msgspec.ValidationError as error:
         raise mismatch(str(error)) from error
 
@@ -208,19 +207,21 @@ def submit(
     worktree: Worktree, before: SessionState, data: Any, deadline: Deadline | None = None
 ) -> SubmissionResult:
     """Handle a submission. Raises `FlowError`, with nothing changed. `deadline` reports the progress of checks."""
-    given = _parsed(data)
-    _check_phase(before, given)
-    row = _step_for(before, given)
+    submitted = _parsed(data)
+    _check_phase(before, submitted)
+    row = _step_for(before, submitted)
     try:
         payload = payloads.read(
-            row.payload, _with_aliases(given) if row.phase == Phase.EXPLORATION else given
+            row.payload, _with_aliases(submitted) if row.phase == Phase.EXPLORATION else submitted
         )
     except InvalidError as error:
-        raise mismatch(str(error), given=sorted(given)[:50]) from error
+        raise mismatch(str(error), given=sorted(submitted)[:50]) from error
     evidence.check(before, row, payload)
     state = copy.deepcopy(before)
     outcome = _handle(worktree, state, row, payload, deadline or Deadline())
-    _keep_summary(state, row, payload)
+    if payload.summary:
+        name = f"step_{row.step:02}_{row.phase}"
+        state.phase_payloads[name] = {"summary": payload.summary[:MAX_SUMMARY]}
     if outcome.over or (outcome.to is None and not outcome.stays):
         _leave(state)
         return SubmissionResult(
@@ -272,20 +273,20 @@ def revert(state: SessionState, *, keep_results: bool) -> SessionState:
 
 def _parsed(data: Any) -> dict[str, Any]:
     try:
-        found = payloads.as_object(data)
+        submitted = payloads.as_object(data)
     except InvalidError as error:
         raise FlowError("invalid_data", str(error)) from error
-    if len(msgspec.json.encode(found)) > MAX_DATA:
+    if len(msgspec.json.encode(submitted)) > MAX_DATA:
         raise FlowError(
             "invalid_data",
             f"`data` is larger than {MAX_DATA} bytes: submit the essentials, with file and line",
         )
-    return found
+    return submitted
 
 
-def _check_phase(state: SessionState, given: Mapping[str, Any]) -> None:
+def _check_phase(state: SessionState, submitted: Mapping[str, Any]) -> None:
     """Raise `FlowError` if the payload names another phase than the current one."""
-    named = given.get("phase")
+    named = submitted.get("phase")
     if not named:
         return
     if named not in list(Phase):
@@ -296,22 +297,22 @@ def _check_phase(state: SessionState, given: Mapping[str, Any]) -> None:
         raise FlowError("phase_mismatch", f"the session is in {state.current_phase}, not in {named}")
 
 
-def _step_for(state: SessionState, given: Mapping[str, Any]) -> PhaseStep:
+def _step_for(state: SessionState, submitted: Mapping[str, Any]) -> PhaseStep:
     """The step that a submission is for; in READY, its members decide."""
     if state.current_phase != Phase.READY:
         return phases.step_of(state)
-    substep = "plan" if "tasks" in given else "implement" if "task_id" in given else "complete"
+    substep = "plan" if "tasks" in submitted else "implement" if "task_id" in submitted else "complete"
     return next(row for row in phases.STEPS if row.substep == substep)
 
 
-def _with_aliases(given: Mapping[str, Any]) -> dict[str, Any]:
+def _with_aliases(submitted: Mapping[str, Any]) -> dict[str, Any]:
     """The payload with the member names of older clients mapped to current ones."""
-    found = dict(given)
+    mapped = dict(submitted)
     for name, older in _ALIASES.items():
-        if name not in found and any(each in found for each in older):
-            lists = [value for each in older if isinstance(value := found.get(each), list)]
-            found[name] = [item for each in lists for item in each]
-    return found
+        if name not in mapped and any(each in mapped for each in older):
+            lists = [value for each in older if isinstance(value := mapped.get(each), list)]
+            mapped[name] = [item for each in lists for item in each]
+    return mapped
 
 
 def _handle(
@@ -384,9 +385,3 @@ def _leave(state: SessionState) -> None:
             last.duration_seconds = round(spent.total_seconds(), 3)
         except (ValueError, TypeError):  # a time of another make
             last.duration_seconds = None
-
-
-def _keep_summary(state: SessionState, row: PhaseStep, payload: payloads.Payload) -> None:
-    if payload.summary:
-        name = f"step_{row.step:02}_{row.phase}"
-        state.phase_payloads[name] = {"summary": payload.summary[:MAX_SUMMARY]}

@@ -53,8 +53,8 @@ class RequestFrame(Payload, kw_only=True):
 
     @property
     def slots(self) -> dict[str, QuotedValue | str]:
-        given = {slot: getattr(self, slot) for slot in SLOTS}
-        return {slot: value for slot, value in given.items() if value is not None}
+        values = {slot: getattr(self, slot) for slot in SLOTS}
+        return {slot: value for slot, value in values.items() if value is not None}
 
 
 class ExplorationFindings(Payload, kw_only=True):
@@ -231,7 +231,7 @@ def read(kind: type[_T], given: Mapping[str, Any]) -> _T:
 def _with_json_decoded(kind: Any, value: Any) -> Any:
     """`value` with JSON text decoded wherever the type is not a string."""
     kinds = _alternatives(kind)
-    if isinstance(value, str) and str not in kinds and not _wants_text(kinds):
+    if isinstance(value, str) and str not in kinds and not any(get_origin(each) is Literal for each in kinds):
         try:
             value = msgspec.json.decode(value)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -250,7 +250,7 @@ def _with_json_decoded(kind: Any, value: Any) -> Any:
             }
         if isinstance(value, list) and get_origin(each) is list:
             item = get_args(each)[0]
-            return [_with_json_decoded(item, one) for one in value]
+            return [_with_json_decoded(item, element) for element in value]
     return value
 
 
@@ -263,10 +263,6 @@ def _decoded_as(kinds: tuple[Any, ...], value: str) -> Any:
             except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
                 continue
     return value
-
-
-def _wants_text(kinds: tuple[Any, ...]) -> bool:
-    return any(get_origin(each) is Literal for each in kinds)
 
 
 def _alternatives(kind: Any) -> tuple[Any, ...]:
@@ -322,11 +318,11 @@ def build_frame(query: str, payload: RequestFrame) -> QueryFrame:
     slots = dict(payload.slots)
     if payload.action_type:
         slots["desired_action"] = payload.action_type
-    for slot, given in slots.items():
-        if isinstance(given, str):
-            value, quote, source = given.strip(), "", _source(query, given)
+    for slot, answer in slots.items():
+        if isinstance(answer, str):
+            value, quote, source = answer.strip(), "", _source(query, answer)
         else:
-            value, quote = _checked(query, given)
+            value, quote = _checked(query, answer)
             source = "FACT"
         if value:
             setattr(frame, slot, value)
@@ -345,9 +341,9 @@ def _source(query: str, value: str) -> SlotSource:
     return "FACT" if value.strip() and value.strip() in query else "HYPOTHESIS"
 
 
-def _checked(query: str, given: QuotedValue) -> tuple[str, str]:
+def _checked(query: str, quoted: QuotedValue) -> tuple[str, str]:
     """Value and quote; both empty if the quote is not in the request, or unrelated to the value."""
-    value, quote = (given.value or "").strip(), given.quote or ""
+    value, quote = (quoted.value or "").strip(), quoted.quote or ""
     if not value or not quote or quote not in query or not related(value, quote):
         return "", ""
     return value, quote
@@ -355,11 +351,11 @@ def _checked(query: str, given: QuotedValue) -> tuple[str, str]:
 
 def related(value: str, quote: str) -> bool:
     """Whether a value relates to its quote: one contains the other, or they share a word or enough CJK characters."""
-    one, other = value.casefold(), quote.casefold()
-    if one in other or other in one or set(one.split()) & set(other.split()):
+    folded, other = value.casefold(), quote.casefold()
+    if folded in other or other in folded or set(folded.split()) & set(other.split()):
         return True
-    if not (_CJK.search(one) and _CJK.search(other)):
+    if not (_CJK.search(folded) and _CJK.search(other)):
         return False
-    left, right = (set("".join(text.split())) - _PARTICLES for text in (one, other))
+    left, right = (set("".join(text.split())) - _PARTICLES for text in (folded, other))
     smaller = min(len(left), len(right))
     return smaller > 0 and len(left & right) / smaller >= _SHARE

@@ -293,7 +293,7 @@ def first(state: SessionState, *, stale: bool) -> Phase:
 def block(state: SessionState) -> dict[str, Any]:
     """The part of every reply that describes the current phase."""
     row = step_of(state)
-    found: dict[str, Any] = {
+    members: dict[str, Any] = {
         "phase": str(row.phase),
         "step": row.step,
         "instruction": row.instruction,
@@ -302,8 +302,8 @@ def block(state: SessionState) -> dict[str, Any]:
     }
     needed = tools_needed(state, row)
     if needed and state.strictness != "lenient":
-        found["call_first"] = list(needed)
-    return found
+        members["call_first"] = list(needed)
+    return members
 
 
 def tools_needed(state: SessionState, row: PhaseStep) -> tuple[str, ...]:
@@ -331,7 +331,7 @@ def policy_of(phase: str, substep: str) -> tuple[Policy, str]:
     row = next(row for row in STEPS if (row.phase, row.substep) == (phase, substep))
     text = policy_text(row)
     policy, findings = from_text(text, f"phase {row.phase}")
-    assert not [found for found in findings if found.severity == "error"], findings
+    assert not [finding for finding in findings if finding.severity == "error"], findings
     return policy, text
 
 

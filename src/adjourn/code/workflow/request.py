@@ -80,19 +80,19 @@ def parse_flags(text: str, gate: GateLevel) -> tuple[Flags, GateLevel]:
     except ValueError as error:
         raise FlowError("invalid_flags", f"{text[:200]!r}: {error}") from error
     flags = Flags()
-    found: list[Flag] = []
+    typed: list[Flag] = []
     for word in words:
         name, _, value = word.partition("=")
-        flag = _known(name)
-        found.append(flag)
+        flag = _flag_named(name)
+        typed.append(flag)
         if flag.name.startswith("--gate"):
             if value not in _GATES:
                 raise FlowError("invalid_flags", f"invalid gate in {word}: use full or auto")
             gate = _GATES[value]
         elif flag.key:
             setattr(flags, flag.key, True)
-    for flag in found:
-        if flag.name == "--resume" and len(found) > 1:
+    for flag in typed:
+        if flag.name == "--resume" and len(typed) > 1:
             raise resume_not_alone()
         if flag.instead:
             raise FlowError("invalid_flags", f"{flag.name} does not start a session: call {flag.instead}")
@@ -120,7 +120,7 @@ def flag_table() -> str:
     )
 
 
-def _known(name: str) -> Flag:
+def _flag_named(name: str) -> Flag:
     name = _ALIASES.get(name, name)
     for flag in FLAGS:
         if name in (flag.name.partition("=")[0], flag.short.partition("=")[0]) and name:

@@ -1,7 +1,6 @@
 """The sessions of a server: starting, resuming after a restart, advancing, ending.
 
-Owns: which session a client works on, and the order in which a step is recorded: journal, then checkpoint, then the reply. Must never:
-know what a phase asks for, or let two servers work on one session.
+INVARIANT: a step is recorded in the order journal, checkpoint, reply; and no two servers work on one session.
 """
 
 from __future__ import annotations
@@ -126,13 +125,13 @@ class Sessions:
                 return self._take_offer(client, active.state)
             root = self.repository(repo_path).root
             damaged = restore_damaged(root, self._store)
-            found = self._resumable(root)
-            if not found:
-                others = [one.session_id for one in active_session.list_all(root)]
+            resumable = self._resumable(root)
+            if not resumable:
+                others = [session.session_id for session in active_session.list_all(root)]
                 why = (HELD if others else NO_SESSION).format(root=root)
                 why = "; ".join([why, *damaged])
                 raise FlowError("no_active_session", why, sessions_of_others=others)
-            newest = found[-1]
+            newest = resumable[-1]
             if is_fresh(newest) and self._has_offer(newest):
                 reply = self._take_offer(client, newest)
             else:
@@ -140,7 +139,7 @@ class Sessions:
             return {**reply, "warnings": [*damaged, *reply.get("warnings", ())]} if damaged else reply
 
     def _has_offer(self, state: SessionState) -> bool:
-        return any(one.session_id == state.offered for one in self._resumable(state.repo_path))
+        return any(session.session_id == state.offered for session in self._resumable(state.repo_path))
 
     def _take_offer(self, client: ClientConnection, fresh: SessionState) -> dict[str, Any]:
         """Resume the session that was offered, and delete the new one."""
@@ -169,7 +168,7 @@ class Sessions:
         reply |= {
             "recovered_from_checkpoint": True,
             "checkpoint_session_id": state.session_id,
-            "known": known(state, worktree),
+            "known": session_knowledge(state, worktree),
         }
         return reply | ({"warnings": warnings} if warnings else {})
 
@@ -226,7 +225,7 @@ class Sessions:
                 cleaned = branches.clean_up(
                     worktree.git, self._new_id(repository.root), action, worktree.excluded_sessions()
                 )
-            deleted = [one.session_id for one in self._resumable(repository.root)]
+            deleted = [state.session_id for state in self._resumable(repository.root)]
             for session in deleted:
                 active_session.delete(repository.root, session)
             done = f"{len(cleaned.deleted_branches)} branches and {len(deleted)} checkpoints deleted"
@@ -237,7 +236,7 @@ class Sessions:
                 "errors": [],
                 **msgspec.to_builtins(cleaned),
                 "checkpoints_deleted": len(deleted),
-                "message": done + (f"; {len(cleaned.errors)}failed" if cleaned.errors else ""),
+                "message": done + (f"; {len(cleaned.errors)} failed" if cleaned.errors else ""),
             }
 
     # --- calls
@@ -258,13 +257,13 @@ class Sessions:
         call, why = active.journal.admit(tool, arguments)
         return (call, None) if call else ("", phases.refusal(active.state, tool, why))
 
-    def settle(self, active: ActiveSession, call: str, made: ToolCall) -> None:
+    def settle(self, active: ActiveSession, call: str, record: ToolCall) -> None:
         """Record the result of an admitted call."""
-        error = str(made.result_detail.get("error_type", ""))
+        error = str(record.result_detail.get("error_type", ""))
         with suppress(AdjournError):  # the session is over, or the store fails: the next step reports it
-            active.journal.settle(call, error=error, milliseconds=int(made.duration_seconds * 1000))
-        if made.tool not in _MOVES:
-            active.record(made)
+            active.journal.settle(call, error=error, milliseconds=int(record.duration_seconds * 1000))
+        if record.tool not in _MOVES:
+            active.record(record)
 
     def repository(self, path: str = ".") -> CodeRepository:
         """The repository that contains a path, relative to the server's working folder."""
@@ -302,16 +301,18 @@ class Sessions:
     def _resumable(self, root: str) -> list[SessionState]:
         """Sessions of a work tree that no client holds, the oldest first."""
         worked_on = {session for session, client in self._open.items() if not client.silent}
-        found = [one for one in active_session.list_all(root) if one.session_id not in worked_on]
-        if not found:
+        free = [state for state in active_session.list_all(root) if state.session_id not in worked_on]
+        if not free:
             return []
-        held = active_session.held_elsewhere(self._store(root), [one.session_id for one in found])
-        return [msgspec.structs.replace(one, repo_path=root) for one in found if one.session_id not in held]
+        held = active_session.held_elsewhere(self._store(root), [state.session_id for state in free])
+        return [
+            msgspec.structs.replace(state, repo_path=root) for state in free if state.session_id not in held
+        ]
 
     def _worktree(self, repository: CodeRepository, session: str) -> Worktree:
         def excluded_sessions() -> frozenset[str]:
             """Sessions whose branches are not stale: other clients hold them."""
-            names = [one.session_id for one in active_session.list_all(repository.root)]
+            names = [state.session_id for state in active_session.list_all(repository.root)]
             elsewhere = (
                 active_session.held_elsewhere(self._store(repository.root), names) if names else frozenset()
             )
@@ -356,10 +357,14 @@ def restore_damaged(root: str, store_of: Callable[[str], Store]) -> list[str]:
         return []
     store = store_of(root)
     held = active_session.held_elsewhere(store, list(damaged))
-    return [_restored(root, store, session, why) for session, why in damaged.items() if session not in held]
+    return [
+        _restore_checkpoint(root, store, session, why)
+        for session, why in damaged.items()
+        if session not in held
+    ]
 
 
-def _restored(root: str, store: Store, session: str, why: str) -> str:
+def _restore_checkpoint(root: str, store: Store, session: str, why: str) -> str:
     aside = active_session.set_aside(root, session)
     state = _last_state(store, session)
     if state is None:
@@ -391,7 +396,7 @@ _MAX_LISTED = 100
 def status(state: SessionState, worktree: Worktree) -> dict[str, Any]:
     """The phase and progress of a session, and its next step."""
     steps = sorted({visit.step for visit in state.phase_history if visit.ended_at and visit.step} | {1})
-    found: dict[str, Any] = {
+    members: dict[str, Any] = {
         "session_id": state.session_id,
         "intent": state.intent,
         "query": state.query,
@@ -400,48 +405,48 @@ def status(state: SessionState, worktree: Worktree) -> dict[str, Any]:
         "task_progress": progress(state) if state.tasks else None,
     }
     if state.task_branch_enabled:
-        found["task_branch"] = {
+        members["task_branch"] = {
             "enabled": True,
             "branch": state.task_branch_name,
             "base": state.base_branch,
             "checked_out": worktree.git.branch() == state.task_branch_name,
         }
     if state.current_phase == Phase.POST_IMPL_VERIFY and worktree.test_commands:
-        found["server_runs"] = worktree.server_runs
+        members["server_runs"] = worktree.server_runs
     if state.tools_in_step:
-        found["called_in_this_step"] = state.tools_in_step
-    return found
+        members["called_in_this_step"] = state.tools_in_step
+    return members
 
 
-def known(state: SessionState, worktree: Worktree) -> dict[str, Any]:
+def session_knowledge(state: SessionState, worktree: Worktree) -> dict[str, Any]:
     """Everything known so far, for a client that lost its context."""
     frame, exploration, verification = state.query_frame, state.exploration, state.verification
-    found: dict[str, Any] = {
+    members: dict[str, Any] = {
         "flags": [name for name in _FLAGS if getattr(state, name)],
         "strictness": state.strictness,
         "gate_level": state.gate_level,
         "summaries": {name: entry.get("summary", "") for name, entry in state.phase_payloads.items()},
     }
     if frame is not None:
-        found["query_frame"] = frame.slots
-        found["scope"], found["constraints"] = frame.scope, frame.constraints
-        found["target_symbols"] = [one.name for one in frame.mapped_symbols]
+        members["query_frame"] = frame.slots
+        members["scope"], members["constraints"] = frame.scope, frame.constraints
+        members["target_symbols"] = [symbol.name for symbol in frame.mapped_symbols]
     if exploration is not None:
-        found["explored_files"] = state.explored[:_MAX_LISTED]
-        found["findings"] = exploration.findings[:_MAX_LISTED]
+        members["explored_files"] = state.explored[:_MAX_LISTED]
+        members["findings"] = exploration.findings[:_MAX_LISTED]
     if state.semantic is not None:
-        found["search_results"] = state.semantic.search_results[:_MAX_LISTED]
+        members["search_results"] = state.semantic.search_results[:_MAX_LISTED]
     if state.map_hit:
-        found["agreements"] = state.map_results
+        members["agreements"] = state.map_results
     if verification is not None:
-        found["hypotheses"] = msgspec.to_builtins(verification.verified)[:_MAX_LISTED]
+        members["hypotheses"] = msgspec.to_builtins(verification.verified)[:_MAX_LISTED]
     if state.impact_analysis is not None:
-        found["impact_summary"] = state.impact_analysis.summary
+        members["impact_summary"] = state.impact_analysis.summary
     if state.prepared_commit_message:
-        found["commit_message"] = state.prepared_commit_message
+        members["commit_message"] = state.prepared_commit_message
     if worktree.is_git and (held := list_backups(worktree.git, state.session_id)):
-        found["kept"] = msgspec.to_builtins(held)
-    return found
+        members["kept"] = msgspec.to_builtins(held)
+    return members
 
 
 _FLAGS = (

@@ -1,6 +1,6 @@
 """Submissions of the work phases: the plan, its tasks, the verdict, and what follows a failure.
 
-Owns: the rules of the task list and the counters of the loops. Must never: trust a client's failure counts.
+Must never: trust a client's failure counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from adjourn.code.deadline import Deadline
 from adjourn.code.session_state import CheckRun, Phase, PlanTask, SessionState, stamp
 from adjourn.code.workflow import evidence, payloads, phases
-from adjourn.code.workflow.payloads import ReportedCheck, VerifierVerdict
+from adjourn.code.workflow.payloads import VerifierVerdict
 from adjourn.code.workflow.phases import FlowError, StepOutcome, mismatch, proceed, stay
 from adjourn.code.workflow.request import PLANNING, Worktree
 from adjourn.host import executables
@@ -41,8 +41,8 @@ def plan(worktree: Worktree, state: SessionState, payload: payloads.TaskPlan) ->
     twice = sorted({name for name in ids if ids.count(name) > 1})
     if twice:
         raise FlowError("duplicate_task_ids", f"duplicate task ids: {', '.join(twice)}", duplicates=twice)
-    known = {task.id: task for task in state.tasks}
-    state.tasks = [_task(one, known.get(one.id)) for one in payload.tasks]
+    registered = {task.id: task for task in state.tasks}
+    state.tasks = [_plan_task(submitted, registered.get(submitted.id)) for submitted in payload.tasks]
     if not state.pending:
         raise FlowError("no_pending_tasks", "the task list has no pending task: add the remaining work")
     if state.strictness != "lenient":
@@ -52,7 +52,7 @@ def plan(worktree: Worktree, state: SessionState, payload: payloads.TaskPlan) ->
         "tasks_registered": len(state.tasks),
         "pending": len(state.pending),
         "completed": len(state.finished),
-        "next_task": _shown(state.pending[0]),
+        "next_task": _task_members(state.pending[0]),
         "planning_guide": worktree.prompt(PLANNING)[:MAX_GUIDE],
     }
     return stay(extras)
@@ -64,10 +64,10 @@ def _check_files(worktree: Worktree, state: SessionState) -> None:
     if len(files) > MAX_FILES:
         raise mismatch(f"the tasks name {len(files)} files: name at most {MAX_FILES}")
     answers = [evidence.check_target(state, worktree, name, allow_new_files=True) for name in files]
-    if refused := [one for one in answers if not one["allowed"]]:
+    if refused := [answer for answer in answers if not answer["allowed"]]:
         raise mismatch(
             "the tasks name files that may not be changed",
-            refused_files={one["file_path"]: one["error"] for one in refused},
+            refused_files={answer["file_path"]: answer["error"] for answer in refused},
             recovery_options=refused[0]["recovery_options"],
         )
 
@@ -81,7 +81,9 @@ def done(worktree: Worktree, state: SessionState, payload: payloads.TaskDone) ->
         ids = [each.id for each in state.tasks]
         raise FlowError("unknown_task", f"unknown task id {payload.task_id!r}", registered_tasks=ids)
     if task.status == "completed":
-        raise FlowError("already_completed", f"task {task.id} is already completed", next_task=_next(state))
+        raise FlowError(
+            "already_completed", f"task {task.id} is already completed", next_task=_next_task(state)
+        )
     if task is not state.pending[0]:
         first = state.pending[0].id
         raise FlowError("wrong_order", f"task {first} comes before {task.id}", expected_task=first)
@@ -89,7 +91,7 @@ def done(worktree: Worktree, state: SessionState, payload: payloads.TaskDone) ->
         evidence.checklist(worktree.repository, task, payload.checklist)
     task.status = "completed"
     state.phase_payloads[f"task_{task.id}"] = {"summary": payload.summary[:400]}
-    extras: dict[str, Any] = {"progress": progress(state), "next_task": _next(state)}
+    extras: dict[str, Any] = {"progress": progress(state), "next_task": _next_task(state)}
     if not state.pending:
         extras["all_complete"] = True
         state.ready_substep = "complete"
@@ -104,7 +106,7 @@ def complete(state: SessionState) -> StepOutcome:
         raise FlowError(
             "incomplete_tasks",
             "some tasks are still pending",
-            pending_tasks=[_shown(task) for task in state.pending],
+            pending_tasks=[_task_members(task) for task in state.pending],
         )
     return proceed(state, {})
 
@@ -114,7 +116,7 @@ def verdict(
 ) -> StepOutcome:
     """Apply the verifier's verdict. A failure without task ids counts for every task."""
     commands, folder = worktree.test_commands, worktree.repository.root
-    payload = judged(commands, folder, state, payload, deadline)
+    payload = judge(commands, folder, state, payload, deadline)
     runs = {"evidence": msgspec.to_builtins(state.check_runs)}
     if payload.passed:
         return proceed(state, {"verified": True, **runs})
@@ -149,9 +151,8 @@ def verdict(
     )
 
 
-def intervention(worktree: Worktree, state: SessionState, payload: payloads.Intervention) -> StepOutcome:
+def intervention(_worktree: Worktree, state: SessionState, _payload: payloads.Intervention) -> StepOutcome:
     """Record an intervention and reset the failure counts. After `MAX_INTERVENTIONS`, ask the user."""
-    del worktree, payload
     state.intervention_count += 1
     _forget_failures(state)
     extras = {"intervention_count": state.intervention_count, "failure_counts_reset": True}
@@ -161,9 +162,8 @@ def intervention(worktree: Worktree, state: SessionState, payload: payloads.Inte
     return revert(state, "after an intervention", extras)
 
 
-def user_decision(worktree: Worktree, state: SessionState, payload: payloads.UserDecision) -> StepOutcome:
+def user_decision(_worktree: Worktree, state: SessionState, payload: payloads.UserDecision) -> StepOutcome:
     """Apply the user's decision after failed interventions."""
-    del worktree
     state.escalated = False
     state.intervention_count = 0
     extras = {"user_decision": payload.user_decision}
@@ -184,13 +184,13 @@ def user_decision(worktree: Worktree, state: SessionState, payload: payloads.Use
 
 def revert(state: SessionState, reason: str, extras: dict[str, Any]) -> StepOutcome:
     """Return to the plan; the client submits the whole list again, with finished tasks as completed."""
-    shown = {
+    members = {
         **extras,
         "revert_to": "READY",
         "reason": reason,
-        "existing_tasks": [_shown(task) for task in state.tasks],
+        "existing_tasks": [_task_members(task) for task in state.tasks],
     }
-    return StepOutcome(Phase.READY, shown, reason)
+    return StepOutcome(Phase.READY, members, reason)
 
 
 def progress(state: SessionState) -> dict[str, Any]:
@@ -198,8 +198,8 @@ def progress(state: SessionState) -> dict[str, Any]:
         "total": len(state.tasks),
         "completed": len(state.finished),
         "pending": len(state.pending),
-        "next_task": _next(state),
-        "tasks": [_shown(task) for task in state.tasks],
+        "next_task": _next_task(state),
+        "tasks": [_task_members(task) for task in state.tasks],
     }
 
 
@@ -208,25 +208,25 @@ def _forget_failures(state: SessionState) -> None:
         task.failure_count = 0
 
 
-def _task(given: payloads.SubmittedTask, known: PlanTask | None) -> PlanTask:
+def _plan_task(submitted: payloads.SubmittedTask, registered: PlanTask | None) -> PlanTask:
     return PlanTask(
-        id=given.id,
-        description=given.description,
-        status=given.status,
-        failure_count=known.failure_count if known else 0,
-        revert_reason=given.revert_reason,
-        checklist=given.checklist,
-        files=given.files,
+        id=submitted.id,
+        description=submitted.description,
+        status=submitted.status,
+        failure_count=registered.failure_count if registered else 0,
+        revert_reason=submitted.revert_reason,
+        checklist=submitted.checklist,
+        files=submitted.files,
     )
 
 
-def _next(state: SessionState) -> dict[str, Any] | None:
-    return _shown(state.pending[0]) if state.pending else None
+def _next_task(state: SessionState) -> dict[str, Any] | None:
+    return _task_members(state.pending[0]) if state.pending else None
 
 
-def _shown(task: PlanTask) -> dict[str, Any]:
-    shown: dict[str, Any] = msgspec.to_builtins(task)
-    return shown
+def _task_members(task: PlanTask) -> dict[str, Any]:
+    members: dict[str, Any] = msgspec.to_builtins(task)
+    return members
 
 
 # --- the checks that a verdict rests on
@@ -239,7 +239,7 @@ _LOOK_SECONDS = 0.5
 _NOT_RUN = 127
 
 
-def judged(
+def judge(
     commands: Sequence[tuple[str, ...]],
     folder: str,
     state: SessionState,
@@ -252,10 +252,15 @@ def judged(
     """
     if len(verdict.evidence) > MAX_REPORTED:
         raise mismatch(f"`evidence` has {len(verdict.evidence)} commands: name at most {MAX_REPORTED}")
-    state.check_runs = [_reported(one) for one in verdict.evidence]
+    if not all(check.command.strip() for check in verdict.evidence):
+        raise mismatch("a `command` in `evidence` is empty: name what was run")
+    state.check_runs = [
+        _check_run(check.command, check.exit_code, check.output, ran_by="client")
+        for check in verdict.evidence
+    ]
     if not verdict.passed:
         return verdict
-    if failed := [one for one in state.check_runs if one.exit_code]:
+    if failed := [check for check in state.check_runs if check.exit_code]:
         raise mismatch(
             f"`passed` is true, but {failed[0].command} exited with {failed[0].exit_code}: submit `passed` as false,"
             " with the ids of the failed tasks"
@@ -266,7 +271,7 @@ def judged(
             " each command in `evidence`, as {command, exit_code, output}"
         )
     for number, words in enumerate(commands):
-        run = _run(words, folder, deadline, number, len(commands))
+        run = _run_check(words, folder, deadline, number, len(commands))
         state.check_runs.append(run)
         if run.exit_code:
             details = f"{run.command} exited with {run.exit_code}:\n{run.output_end}"
@@ -274,17 +279,11 @@ def judged(
     return verdict
 
 
-def _reported(one: ReportedCheck) -> CheckRun:
-    if not one.command.strip():
-        raise mismatch("a `command` in `evidence` is empty: name what was run")
-    return _recorded(one.command, one.exit_code, one.output, ran_by="client")
-
-
-def _run(words: tuple[str, ...], folder: str, deadline: Deadline, number: int, total: int) -> CheckRun:
+def _run_check(words: tuple[str, ...], folder: str, deadline: Deadline, number: int, total: int) -> CheckRun:
     """Run a command to its end. It ends with this server, whatever way that ends."""
     began = time.monotonic()
     ended: list[tuple[int, str]] = []
-    worker = threading.Thread(target=lambda: ended.append(_ended(words, folder)), daemon=True)
+    worker = threading.Thread(target=lambda: ended.append(_run_program(words, folder)), daemon=True)
     worker.start()
     while worker.is_alive():
         worker.join(_LOOK_SECONDS)
@@ -292,10 +291,10 @@ def _run(words: tuple[str, ...], folder: str, deadline: Deadline, number: int, t
         deadline.report(int(1_000 * (number + part)), 1_000 * total)
     code, output = ended[0]
     seconds = round(time.monotonic() - began, 3)
-    return _recorded(shlex.join(words), code, output, ran_by="server", seconds=seconds)
+    return _check_run(shlex.join(words), code, output, ran_by="server", seconds=seconds)
 
 
-def _ended(words: tuple[str, ...], folder: str) -> tuple[int, str]:
+def _run_program(words: tuple[str, ...], folder: str) -> tuple[int, str]:
     """Exit code and output."""
     program = find(words[0])
     if program is None:
@@ -310,7 +309,7 @@ def _ended(words: tuple[str, ...], folder: str) -> tuple[int, str]:
     return done.code, done.output + done.errors
 
 
-def _recorded(command: str, code: int, output: str, *, ran_by: str, seconds: float = 0.0) -> CheckRun:
+def _check_run(command: str, code: int, output: str, *, ran_by: str, seconds: float = 0.0) -> CheckRun:
     return CheckRun(
         command=without_secrets(command)[:_SHOWN],
         exit_code=code,

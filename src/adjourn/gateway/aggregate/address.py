@@ -11,16 +11,15 @@ from functools import partial
 from typing import Protocol
 
 from adjourn.aex.match import canonical_server
-from adjourn.gateway.aggregate.backends import OwnLink, OwnPart, Server
+from adjourn.gateway.aggregate.backends import Backend, BackendSession
 from adjourn.gateway.aggregate.handshake import ServerHealth
-from adjourn.gateway.aggregate.member import Member
-from adjourn.gateway.aggregate.session import Combined
+from adjourn.gateway.aggregate.session import AggregateSession
 from adjourn.gateway.aggregate.upstream_session import UpstreamSession
 from adjourn.gateway.endpoint import Endpoint, NewExchange, Sender
 from adjourn.gateway.exchange import ServerLink
 from adjourn.gateway.http_link import LinkUser
 from adjourn.gateway.routing import GatewayUpstream
-from adjourn.relay.stderr_log import StderrLog
+from adjourn.relay.ports import StderrLog
 
 LOOK_SECONDS = 0.5
 
@@ -28,8 +27,10 @@ LOOK_SECONDS = 0.5
 class Servers(Protocol):
     """What the gateway has for sessions with its servers."""
 
-    def member(self, upstream: GatewayUpstream | None, client: str, sender: Sender, /) -> Member:
-        """A member of a client's session, which has no link yet; None is for the gateway's own."""
+    def backend_session(
+        self, upstream: GatewayUpstream | None, client: str, sender: Sender, /
+    ) -> BackendSession:
+        """A part of a client's session, which has no link yet; None is for the gateway's own."""
 
     def link(self, upstream: GatewayUpstream, user: LinkUser, /) -> ServerLink:
         """A new way to a server."""
@@ -47,42 +48,45 @@ class SingleAddress:
     ) -> None:
         self._servers = servers
         self._report = report
-        self._health = {one: ServerHealth(canonical_server(one.name), report) for one in upstreams}
+        self._health = {
+            upstream: ServerHealth(canonical_server(upstream.name), report) for upstream in upstreams
+        }
         self._recoveries = 0
         self._looked = 0.0
         self._is_ending = False
         """Whether sessions may have parts with servers that are not in force any longer."""
         self.endpoint = endpoint(self._new)
 
-    def _new(self, client: str, sender: Sender) -> Combined:
-        own = self._servers.member(None, client, sender)
-        own.connect(link := OwnLink(own))
+    def _new(self, client: str, sender: Sender) -> AggregateSession:
+        own = self._servers.backend_session(None, client, sender)
         begin = partial(self._begin, client, sender)
-        return Combined(self._health, begin, OwnPart(own, link), self._report, client)
+        return AggregateSession(self._health, begin, own, self._report, client)
 
-    def _begin(self, client: str, sender: Sender, upstream: GatewayUpstream) -> Server:
+    def _begin(self, client: str, sender: Sender, upstream: GatewayUpstream) -> Backend:
         """The part of a client's session that is with one server."""
-        member = self._servers.member(upstream, client, sender)
-        session = UpstreamSession(member, partial(self._servers.link, upstream), self._health[upstream])
-        member.connect(session)
-        return Server(member, session, self._health[upstream])
+        session = self._servers.backend_session(upstream, client, sender)
+        health = self._health[upstream]
+        link = UpstreamSession(session, partial(self._servers.link, upstream), health)
+        session.connect(link)
+        return Backend(session, link, health)
 
     def change(self, upstreams: Iterable[GatewayUpstream], seconds: float) -> None:
         """Have other servers from now on, and tell clients. Calls that are open at one that is left out may take so many seconds."""
-        known = self._health
+        before = self._health
         self._health = {
-            one: known.get(one) or ServerHealth(canonical_server(one.name), self._report) for one in upstreams
+            upstream: before.get(upstream) or ServerHealth(canonical_server(upstream.name), self._report)
+            for upstream in upstreams
         }
         self._is_ending = True
         for session in self._sessions():
             session.change(self._health, time.monotonic() + seconds)
 
-    def _sessions(self) -> Iterator[Combined]:
+    def _sessions(self) -> Iterator[AggregateSession]:
         for session in list(self.endpoint.sessions.values()):
-            if isinstance(session, Combined):
+            if isinstance(session, AggregateSession):
                 yield session
         for lanes in list(self.endpoint.lanes.values()):
-            yield from (session for session in lanes if isinstance(session, Combined))
+            yield from (session for session in lanes if isinstance(session, AggregateSession))
 
     def look_after(self) -> None:
         """Try servers that failed, by one session each, and tell all when one is back."""
@@ -93,8 +97,8 @@ class SingleAddress:
         if self._is_ending:
             self._is_ending = sum(session.end_idle(now) for session in self._sessions()) > 0
         for health in self._health.values():
-            if health.why and health.may_try and (one := next(self._sessions(), None)) is not None:
-                one.connect(health.name)
+            if health.why and health.may_try and (session := next(self._sessions(), None)) is not None:
+                session.connect(health.name)
         recoveries = sum(health.recoveries for health in self._health.values())
         if recoveries != self._recoveries:
             self._recoveries = recoveries

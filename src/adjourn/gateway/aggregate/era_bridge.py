@@ -14,10 +14,11 @@ from typing import Any
 
 import msgspec
 
-from adjourn.gateway.aggregate.handshake import RawObject, ServerSession
-from adjourn.gateway.aggregate.merging import REVISIONS, STATELESS, complete, greeting_of, with_id
+from adjourn.gateway.aggregate.handshake import EraBridge, RawObject, ServerSession
+from adjourn.gateway.aggregate.merging import complete, greeting_of, with_id
 from adjourn.gateway.aggregate.task_handles import without
-from adjourn.gateway.replies import Heard, LineHead
+from adjourn.gateway.replies import LineHead, ServerMessage
+from adjourn.gateway.request_headers import REVISIONS, STATELESS
 from adjourn.mcp import frames
 from adjourn.mcp.lenient import object_of, value_of
 
@@ -28,6 +29,10 @@ _decode, _encode = msgspec.json.decode, msgspec.json.encode
 MAX_ROUNDS = 10
 """How often a server may ask for input before it has an answer."""
 AGAIN_SECONDS = 0.1
+
+
+def _object_in(body: RawObject, member: str) -> RawObject:
+    return _decode(body[member], type=RawObject) if member in body else {}
 
 
 class _Open(msgspec.Struct):
@@ -44,11 +49,13 @@ class _Open(msgspec.Struct):
     state: Any = None
 
 
-class ToModern:
+class ToModern(EraBridge):
     """A client with a handshake, a server of the stateless revision."""
 
+    passes_events = False
+
     def __init__(self, upstream: ServerSession) -> None:
-        self._upstream = upstream
+        super().__init__(upstream)
         self._level = ""
         self._open: dict[Any, _Open] = {}
         """By the id that the server has."""
@@ -56,26 +63,26 @@ class ToModern:
         """By the ids of the questions that the client has not answered."""
 
     def greeting(self, result: RawObject, version: str) -> Any:
-        whole = {key: value_of(value) for key, value in result.items()}
-        greeting = greeting_of(whole)
-        meta = whole.get("_meta")
-        info = whole.get("serverInfo") or (meta.get(frames.META_SERVER) if isinstance(meta, dict) else None)
+        members = {key: value_of(value) for key, value in result.items()}
+        greeting = greeting_of(members)
+        meta = members.get("_meta")
+        info = members.get("serverInfo") or (meta.get(frames.META_SERVER) if isinstance(meta, dict) else None)
         resources = greeting.capabilities.get("resources")
         capabilities = without(greeting.capabilities, modern=True)
         if isinstance(resources, dict):
             capabilities["resources"] = {"subscribe": True} | resources
-        told: dict[str, Any] = {
+        hello: dict[str, Any] = {
             "protocolVersion": REVISIONS[-1],
             "capabilities": capabilities,
             "serverInfo": info or {"name": "", "version": version},
         }
-        return told | ({"instructions": greeting.instructions} if greeting.instructions else {})
+        return hello | ({"instructions": greeting.instructions} if greeting.instructions else {})
 
     # --- from the client
 
     def outgoing(self, line: bytes, head: LineHead) -> None:
         body: RawObject = _decode(line, type=RawObject)
-        params: RawObject = _decode(body["params"], type=RawObject) if "params" in body else {}
+        params = _object_in(body, "params")
         if head.method is None:
             self._answered(head.id, body)
         elif not frames.is_id(head.id):
@@ -98,9 +105,7 @@ class ToModern:
 
     def _send(self, server_id: Any, request: _Open) -> None:
         self._open[server_id] = request
-        meta: RawObject = (
-            _decode(request.params["_meta"], type=RawObject) if "_meta" in request.params else {}
-        )
+        meta = _object_in(request.params, "_meta")
         meta |= {key: Raw(_encode(value)) for key, value in self._upstream.meta(self._level).items()}
         params: dict[str, Any] = request.params | {"_meta": meta}
         if request.rounds:
@@ -109,28 +114,26 @@ class ToModern:
         line = _encode({"jsonrpc": "2.0", "id": server_id, "method": request.method, "params": params})
         self._upstream.pass_on(line, LineHead(server_id, request.method))
 
-    def _server_id(self, client_id: Any) -> Any:
-        return next((one for one, open_ in self._open.items() if open_.client_id == client_id), client_id)
-
     def abandon(self, request_id: Any) -> None:
-        server_id = self._server_id(request_id)
+        asked = (server_id for server_id, sent in self._open.items() if sent.client_id == request_id)
+        server_id = next(asked, request_id)
         self._open.pop(server_id, None)
         if self._upstream.link is not None:
             self._upstream.link.abandon(server_id)
 
     # --- from the server
 
-    def incoming(self, heard: Heard, head: LineHead) -> None:
+    def incoming(self, heard: ServerMessage, head: LineHead) -> None:
         exchange = self._upstream.exchange
         if head.method is not None:
             request = self._open.get(heard.about)
             about = request.client_id if request is not None else heard.about
             if head.id is None:
-                exchange.hear(Heard(heard.line, about))
+                exchange.hear(ServerMessage(heard.line, about))
             return
         request = self._open.pop(head.id, None)
         if request is None:
-            exchange.hear(Heard(heard.line, heard.about))
+            exchange.hear(ServerMessage(heard.line, heard.about))
             return
         if b'"input_required"' in heard.line or b"\\u" in heard.line:
             result = value_of(heard.line).get("result")
@@ -140,30 +143,30 @@ class ToModern:
         if request.method == "tools/list":
             self._upstream.headers.listed(value_of(heard.line).get("result"))
         line = heard.line if head.id == request.client_id else with_id(heard.line, request.client_id)
-        exchange.hear(Heard(line, request.client_id))
+        exchange.hear(ServerMessage(line, request.client_id))
 
     def _ask(self, request: _Open, result: dict[str, Any]) -> None:
         """Ask the client for the input that an answer wants."""
-        asked = result.get("inputRequests")
-        asked = asked if isinstance(asked, dict) else {}
+        wanted = result.get("inputRequests")
+        wanted = wanted if isinstance(wanted, dict) else {}
         request.rounds += 1
         request.state, request.given, request.wanted, request.methods = result.get("requestState"), {}, {}, {}
         if request.rounds > MAX_ROUNDS:
             why = f"the server asked for input more than {MAX_ROUNDS} times"
             self._upstream.exchange.fail(request.client_id, why, was_sent=True)
             return
-        if not asked:
+        if not wanted:
             asyncio.get_running_loop().call_later(AGAIN_SECONDS, self._send, self._upstream.new_id(), request)
             return
         questions = []
-        for name, one in asked.items():
-            method = one.get("method") if isinstance(one, dict) else None
+        for name, question_asked in wanted.items():
+            method = question_asked.get("method") if isinstance(question_asked, dict) else None
             question = self._upstream.new_id()
             request.wanted[question], request.methods[question] = name, str(method)
             self._of_client[question] = request
-            questions.append(frames.request(question, str(method), one.get("params") or {}))
+            questions.append(frames.request(question, str(method), question_asked.get("params") or {}))
         for line in questions:
-            self._upstream.exchange.hear(Heard(line, request.client_id))
+            self._upstream.exchange.hear(ServerMessage(line, request.client_id))
 
     def _answered(self, question: Any, body: RawObject) -> None:
         """The client has answered a question."""
@@ -188,7 +191,7 @@ class ToModern:
             self._send(self._upstream.new_id(), request)
 
     def answered_with(self, request_id: Any, status: int) -> None:
-        """The status of the other era says nothing in this one."""
+        """It says nothing in the client's era."""
 
     def failed(self, request_id: Any, why: str, *, was_sent: bool) -> None:
         request = self._open.pop(request_id, None)
@@ -200,9 +203,6 @@ class ToModern:
 
     def open_requests(self) -> list[Any]:
         return list(self._open)
-
-    def resumed(self) -> None:
-        """The server knows nothing of sessions."""
 
 
 # --- a client of the stateless revision in front of a server of the handshake revisions
@@ -233,11 +233,13 @@ class _Held(msgspec.Struct):
     """The server's answer, where it did not wait for the client's."""
 
 
-class ToLegacy:
+class ToLegacy(EraBridge):
     """A client of the stateless revision, a server with a handshake."""
 
+    passes_events = False
+
     def __init__(self, upstream: ServerSession) -> None:
-        self._upstream = upstream
+        super().__init__(upstream)
         self._level = ""
         self._client_ids: dict[Any, Any] = {}
         """Of calls that were continued: the id that the client gave last, by the server's."""
@@ -247,16 +249,16 @@ class ToLegacy:
         """Questions that wait until the client has come again with the answer to one before, by the call's id."""
 
     def greeting(self, result: RawObject, version: str) -> Any:
-        whole = {key: value_of(value) for key, value in result.items()}
-        greeting = greeting_of(whole)
-        told: dict[str, Any] = {
+        members = {key: value_of(value) for key, value in result.items()}
+        greeting = greeting_of(members)
+        discovery: dict[str, Any] = {
             "supportedVersions": list(STATELESS),
             "capabilities": without(greeting.capabilities, modern=False),
-            "_meta": {frames.META_SERVER: whole.get("serverInfo") or {"name": "", "version": version}},
+            "_meta": {frames.META_SERVER: members.get("serverInfo") or {"name": "", "version": version}},
         }
         if greeting.instructions:
-            told["instructions"] = greeting.instructions
-        return complete(told, is_cached=True)
+            discovery["instructions"] = greeting.instructions
+        return complete(discovery, is_cached=True)
 
     # --- from the client
 
@@ -264,26 +266,23 @@ class ToLegacy:
         if head.method is None or not frames.is_id(head.id):
             return  # the revision has no answers and no notifications of clients
         body: RawObject = _decode(line, type=RawObject)
-        params: RawObject = _decode(body["params"], type=RawObject) if "params" in body else {}
+        params = _object_in(body, "params")
         state = _decode(params["requestState"]) if "requestState" in params else None
         if isinstance(state, str):
             self._continue(head.id, state, params)
             return
-        meta: RawObject = _decode(params["_meta"], type=RawObject) if "_meta" in params else {}
-        self._set_level(meta)
-        kept = {key: value for key, value in meta.items() if key not in _OF_STATELESS}
-        params.pop("_meta", None)
-        params.pop("task", None)  # it makes a task in the server's era, and says nothing in the client's
-        if kept:
-            params["_meta"] = Raw(_encode(kept))
-        body["params"] = Raw(_encode(params))
-        self._upstream.pass_on(_encode(body), head)
-
-    def _set_level(self, meta: RawObject) -> None:
+        meta = _object_in(params, "_meta")
         level = _decode(meta[frames.META_LOG_LEVEL]) if frames.META_LOG_LEVEL in meta else ""
         if isinstance(level, str) and level and level != self._level:
             self._level = level
             self._say_level()
+        own_meta = {key: value for key, value in meta.items() if key not in _OF_STATELESS}
+        params.pop("_meta", None)
+        params.pop("task", None)  # it makes a task in the server's era, and says nothing in the client's
+        if own_meta:
+            params["_meta"] = Raw(_encode(own_meta))
+        body["params"] = Raw(_encode(params))
+        self._upstream.pass_on(_encode(body), head)
 
     def _say_level(self) -> None:
         if "logging" in self._upstream.capabilities:
@@ -303,9 +302,7 @@ class ToLegacy:
         if held.late:
             self._answer(held.late, held.server_id)
             return
-        answers: RawObject = (
-            _decode(params["inputResponses"], type=RawObject) if "inputResponses" in params else {}
-        )
+        answers = _object_in(params, "inputResponses")
         self._reply(held.question, answers.get("input"))
         if waiting := self._questions.get(held.server_id):
             self._ask(waiting.pop(0), held.server_id)
@@ -320,14 +317,16 @@ class ToLegacy:
             )
 
     def abandon(self, request_id: Any) -> None:
-        server_id = next((one for one, id_ in self._client_ids.items() if id_ == request_id), request_id)
+        server_id = next(
+            (server for server, id_ in self._client_ids.items() if id_ == request_id), request_id
+        )
         if self._upstream.link is not None:
             about = {"requestId": server_id, "reason": "the client no longer waits"}
             self._upstream.link.send(frames.notification("notifications/cancelled", about))
 
     # --- from the server
 
-    def incoming(self, heard: Heard, head: LineHead) -> None:
+    def incoming(self, heard: ServerMessage, head: LineHead) -> None:
         upstream = self._upstream
         if head.method is None:
             for held in self._held.values():
@@ -339,7 +338,7 @@ class ToLegacy:
             owner = heard.about if heard.about is not None else self._newest()
             self._ask(heard.line, owner)
         elif head.method != "notifications/message" or self._level:
-            upstream.exchange.hear(Heard(heard.line, self._client_ids.get(heard.about, heard.about)))
+            upstream.exchange.hear(ServerMessage(heard.line, self._client_ids.get(heard.about, heard.about)))
 
     def _answer(self, line: bytes, server_id: Any) -> None:
         """An answer, as the stateless revision has it."""
@@ -352,13 +351,15 @@ class ToLegacy:
             method = request.method if request is not None else ""
             body["result"] = Raw(_encode(complete(dict(result), is_cached=method in _CACHED)))
         body["id"] = Raw(_encode(request_id))
-        self._upstream.exchange.hear(Heard(_encode(body) + b"\n", request_id))
+        self._upstream.exchange.hear(ServerMessage(_encode(body) + b"\n", request_id))
 
     def _newest(self) -> Any:
         """The call that was made last: over a pipe a question does not say which one it belongs to."""
         requests = self._upstream.exchange.connection.requests
-        request_id = next((one for one in reversed(requests) if requests[one].method in frames.ASKING), None)
-        return next((one for one, id_ in self._client_ids.items() if id_ == request_id), request_id)
+        request_id = next(
+            (open_id for open_id in reversed(requests) if requests[open_id].method in frames.ASKING), None
+        )
+        return next((server for server, id_ in self._client_ids.items() if id_ == request_id), request_id)
 
     def _ask(self, line: bytes, server_id: Any) -> None:
         """Have the client answer a question of the server, by coming again."""
@@ -385,9 +386,9 @@ class ToLegacy:
         timer = asyncio.get_running_loop().call_later(HELD_SECONDS, self._forget, state)
         self._held[state] = _Held(server_id, question, timer)
         self._client_ids.pop(server_id, None)
-        asked = {"input": {"method": method, "params": body.get("params") or {}}}
-        result = {"resultType": "input_required", "inputRequests": asked, "requestState": state}
-        self._upstream.exchange.hear(Heard(frames.result(request_id, result), request_id))
+        inputs = {"input": {"method": method, "params": body.get("params") or {}}}
+        result = {"resultType": "input_required", "inputRequests": inputs, "requestState": state}
+        self._upstream.exchange.hear(ServerMessage(frames.result(request_id, result), request_id))
 
     def _forget(self, state: str) -> None:
         """The client did not come again."""
@@ -396,7 +397,7 @@ class ToLegacy:
             self.abandon(held.server_id)
 
     def answered_with(self, request_id: Any, status: int) -> None:
-        """The status of the other era says nothing in this one."""
+        """It says nothing in the client's era."""
 
     def failed(self, request_id: Any, why: str, *, was_sent: bool) -> None:
         for held in self._held.values():
@@ -413,7 +414,7 @@ class ToLegacy:
 
     def open_requests(self) -> list[Any]:
         ids = {client_id: server_id for server_id, client_id in self._client_ids.items()}
-        opened = [ids.get(one, one) for one in self._upstream.exchange.open_requests()]
+        opened = [ids.get(request_id, request_id) for request_id in self._upstream.exchange.open_requests()]
         return opened + [held.server_id for held in self._held.values() if not held.late]
 
     def resumed(self) -> None:

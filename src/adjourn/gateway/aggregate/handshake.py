@@ -1,4 +1,4 @@
-"""The era that a server speaks: how a session with it begins, what all sessions know of it, and what a bridge between two eras needs."""
+"""The era that a server speaks: how a session with it begins, what all sessions know of it, and what lies between a client and it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from adjourn.gateway.aggregate.merging import REVISIONS, STATELESS, Greeting
+from adjourn.gateway.aggregate.merging import Greeting
 from adjourn.gateway.aggregate.task_handles import without
 from adjourn.gateway.exchange import Exchange, ServerLink
-from adjourn.gateway.replies import Heard, LineHead
-from adjourn.gateway.request_headers import RequestHeaders
+from adjourn.gateway.replies import LineHead, ServerMessage
+from adjourn.gateway.request_headers import REVISIONS, STATELESS, RequestHeaders
 from adjourn.mcp import frames
 from adjourn.mcp.lenient import object_of, value_of
-from adjourn.relay.stderr_log import StderrLog
+from adjourn.relay.ports import StderrLog
 
 RawObject = dict[str, msgspec.Raw]
 
@@ -34,7 +34,7 @@ class Watch(Protocol):
 
 
 class ServerSession(Protocol):
-    """What a crossing uses of the gateway's session with a server."""
+    """What a bridge between eras, and subscriptions, use of the gateway's session with a server."""
 
     @property
     def exchange(self) -> Exchange:
@@ -57,6 +57,10 @@ class ServerSession(Protocol):
         """The capabilities of the client."""
 
     @property
+    def era(self) -> Era | None:
+        """The server's; None while there is no session."""
+
+    @property
     def is_stateless(self) -> bool:
         """Whether the client speaks the stateless revision."""
 
@@ -76,91 +80,76 @@ class ServerSession(Protocol):
     def tell(self, method: str, params: dict[str, Any], /) -> None:
         """Ask the server something whose answer does not matter."""
 
+    async def ask(
+        self, method: str, params: dict[str, Any], seconds: float, /, *, request_id: str = ""
+    ) -> bytes:
+        """Ask the server. Raises `UnreachableError`, `TimeoutError`."""
+
     def say(self, line: bytes, about: Any, /) -> None:
-        """Answer the client, once what is being done is done."""
+        """Tell the client, once what is being done is done."""
 
 
-class Crossing(Protocol):
-    """What an upstream has in the middle. Ids are those of the server's side where the server speaks, else of the client's."""
+class EraBridge:
+    """Between a client and a server of the same era: each message passes as it is. Ids are those of the server's side where the server
+    speaks, else of the client's.
+    """
 
-    def greeting(self, result: RawObject, version: str, /) -> Any:
-        """The result of the handshake as the client knows it."""
-
-    def outgoing(self, line: bytes, head: LineHead, /) -> None:
-        """A message of the client."""
-
-    def incoming(self, heard: Heard, head: LineHead, /) -> None:
-        """A message of the server."""
-
-    def abandon(self, request_id: Any, /) -> None:
-        """The client no longer waits."""
-
-    def answered_with(self, request_id: Any, status: int, /) -> None:
-        """The HTTP status of an answer."""
-
-    def failed(self, request_id: Any, why: str, /, *, was_sent: bool) -> None:
-        """A request has no answer."""
-
-    def is_open(self, request_id: Any, /) -> bool:
-        """Whether a request has no answer yet."""
-
-    def open_requests(self) -> list[Any]:
-        """The ids of those."""
-
-    def resumed(self) -> None:
-        """A lost session was begun again."""
-
-
-class SameEra:
-    """Both speak the same: each message passes as it is."""
+    passes_events = True
+    """Whether the client continues broken streams of the server itself."""
 
     def __init__(self, upstream: ServerSession) -> None:
         self._upstream = upstream
-        self._level: dict[str, Any] = {}
+        self._level_params: dict[str, Any] = {}
         """The client's last request for a level of log messages."""
 
     def greeting(self, result: RawObject, version: str) -> Any:
+        """The result of the handshake as the client knows it."""
         del version
         return result
 
     def outgoing(self, line: bytes, head: LineHead) -> None:
+        """A message of the client."""
         upstream = self._upstream
         if head.method == "notifications/cancelled" and upstream.is_stateless:
             return
         if head.method == "logging/setLevel":
-            self._level = msgspec.json.decode(line).get("params") or {}
+            self._level_params = msgspec.json.decode(line).get("params") or {}
         elif head.method in ("resources/subscribe", "resources/unsubscribe"):
-            self._note(line, head)
+            uri = msgspec.json.decode(line).get("params", {}).get("uri")
+            if isinstance(uri, str):
+                upstream.watching.note(uri, is_wanted=head.method == "resources/subscribe")
         upstream.pass_on(line, head)
 
-    def _note(self, line: bytes, head: LineHead) -> None:
-        uri = msgspec.json.decode(line).get("params", {}).get("uri")
-        if isinstance(uri, str):
-            self._upstream.watching.note(uri, is_wanted=head.method == "resources/subscribe")
-
-    def incoming(self, heard: Heard, head: LineHead) -> None:
+    def incoming(self, heard: ServerMessage, head: LineHead) -> None:
+        """A message of the server."""
         del head
         self._upstream.exchange.hear(heard)
 
     def abandon(self, request_id: Any) -> None:
+        """The client no longer waits."""
         if self._upstream.link is not None:
             self._upstream.link.abandon(request_id)
 
     def answered_with(self, request_id: Any, status: int) -> None:
+        """The HTTP status of an answer; that of the other era says nothing in this one."""
         self._upstream.exchange.answered_with(request_id, status)
 
     def failed(self, request_id: Any, why: str, *, was_sent: bool) -> None:
+        """A request has no answer."""
         self._upstream.exchange.fail(request_id, why, was_sent=was_sent)
 
     def is_open(self, request_id: Any) -> bool:
+        """Whether a request has no answer yet."""
         return self._upstream.exchange.is_open(request_id)
 
     def open_requests(self) -> list[Any]:
+        """The ids of those."""
         return self._upstream.exchange.open_requests()
 
     def resumed(self) -> None:
-        if self._level:
-            self._upstream.tell("logging/setLevel", self._level)
+        """A lost session was begun again."""
+        if self._level_params:
+            self._upstream.tell("logging/setLevel", self._level_params)
 
 
 # --- what all sessions with one server know of it
@@ -272,12 +261,12 @@ class ClientFacts(msgspec.Struct):
 
     def meta(self, level: str = "") -> dict[str, Any]:
         """What the stateless revision wants to know of it with each request."""
-        told: dict[str, Any] = {
+        meta: dict[str, Any] = {
             frames.META_VERSION: STATELESS[0],
             frames.META_CLIENT: self._shown,
             frames.META_CAPABILITIES: self.offered,
         }
-        return told | ({frames.META_LOG_LEVEL: level} if level else {})
+        return meta | ({frames.META_LOG_LEVEL: level} if level else {})
 
     def hello(self) -> dict[str, Any]:
         """The params of initialize."""
@@ -295,14 +284,16 @@ async def greet(
         line = await ask("initialize", client.hello(), seconds, "")
     body = object_of(line)
     if "result" not in body:
-        said = value_of(body["error"]) if "error" in body else {}
-        text = said.get("message") if isinstance(said, dict) else ""
+        error = value_of(body["error"]) if "error" in body else {}
+        text = error.get("message") if isinstance(error, dict) else ""
         raise NoSessionError(f"the server accepts no session: {text}")
     result = object_of(body["result"])
     member = "supportedVersions" if era == "modern" else "protocolVersion"
-    told = value_of(result[member]) if member in result else None
-    named = told if isinstance(told, list) else [told]
-    version = next((one for one in (STATELESS if era == "modern" else REVISIONS) if one in named), "")
+    value = value_of(result[member]) if member in result else None
+    named = value if isinstance(value, list) else [value]
+    version = next(
+        (revision for revision in (STATELESS if era == "modern" else REVISIONS) if revision in named), ""
+    )
     if not version:
         raise NoSessionError("the server speaks no revision of the protocol that the gateway speaks")
     return version, result

@@ -10,13 +10,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from adjourn.gateway.request_headers import REVISIONS, STATELESS
 from adjourn.mcp import frames
 from adjourn.mcp.lenient import UNREADABLE, list_of, object_of, value_of
 from adjourn.text.quoting import instructions_of
 
-REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""Those with a handshake, oldest first."""
-STATELESS = ("2026-07-28",)
 META_UNAVAILABLE = "dev.adjourn/unavailable"
 """JoinedNames the servers that a list is without, and why."""
 LISTS = {
@@ -147,9 +145,10 @@ def result_of(line: bytes) -> dict[str, Any]:
 
 def greeting_of(result: Mapping[str, Any]) -> Greeting:
     """What is taken of a result of initialize or server/discover."""
-    capabilities, said = result.get("capabilities"), result.get("instructions")
+    capabilities, instructions = result.get("capabilities"), result.get("instructions")
     return Greeting(
-        capabilities if isinstance(capabilities, dict) else {}, said if isinstance(said, str) else ""
+        capabilities if isinstance(capabilities, dict) else {},
+        instructions if isinstance(instructions, str) else "",
     )
 
 
@@ -164,28 +163,28 @@ def merged(greetings: Mapping[str, Greeting], missing: Mapping[str, str]) -> Gre
     for kind in ("prompts", "resources"):
         if kind in offered:
             offered[kind] = _united(offered[kind], {"listChanged": True})
-    said = [
+    instructions = [
         f"Server {name}: {instructions_of(greeting.instructions)}" if name else greeting.instructions
         for name, greeting in greetings.items()
         if greeting.instructions
     ]
-    said += [
+    instructions += [
         f"Server {name} is not available: {why}. Its tools are listed again when it answers."
         for name, why in missing.items()
     ]
-    return Greeting(offered, "\n\n".join(said))
+    return Greeting(offered, "\n\n".join(instructions))
 
 
-def _united(one: Any, other: Any) -> Any:
-    if isinstance(one, dict) and isinstance(other, dict):
-        keys = dict.fromkeys([*one, *other])
+def _united(value: Any, other: Any) -> Any:
+    if isinstance(value, dict) and isinstance(other, dict):
+        keys = dict.fromkeys([*value, *other])
         return {
-            key: _united(one[key], other[key])
-            if key in one and key in other
-            else one.get(key, other.get(key))
+            key: _united(value[key], other[key])
+            if key in value and key in other
+            else value.get(key, other.get(key))
             for key in keys
         }
-    return one or other
+    return value or other
 
 
 def initialized(greeting: Greeting, revision: str, version: str) -> dict[str, Any]:
@@ -229,21 +228,21 @@ class JoinedNames:
     def change(self, servers: Iterable[str]) -> None:
         """Have other servers."""
         self._servers = sorted(servers, key=len, reverse=True)
-        kept = self._rewritten.items()
-        self._rewritten = {shown: found for shown, found in kept if found[0] in self._servers}
+        rewritten = self._rewritten.items()
+        self._rewritten = {joined: names for joined, names in rewritten if names[0] in self._servers}
 
     def joined(self, server: str, name: str) -> str:
         """The name together. For a client that refuses dots it has none, and is kept to find the server's again."""
         if self._separator == ".":
             return f"{server}.{name}"
-        shown = f"{server}_{name}".replace(".", "_")
-        self._rewritten.setdefault(shown, (server, name))
-        return shown
+        joined = f"{server}_{name}".replace(".", "_")
+        self._rewritten.setdefault(joined, (server, name))
+        return joined
 
     def split(self, name: str) -> tuple[str, str] | None:
         """Server and name there; None for a name of no server."""
-        if (found := self._rewritten.get(name)) is not None:
-            return found
+        if (names := self._rewritten.get(name)) is not None:
+            return names
         for separator in (".", "_"):
             for server in self._servers:
                 if name.startswith(f"{server}{separator}") and len(name) > len(server) + 1:
@@ -254,9 +253,9 @@ class JoinedNames:
 def colliding(names: Iterable[str]) -> list[tuple[str, str]]:
     """Pairs of names that a client that rewrites `.` and `-` to `_` cannot tell apart."""
     flat: dict[str, str] = {}
-    found = []
+    pairs = []
     for name in names:
         other = flat.setdefault(name.replace(".", "_").replace("-", "_"), name)
         if other != name:
-            found.append((other, name))
-    return found
+            pairs.append((other, name))
+    return pairs

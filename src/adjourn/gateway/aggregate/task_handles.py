@@ -68,8 +68,8 @@ def declared(meta: dict[str, Any]) -> dict[str, Any]:
     """What a request says of a client, for one that has declared tasks."""
     capabilities = meta[frames.META_CAPABILITIES]
     extensions = capabilities.get("extensions")
-    known = (extensions if isinstance(extensions, dict) else {}) | {EXTENSION: {}}
-    return meta | {frames.META_CAPABILITIES: capabilities | {"extensions": known}}
+    declared_extensions = (extensions if isinstance(extensions, dict) else {}) | {EXTENSION: {}}
+    return meta | {frames.META_CAPABILITIES: capabilities | {"extensions": declared_extensions}}
 
 
 def problem_of(message: Message) -> Problem:
@@ -126,7 +126,7 @@ def _replaced(raw: bytes | Raw, path: tuple[str, ...], edit: Callable[[str], str
         members = object_of(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return same
-    if (found := members.get(path[0])) is None or (inner := _replaced(found, path[1:], edit)) == bytes(found):
+    if (value := members.get(path[0])) is None or (inner := _replaced(value, path[1:], edit)) == bytes(value):
         return same
     members[path[0]] = Raw(inner)
     return _encode(members)

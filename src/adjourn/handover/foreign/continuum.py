@@ -93,18 +93,21 @@ def _parsed(path: str, data: bytes) -> Any:
 def _record(value: Tree) -> ForeignWork:
     tree = from_published(value, ContinuationRecord)
     record = without(tree, *_ENVELOPE)
-    points = [_without_approval(one) for one in record.get("resumePoints", [])]
+    points = [_without_approval(resume_point) for resume_point in record.get("resumePoints", [])]
     if points:
         record["resumePoints"] = points
     # refused here, before anything is written
-    made = CRStore(MemoryStore()).create(record, cr_id="imported")
-    goal = prose(made["task"]["goal"], 4000)
+    fields = CRStore(MemoryStore()).create(record, cr_id="imported")
+    goal = prose(fields["task"]["goal"], 4000)
     steps = [
-        f"{one['label']}: {'; '.join(one['nextSteps'])}" for one in made["resumePoints"] if _is_open(one)
+        f"{resume_point['label']}: {'; '.join(resume_point['nextSteps'])}"
+        for resume_point in fields["resumePoints"]
+        if _is_open(resume_point)
     ]
-    counts = [f"{name}: {counted(len(made[name]), 'item')}" for name in COLLECTIONS if made[name]]
+    counts = [f"{name}: {counted(len(fields[name]), 'item')}" for name in COLLECTIONS if fields[name]]
     approved = sum(
-        one.get("approvalStatus") in ("approved", "auto-approved") for one in value.get("resumePoints") or []
+        resume_point.get("approvalStatus") in ("approved", "auto-approved")
+        for resume_point in value.get("resumePoints") or []
     )
     return ForeignWork(
         source="continuum",
@@ -142,11 +145,11 @@ def _mind(value: Tree) -> ForeignWork:
     tree = from_published(value, CognitiveCheckpoint)
     scratch = CognitiveStore(MemoryStore(), "imported", triggers=())
     scratch.restore_from_checkpoint(tree, move_head=True)  # refused here, before anything is written
-    known, graph = tree["epistemicState"], tree["intentGraph"]
+    epistemic_state, graph = tree["epistemicState"], tree["intentGraph"]
     root = next((one for one in graph["goals"] if one["id"] == graph["rootIntentId"]), None)
     goal = prose(root["description"], 4000) if root else prose(tree["label"])
-    active = next((one["label"] for one in tree["nodes"] if one["status"] in ("active", "paused")), "")
-    waiting = next((one["label"] for one in tree["nodes"] if one["status"] == "pending"), "")
+    active = next((node["label"] for node in tree["nodes"] if node["status"] in ("active", "paused")), "")
+    waiting = next((node["label"] for node in tree["nodes"] if node["status"] == "pending"), "")
     point = prose(f"Continue with: {active or waiting}") if active or waiting else ""
     return ForeignWork(
         source="continuum",
@@ -158,10 +161,10 @@ def _mind(value: Tree) -> ForeignWork:
         report=_report(goal, point),
         kept=(
             counted(len(tree["nodes"]), "node"),
-            counted(len(known["facts"]), "fact"),
-            counted(len(known["assumptions"]), "assumption"),
-            counted(len(known["openQuestions"]), "open question"),
-            counted(len(known["beliefs"]), "belief"),
+            counted(len(epistemic_state["facts"]), "fact"),
+            counted(len(epistemic_state["assumptions"]), "assumption"),
+            counted(len(epistemic_state["openQuestions"]), "open question"),
+            counted(len(epistemic_state["beliefs"]), "belief"),
             counted(len(graph["goals"]), "goal"),
         ),
         left_out=("other checkpoints and branches of its session",),
@@ -172,28 +175,28 @@ def _state(data: Mapping[str, Any]) -> ForeignWork:
     goal = prose(data["goal"]["description"], 4000)
     constraints = statements(data["goal"].get("constraints") or [])
     plan, work = _dicts(data.get("plan")), _dicts(data.get("pending_work"))
-    done = [one for one in plan if one.get("status") in _DONE]
+    done = [row for row in plan if row.get("status") in _DONE]
     steps = [
-        ReportedStep(text=text, status="done") for text in statements(one.get("description") for one in done)
+        ReportedStep(text=text, status="done") for text in statements(row.get("description") for row in done)
     ]
     todo = statements(
-        one.get("description") for one in (*plan, *work) if one.get("status") not in (*_DONE, "invalid")
+        row.get("description") for row in (*plan, *work) if row.get("status") not in (*_DONE, "invalid")
     )
     steps += [ReportedStep(text=text) for text in todo]
     decisions = tuple(
         agent_notes.NotedDecision(
-            decision=prose(one.get("decision")) or "?",
-            because=prose(one.get("reason")),
-            status="tentative" if one.get("status") == "valid" else "rejected",
+            decision=prose(row.get("decision")) or "?",
+            because=prose(row.get("reason")),
+            status="tentative" if row.get("status") == "valid" else "rejected",
         )
-        for one in _dicts(data.get("decisions"))[:MAX_STATEMENTS]
+        for row in _dicts(data.get("decisions"))[:MAX_STATEMENTS]
     )
     facts = statements(
-        one.get("claim") for one in _dicts(data.get("findings")) if one.get("status") == "valid"
+        row.get("claim") for row in _dicts(data.get("findings")) if row.get("status") == "valid"
     )
     depends = statements(
-        f"Depends on {one.get('resource')} {one.get('version') or ''}: verify it"
-        for one in _dicts(data.get("external_dependencies"))
+        f"Depends on {row.get('resource')} {row.get('version') or ''}: verify it"
+        for row in _dicts(data.get("external_dependencies"))
     )
     approvals = len(_dicts(data.get("approvals")))
     return ForeignWork(
@@ -212,7 +215,9 @@ def _state(data: Mapping[str, Any]) -> ForeignWork:
             facts=facts,
             assumptions=depends,
             decisions=decisions,
-            learnings=tuple(agent_notes.NotedLearning(content=one, type="constraint") for one in constraints),
+            learnings=tuple(
+                agent_notes.NotedLearning(content=constraint, type="constraint") for constraint in constraints
+            ),
         ),
         kept=(
             f"{counted(len(steps), 'step')} of the plan and the pending work",
@@ -231,4 +236,4 @@ def _state(data: Mapping[str, Any]) -> ForeignWork:
 
 def _dicts(values: Any) -> list[dict[str, Any]]:
     found: Iterable[Any] = values if isinstance(values, list) else ()
-    return [one for one in found if isinstance(one, dict)]
+    return [value for value in found if isinstance(value, dict)]

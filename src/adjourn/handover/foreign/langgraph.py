@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import struct
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -37,7 +37,7 @@ from adjourn.handover.foreign.work import (
 from adjourn.host.workspace import open_regular
 from adjourn.knowledge.records import agent_notes
 from adjourn.log import kinds
-from adjourn.log.canonical_json import canonical
+from adjourn.log.canonical_json import MAX_SAFE_INTEGER, canonical
 from adjourn.text.redact import preview, redact_json
 from adjourn.text.strict_json import check_values, count_keys
 
@@ -47,6 +47,10 @@ MAX_VALUE_BYTES = 16 * 1024 * 1024
 MAX_WRITES = 1000
 MAX_SECONDS = 10.0
 MAX_SHOWN = 10
+MAX_DEPTH = 64
+MAX_VALUES = 500_000
+MAX_KEY = 200
+"""Characters of a key that is no text."""
 _CHUNK = 1024 * 1024
 _GOALS = ("goal", "task", "objective", "mission", "input", "query", "question")
 _ONE_ARGUMENT, _ARGUMENTS, _MEMBERS, _METHOD, _MODEL_1, _MODEL_2, _ARRAY, _SNAPSHOT = range(8)
@@ -71,29 +75,27 @@ _DO_NOT = "name a file that SqliteSaver of langgraph-checkpoint-sqlite wrote"
 def read(path: str, thread: str = "") -> ForeignWork:
     """Read the newest checkpoint of a thread: the named one, or the only one of the file. Raises `InvalidError`, `NotFoundError`."""
     with _opened(path) as database:
-        found = _thread(database, thread, path)
+        text = _thread(database, thread, path)
         rows = database.execute(
             "SELECT checkpoint_id, type, checkpoint, metadata FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = '' "
             "ORDER BY checkpoint_id DESC LIMIT 1",
-            (found,),
+            (text,),
         ).fetchall()
         if not rows:
-            raise NotFoundError(
-                f"{path}: thread {found[:100]!r} has no checkpoint of its root graph", _DO_NOT
-            )
+            raise NotFoundError(f"{path}: thread {text[:100]!r} has no checkpoint of its root graph", _DO_NOT)
         newest, kind, data, metadata = rows[0]
         writes = database.execute(
             "SELECT channel, type, value FROM writes WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ? "
             "ORDER BY task_id, idx LIMIT ?",
-            (found, newest, MAX_WRITES),
+            (text, newest, MAX_WRITES),
         ).fetchall()
     checkpoint = _decoded(kind, data)
     if not isinstance(checkpoint, dict):
-        raise InvalidError(f"{path}: the checkpoint of thread {found[:100]!r} is not a map", _DO_NOT)
+        raise InvalidError(f"{path}: the checkpoint of thread {text[:100]!r} is not a map", _DO_NOT)
     values = checkpoint.get("channel_values")
     about = _metadata(metadata)
     waiting = [(str(channel), _decoded(kind, value)) for channel, kind, value in writes]
-    return _work(found, checkpoint, values if isinstance(values, dict) else {}, about, waiting)
+    return _work(text, checkpoint, values if isinstance(values, dict) else {}, about, waiting)
 
 
 # --- the file
@@ -138,7 +140,7 @@ def _check_schema(database: sqlite3.Connection, path: str) -> None:
         ),
     ):
         row = database.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
-        there = [one[1] for one in database.execute(f"PRAGMA table_info({table})")]
+        there = [value[1] for value in database.execute(f"PRAGMA table_info({table})")]
         if row is None or row[0] != "table" or not str(row[1]).upper().startswith("CREATE TABLE"):
             raise InvalidError(f"{path} has no table {table}", _DO_NOT)
         if missing := [name for name in columns if name not in there]:
@@ -153,17 +155,22 @@ def _thread(database: sqlite3.Connection, thread: str, path: str) -> str:
     if thread:
         return thread
     if len(names) != 1:
-        shown = ", ".join(word(name) for name in names[:MAX_SHOWN]) + (
-            ", …" if len(names) > MAX_SHOWN else ""
-        )
+        text = ", ".join(word(name) for name in names[:MAX_SHOWN]) + (", …" if len(names) > MAX_SHOWN else "")
         raise InvalidError(
-            f"{path} has {'several threads: ' + shown if names else 'no thread'}",
+            f"{path} has {'several threads: ' + text if names else 'no thread'}",
             "name the thread: --thread ID" if names else _DO_NOT,
         )
     return names[0]
 
 
 # --- values
+
+
+class Extension(NamedTuple):
+    """A MessagePack value of an extension type: its number and its bytes."""
+
+    code: int
+    data: bytes
 
 
 def _decoded(kind: object, data: object) -> Any:
@@ -180,6 +187,33 @@ def _decoded(kind: object, data: object) -> Any:
         "type": f"{str(kind)[:60]}, not decoded",
         "bytes": len(data) if isinstance(data, bytes | str) else 0,
     }
+
+
+def decode(data: bytes) -> Any:
+    """The value of a MessagePack text, extensions as `Extension`. Raises `InvalidError`, also for too many levels or values."""
+    try:
+        value = msgspec.msgpack.decode(data, ext_hook=lambda code, inner: Extension(code, bytes(inner)))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidError(f"a value is not MessagePack: {error}", _DO_NOT) from error
+    values, level = 0, [value]
+    for _ in range(MAX_DEPTH + 1):
+        values += len(level)
+        inner: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                inner += item
+                inner += item.values()
+            elif isinstance(item, list):
+                inner += item
+        if values > MAX_VALUES:
+            break
+        if not inner:
+            return value
+        level = inner
+    raise InvalidError(
+        f"a MessagePack value has more than {MAX_DEPTH} levels or {MAX_VALUES:,} values",
+        "do not use this file",
+    )
 
 
 def _json(data: bytes | str) -> Any:
@@ -204,18 +238,26 @@ def _plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, bytes):
         return {"type": "bytes", "bytes": len(value)}
     if isinstance(value, list):
-        return [_plain(one, depth) for one in value]
+        return [_plain(item, depth) for item in value]
     if isinstance(value, dict):
-        return {name: _plain(one, depth) for name, one in value.items()}
+        members = {
+            key if isinstance(key, str) else str(key)[:MAX_KEY]: _plain(member, depth)
+            for key, member in value.items()
+        }
+        if len(members) < len(value):
+            raise InvalidError("two keys of a map are the same as text", _DO_NOT)
+        return members
     if isinstance(value, float) and not abs(value) < float("inf"):
         return str(value)
-    return str(value) if isinstance(value, int) and abs(value) > 2**53 - 1 else value
+    if (isinstance(value, int) and abs(value) > MAX_SAFE_INTEGER) or isinstance(value, datetime):
+        return str(value)
+    return value
 
 
 def _extension(value: Extension, depth: int) -> Any:
     """An object as its type's name and its members: `{"type": "module.Name", …}`; of a plain type of Python, its one value."""
     unknown = {"type": f"extension {value.code}", "bytes": len(value.data)}
-    if depth > MAX_SHOWN or value.code > _SNAPSHOT or value.code == _ARRAY:
+    if depth > MAX_SHOWN or not 0 <= value.code <= _SNAPSHOT or value.code == _ARRAY:
         return unknown | ({"type": "numpy array"} if value.code == _ARRAY else {})
     inner = decode(value.data)
     if value.code == _SNAPSHOT:
@@ -225,8 +267,8 @@ def _extension(value: Extension, depth: int) -> Any:
     module, name, arguments = inner[0], inner[1], _plain(inner[2], depth + 1)
     if module.partition(".")[0] in _PLAIN and value.code in (_ONE_ARGUMENT, _METHOD):
         return arguments
-    shown = {"type": f"{module}.{name}"[:200]}
-    return shown | (
+    by_name = {"type": f"{module}.{name}"[:200]}
+    return by_name | (
         arguments if isinstance(arguments, dict) and "type" not in arguments else {"value": arguments}
     )
 
@@ -241,31 +283,31 @@ def _work(
     about: dict[str, Any],
     writes: Sequence[tuple[str, Any]],
 ) -> ForeignWork:
-    channels = {name: one for name, one in values.items() if not name.startswith(("branch:", "__"))}
-    messages = [_message(one) for value in channels.values() for one in _messages(value)]
-    said = {name: one for name, one in channels.items() if not _messages(one)}
-    goal = _goal(said, messages)
+    channels = {name: value for name, value in values.items() if not name.startswith(("branch:", "__"))}
+    messages = [_message(message) for value in channels.values() for message in _messages(value)]
+    fields = {name: value for name, value in channels.items() if not _messages(value)}
+    goal = _goal(fields, messages)
     seen, due = _nodes(checkpoint)
-    asked = [_question(one) for channel, one in writes if channel == "__interrupt__"]
-    failed = [prose(preview(one, MAX_LINE)) for channel, one in writes if channel == "__error__"]
+    texts = [_question(value) for channel, value in writes if channel == "__interrupt__"]
+    failed = [prose(preview(value, MAX_LINE)) for channel, value in writes if channel == "__error__"]
     pending = sum(not channel.startswith(("__", "branch:")) for channel, _ in writes)
     last = next((text for kind, text in reversed(messages) if kind == "ai" and text), "")
     step = about.get("step")
     state = [f"LangGraph thread {word(thread)} at step {step if isinstance(step, int) else 'unknown'}"]
     state += [f"The last answer of the model: {last}"] if last else []
-    state += [f"A node failed: {one}" for one in failed]
+    state += [f"A node failed: {text}" for text in failed]
     steps = [ReportedStep(text=f"Node {word(node)}", status="done") for node in seen if node not in due]
     steps += [ReportedStep(text=f"Node {word(node)}") for node in due]
     point = (
         f"Continue with {'node' if len(due) == 1 else 'the nodes'} {', '.join(map(word, due))}" if due else ""
     )
-    facts = statements(f"{name} = {preview(redact_json(one), 1500)}" for name, one in said.items())
+    facts = statements(f"{name} = {preview(redact_json(value), 1500)}" for name, value in fields.items())
     calls = _tool_calls(channels)
     document = {
         "thread": thread,
         "checkpoint": checkpoint,
         "metadata": about,
-        "writes": [list(one) for one in writes],
+        "writes": [list(write) for write in writes],
     }
     return ForeignWork(
         source="langgraph",
@@ -279,15 +321,15 @@ def _work(
             mission=goal or f"Continue the LangGraph thread {word(thread)}",
             progress=tuple(steps[:MAX_STATEMENTS]) or (ReportedStep(text="Review what was done"),),
             current_state=tuple(state),
-            open_questions=tuple(one for one in asked if one),
+            open_questions=tuple(text for text in texts if text),
             resumption_point=point or "Review the values of the thread, and decide on the next step",
         ),
         note=agent_notes.AgentNote(facts=facts),
         kept=(
-            f"{counted(len(said), 'value')} of the state",
+            f"{counted(len(fields), 'value')} of the state",
             f"{counted(len(messages), 'message')}: the last answer; all in the document",
             counted(len(calls), "tool call"),
-            f"{counted(len(due), 'node')} due, {counted(len(asked), 'interrupt')}",
+            f"{counted(len(due), 'node')} due, {counted(len(texts), 'interrupt')}",
         ),
         left_out=(
             "older checkpoints of the thread, and those of subgraphs",
@@ -300,7 +342,7 @@ def _work(
 def _messages(value: Any) -> list[dict[str, Any]]:
     """The messages in a channel's value; empty if it holds anything else."""
     items = value if isinstance(value, list) else []
-    found = [one for one in items if isinstance(one, dict) and ".messages." in str(one.get("type", ""))]
+    found = [item for item in items if isinstance(item, dict) and ".messages." in str(item.get("type", ""))]
     return found if items and len(found) == len(items) else []
 
 
@@ -318,25 +360,25 @@ def _message(value: dict[str, Any]) -> tuple[str, str]:
 
 def _tool_calls(channels: dict[str, Any]) -> list[kinds.EntryImported]:
     """The tool calls of the model's messages. They were made outside of adjourn, and count for no budget."""
-    found = []
+    tool_calls = []
     for value in channels.values():
         for message in _messages(value):
             members = message["value"] if isinstance(message.get("value"), dict) else message
             asked = members.get("tool_calls")
             for one in asked if isinstance(asked, list) else []:
                 if isinstance(one, dict) and word(one.get("name")):
-                    shown = preview(redact_json(one.get("args")), MAX_LINE)
-                    found.append(
+                    text = preview(redact_json(one.get("args")), MAX_LINE)
+                    tool_calls.append(
                         kinds.EntryImported(
-                            entry="langgraph.tool_call", reason=shown, tool=word(one.get("name"))
+                            entry="langgraph.tool_call", reason=text, tool=word(one.get("name"))
                         )
                     )
-    return found
+    return tool_calls
 
 
-def _goal(said: dict[str, Any], messages: Sequence[tuple[str, str]]) -> str:
+def _goal(fields: dict[str, Any], messages: Sequence[tuple[str, str]]) -> str:
     """The value of a channel with a telling name, else the first words of a person."""
-    named = next((text for name in _GOALS if (text := prose(said.get(name)))), "")
+    named = next((text for name in _GOALS if (text := prose(fields.get(name)))), "")
     return named or next((text for kind, text in messages if kind == "human" and text), "")
 
 
@@ -352,110 +394,15 @@ def _nodes(checkpoint: dict[str, Any]) -> tuple[list[str], list[str]]:
     for channel, version in versions.items():
         node = channel.removeprefix(_BRANCH)
         if node != channel and channel in marked:
-            known = seen.get(node)
-            if not isinstance(known, dict) or known.get(channel) != version:
+            value = seen.get(node)
+            if not isinstance(value, dict) or value.get(channel) != version:
                 due.append(node)
     return ran, due
 
 
 def _question(value: Any) -> str:
     items = value if isinstance(value, list) else [value]
-    asked = [one.get("value", one) if isinstance(one, dict) else one for one in items]
+    values = [item.get("value", item) if isinstance(item, dict) else item for item in items]
     return prose(
-        "; ".join(one if isinstance(one, str) else preview(redact_json(one), MAX_LINE * 2) for one in asked)
+        "; ".join(one if isinstance(one, str) else preview(redact_json(one), MAX_LINE * 2) for one in values)
     )
-
-
-# --- reading MessagePack (https://github.com/msgpack/msgpack/blob/master/spec.md) that a hostile program
-
-MAX_DEPTH = 64
-MAX_VALUES = 500_000
-_NUMBERS = {
-    0xCA: ">f", 0xCB: ">d", 0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q", 0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q",
-}  # fmt: skip
-_CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
-_TEXTS = {0xD9: 1, 0xDA: 2, 0xDB: 4}
-_BYTES = {0xC4: 1, 0xC5: 2, 0xC6: 4}
-_EXTENSIONS = {0xC7: 1, 0xC8: 2, 0xC9: 4}
-_FIXED = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
-_LISTS = {0xDC: 2, 0xDD: 4}
-_MAPS = {0xDE: 2, 0xDF: 4}
-
-
-class Extension(NamedTuple):
-    """A value of an extension type: its number and its bytes."""
-
-    code: int
-    data: bytes
-
-
-def decode(data: bytes) -> Any:
-    """The value of a MessagePack text. Map keys become texts. Raises `InvalidError`."""
-    reader = _Reader(data)
-    value = reader.value(0)
-    if reader.at != len(data):
-        raise InvalidError(f"MessagePack: {len(data) - reader.at} bytes follow the value")
-    return value
-
-
-class _Reader:
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
-        self.values = 0
-
-    def value(self, depth: int) -> Any:  # one return a kind of value
-        self.values += 1
-        if depth > MAX_DEPTH or self.values > MAX_VALUES:
-            raise InvalidError(
-                f"MessagePack: more than {MAX_DEPTH} levels or {MAX_VALUES:,} values", "do not use this file"
-            )
-        mark = self.take(1)[0]
-        if mark <= 0x7F or mark >= 0xE0:
-            return mark if mark <= 0x7F else mark - 0x100
-        if mark in _CONSTANTS:
-            return _CONSTANTS[mark]
-        if mark in _NUMBERS:
-            form = _NUMBERS[mark]
-            return struct.unpack(form, self.take(struct.calcsize(form)))[0]
-        if 0xA0 <= mark <= 0xBF or mark in _TEXTS:
-            return self.text(mark & 0x1F if mark <= 0xBF else self.size(_TEXTS[mark]))
-        if mark in _BYTES:
-            return self.take(self.size(_BYTES[mark]))
-        if 0x90 <= mark <= 0x9F or mark in _LISTS:
-            return self.items(mark & 0x0F if mark <= 0x9F else self.size(_LISTS[mark]), depth)
-        if 0x80 <= mark <= 0x8F or mark in _MAPS:
-            return self.members(mark & 0x0F if mark <= 0x8F else self.size(_MAPS[mark]), depth)
-        size = _FIXED.get(mark) or (self.size(_EXTENSIONS[mark]) if mark in _EXTENSIONS else None)
-        if size is None:
-            raise InvalidError(f"MessagePack: byte {mark:#04x} begins no value")
-        return Extension(self.take(1)[0], self.take(size))
-
-    def take(self, size: int) -> bytes:
-        found = self.data[self.at : self.at + size]
-        if len(found) < size:
-            raise InvalidError("MessagePack: it ends in the middle of a value")
-        self.at += size
-        return found
-
-    def size(self, width: int) -> int:
-        return int.from_bytes(self.take(width), "big")
-
-    def text(self, size: int) -> str:
-        try:
-            return self.take(size).decode()
-        except UnicodeDecodeError as error:
-            raise InvalidError(f"MessagePack: a text is not UTF-8: {error.reason}") from error
-
-    def items(self, count: int, depth: int) -> list[Any]:
-        return [self.value(depth + 1) for _ in range(count)]
-
-    def members(self, count: int, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for _ in range(count):
-            key = self.value(depth + 1)
-            name = key if isinstance(key, str) else str(key)[:200]
-            if name in found:
-                raise InvalidError(f"MessagePack: key {name[:100]!r} appears twice in a map")
-            found[name] = self.value(depth + 1)
-        return found

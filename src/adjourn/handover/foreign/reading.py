@@ -130,16 +130,16 @@ def read_checkpoint_folder(directory: str) -> ForeignWork:
         file.budget is not None and not 0 <= file.budget <= MAX_CALLS
     ):
         raise InvalidError(f"{directory}: callsUsed or budget is outside 0 … {MAX_CALLS}", _DO_NOT)
-    calls = [_called(one) for one in _history(directory, file.tool_history)]
+    calls = [_called(call) for call in _history(directory, file.tool_history)]
     audit, path = b"", os.path.join(directory, folder.AUDIT_FILE)
     with suppress(NotFoundError):
         audit = read_file(path, MAX_FILE_BYTES)
     lines = _lines(path, audit)
     entries = _in_order([*calls, *_further(lines, calls)])
-    spent = max(file.calls_used, sum(one.decision == "forward" for one in entries))
-    kept = [counted(spent, "spent call"), counted(len(calls), "entry") + " of toolHistory"]
-    kept += [f"the budget of {counted(file.budget, 'call')}"] if file.budget is not None else []
-    kept += [f"{counted(len(lines), 'line')} of audit.jsonl"] if audit else []
+    spent = max(file.calls_used, sum(entry.decision == "forward" for entry in entries))
+    texts = [counted(spent, "spent call"), counted(len(calls), "entry") + " of toolHistory"]
+    texts += [f"the budget of {counted(file.budget, 'call')}"] if file.budget is not None else []
+    texts += [f"{counted(len(lines), 'line')} of audit.jsonl"] if audit else []
     left_out = [] if audit else ["audit.jsonl: the folder has none"]
     if spent > file.calls_used:
         left_out.append(f"callsUsed {file.calls_used}: the history has {counted(spent, 'call')}, which count")
@@ -158,7 +158,7 @@ def read_checkpoint_folder(directory: str) -> ForeignWork:
         report=AgentReport(resumption_point=prose(file.description))
         if prose(file.description)
         else NO_REPORT,
-        kept=tuple(kept),
+        kept=tuple(texts),
         left_out=tuple(left_out),
     )
 
@@ -172,31 +172,31 @@ def _history(directory: str, entries: list[dict[str, Any]]) -> list[_Call]:
         ) from error
 
 
-def _called(one: _Call) -> kinds.EntryImported:
+def _called(call: _Call) -> kinds.EntryImported:
     return kinds.EntryImported(
-        at=word(one.timestamp),
-        decision=one.decision,
-        entry="tool.allowed" if one.decision == "forward" else "tool.denied",
-        reason=word(one.reason, MAX_LINE),
-        tool=word(one.tool),
+        at=word(call.timestamp),
+        decision=call.decision,
+        entry="tool.allowed" if call.decision == "forward" else "tool.denied",
+        reason=word(call.reason, MAX_LINE),
+        tool=word(call.tool),
     )
 
 
 def _lines(path: str, data: bytes) -> list[kinds.EntryImported]:
     """The lines of audit.jsonl as entries; blank ones are skipped. Raises `InvalidError` with the number of a bad line."""
     check_values(data, path)
-    found = []
+    lines = []
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
             continue
         try:
-            found.append(_read_line(line))
+            lines.append(_read_line(line))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidError) as error:
             message = error.message if isinstance(error, InvalidError) else str(error)
             raise InvalidError(
                 f"line {number} of {path} is malformed: {message}", "correct the line, or remove the file"
             ) from error
-    return found
+    return lines
 
 
 def _read_line(line: bytes) -> kinds.EntryImported:
@@ -214,8 +214,8 @@ def _told(line: _Line) -> kinds.EntryImported:
         decision = "forward"
     elif line.event == "tool.denied" or line.event in _REASONS:
         decision = "block"
-    elif rest := {name: value for name, value in data.items() if name != "tool"}:
-        reason = preview(rest, MAX_LINE)
+    elif fields := {name: value for name, value in data.items() if name != "tool"}:
+        reason = preview(fields, MAX_LINE)
     return kinds.EntryImported(
         at=word(line.timestamp),
         decision=decision,
@@ -229,10 +229,10 @@ def _further(
     lines: Iterable[kinds.EntryImported], calls: Iterable[kinds.EntryImported]
 ) -> Iterable[kinds.EntryImported]:
     """The lines that say more than `toolHistory`: events that are no decisions on a call, and decisions that it lacks."""
-    known = Counter((one.tool, one.decision) for one in calls)
+    counter = Counter((call.tool, call.decision) for call in calls)
     for line in lines:
-        if line.decision and known[(line.tool, line.decision)] > 0:
-            known[(line.tool, line.decision)] -= 1
+        if line.decision and counter[(line.tool, line.decision)] > 0:
+            counter[(line.tool, line.decision)] -= 1
         else:
             yield line
 
@@ -246,8 +246,8 @@ def _in_order(entries: list[kinds.EntryImported]) -> list[kinds.EntryImported]:
 
 
 def _time(stamp: str) -> datetime:
-    found = datetime.fromisoformat(stamp)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    fromisoformat = datetime.fromisoformat(stamp)
+    return fromisoformat if fromisoformat.tzinfo else fromisoformat.replace(tzinfo=UTC)
 
 
 # --- a hand-over page in Markdown: `handoff.md`, or a checkpoint's page
@@ -331,7 +331,7 @@ def read_handoff(path: str) -> ForeignWork:
 
 def _sections(lines: Sequence[str]) -> list[_Section]:
     """The sections of a page. A heading inside a code fence is none."""
-    found = [_Section("", "", [])]
+    sections = [_Section("", "", [])]
     fence = ""
     for line in lines:
         mark = _FENCE.match(line)
@@ -342,10 +342,10 @@ def _sections(lines: Sequence[str]) -> list[_Section]:
         heading = None if fence or mark else _HEADING.fullmatch(line)
         if heading:
             title = heading[2].rstrip(" \t#")
-            found.append(_Section(title, _kind(title), []))
+            sections.append(_Section(title, _kind(title), []))
         else:
-            found[-1].lines.append(line)
-    return found
+            sections[-1].lines.append(line)
+    return sections
 
 
 def _kind(heading: str) -> str:
@@ -378,16 +378,19 @@ def _items(lines: Sequence[str]) -> list[_Item]:
 
 def _work(sections: Sequence[_Section], name: str, document: tuple[bytes, ...]) -> ForeignWork:
     by_kind = {
-        kind: [item for one in sections if one.kind == kind for item in _items(one.lines)]
+        kind: [item for section in sections if section.kind == kind for item in _items(section.lines)]
         for kind in MEANINGS
     }
-    other = [one for one in sections if not one.kind and one.text]
+    other = [section for section in sections if not section.kind and section.text]
     goal = _goal(sections, other)
     done = [item for item in by_kind["done"] if item.checked is not False]
     todo = [item for item in by_kind["done"] if item.checked is False]
     todo += [item for item in by_kind["next"] if not item.checked]
     done += [item for item in by_kind["next"] if item.checked]
-    rest = [prose(f"{one.title}: {one.text}" if one.title else one.text, MAX_SECTION) for one in other]
+    texts = [
+        prose(f"{section.title}: {section.text}" if section.title else section.text, MAX_SECTION)
+        for section in other
+    ]
     decisions = tuple(
         agent_notes.NotedDecision(decision=text, because="stated in the imported page", status="tentative")
         for text in statements(item.text for item in by_kind["decisions"])
@@ -401,8 +404,8 @@ def _work(sections: Sequence[_Section], name: str, document: tuple[bytes, ...]) 
     steps = [ReportedStep(text=item.text, status="done") for item in done]
     steps += [ReportedStep(text=item.text) for item in todo]
     counts = {kind: len(items) for kind, items in by_kind.items() if items}
-    kept = [f"{kind}: {counted(count, 'item')}" for kind, count in counts.items()]
-    kept += [f"other text: {counted(len(rest), 'section')} as current state"] if rest else []
+    words = [f"{kind}: {counted(count, 'item')}" for kind, count in counts.items()]
+    words += [f"other text: {counted(len(texts), 'section')} as current state"] if texts else []
     left_out = ["links, images and files that the page names: only their names are kept"]
     if any(count > MAX_STATEMENTS for count in counts.values()):
         left_out.append(f"items beyond {MAX_STATEMENTS} of a kind: only in the document")
@@ -416,27 +419,27 @@ def _work(sections: Sequence[_Section], name: str, document: tuple[bytes, ...]) 
             mission=goal or "Continue the work of the imported page",
             progress=tuple(steps[:MAX_STATEMENTS])
             or (ReportedStep(text="Read the imported page, and continue"),),
-            current_state=(*statements(item.text for item in by_kind["state"]), *rest[:MAX_STATEMENTS]),
+            current_state=(*statements(item.text for item in by_kind["state"]), *texts[:MAX_STATEMENTS]),
             open_questions=statements(item.text for item in by_kind["questions"]),
             artifacts=tuple(ReportedArtifact(path=path) for path in _paths(by_kind["files"])),
             resumption_point=next_step or "Read the imported page, and decide on the next step",
         ),
         note=agent_notes.AgentNote(facts=facts, decisions=decisions, learnings=learned),
-        kept=tuple(kept),
+        kept=tuple(words),
         left_out=tuple(left_out),
     )
 
 
 def _goal(sections: Sequence[_Section], other: list[_Section]) -> str:
     """The section of that name; else the title; else the first paragraph without a heading."""
-    named = next((one.text for one in sections if one.kind == "goal" and one.text), "")
+    named = next((section.text for section in sections if section.kind == "goal" and section.text), "")
     if named:
         return prose(named, MAX_GOAL)
-    title = next((one.title for one in sections if one.title), "")
+    title = next((section.title for section in sections if section.title), "")
     title = "" if _kind(title) else _TITLE.sub("", title).strip(" :#\u2014\u2013-")
     if title:
         return prose(title, MAX_GOAL)
-    first = next((one for one in other if one.text), None)
+    first = next((section for section in other if section.text), None)
     return prose(first.text.split("\n\n")[0], MAX_GOAL) if first else ""
 
 

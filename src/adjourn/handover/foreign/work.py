@@ -81,7 +81,7 @@ def prose(value: Any, limit: int = agent_notes.MAX_STATEMENT) -> str:
 
 def statements(values: Iterable[Any]) -> tuple[str, ...]:
     """The texts among the values, each once, as far as there is room."""
-    return tuple(dict.fromkeys(text for one in values if (text := prose(one))))[:MAX_STATEMENTS]
+    return tuple(dict.fromkeys(text for value in values if (text := prose(value))))[:MAX_STATEMENTS]
 
 
 def name_from(text: str, source: Source) -> str:
@@ -123,7 +123,7 @@ def import_work(task: Task, root: str, work: ForeignWork, by: Actor, tree: str =
         source=work.source,
     )
     facts: list[kinds.Data] = [kinds.TaskOpened(goal=work.goal), imported, *work.entries]
-    task.commit([NewEvent(one, by) for one in facts], blobs=list(work.documents))
+    task.commit([NewEvent(fact, by) for fact in facts], blobs=list(work.documents))
     _write_record(task, work)
     saved = save_checkpoint(
         task,
@@ -149,22 +149,22 @@ def _write_record(task: Task, work: ForeignWork) -> None:
     mind = _write_mind(task, work)
     named = {"checkpointId": mind} if mind else {}
     records = CRStore(task.store, clock=task.clock)
-    made = records.create({**work.record, "task": about, **named}, author=author, cr_id=task.id)
-    if members := agent_notes.changed_by_note(made, work.note, author, task.clock()):
-        records.update(made["id"], members, author)
+    fields = records.create({**work.record, "task": about, **named}, author=author, cr_id=task.id)
+    if members := agent_notes.changed_by_note(fields, work.note, author, task.clock()):
+        records.update(fields["id"], members, author)
 
 
 def _write_mind(task: Task, work: ForeignWork) -> str:
     """The id of the cognitive checkpoint with what the work states as known, assumed, asked and intended; "" for nothing."""
-    said = agent_notes.statements(work.note)
-    if not said and not work.mind:
+    statements = agent_notes.statements(work.note)
+    if not statements and not work.mind:
         return ""
     options = SessionOptions(clock=task.clock)
     mind = CognitiveStore(task.store, task.id, goal=work.goal, triggers=(), options=options)
     if work.mind:
         mind.restore_from_checkpoint(work.mind, move_head=True)
-    if said:
-        change: Callable[[Tree, int], Tree] = lambda state, at: apply_reply(state, said, at)  # noqa: E731
+    if statements:
+        change: Callable[[Tree, int], Tree] = lambda state, at: apply_reply(state, statements, at)  # noqa: E731
         mind.change(change)
     mind.create_checkpoint("Import")
     return head_of(mind.session)

@@ -4,7 +4,7 @@ Sections have a fixed order. If the text is too long, items are left out from th
 progress and settled decisions; the section says how many. Nothing else is ever left out: the brief is then longer than its budget, and says
 so. The same state and time give the same text.
 
-Owns: the order, the budget, the fence around texts of the record. Must never: put a text of the record outside the fence.
+Must never: put a text of the record outside the fence.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _sections(
     calls: tuple[int, int] | None,
 ) -> list[_Section]:
     open_decisions, settled = knowledge_sections.decisions(matter)
-    made = [
+    sections = [
         _section("", resume_sections.header(matter, verified)),
         _section(WARNINGS, resume_sections.warnings(matter, verified, warnings)),
         _section(MISSION, resume_sections.mission(matter)),
@@ -160,7 +160,7 @@ def _sections(
         _Section(GOALS, [], [_item(item, depth) for item, depth in knowledge_sections.goals(matter)]),
         _section(BUDGET, knowledge_sections.budget(matter, calls)),
     ]
-    return [section for section in made if section.kept or section.spare]
+    return [section for section in sections if section.kept or section.spare]
 
 
 def _section(title: str, kept: Iterable[Item], spare: Iterable[Item] = ()) -> _Section:

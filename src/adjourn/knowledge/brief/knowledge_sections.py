@@ -101,7 +101,11 @@ def knowledge(matter: BriefContext) -> list[Item]:
     """A person's answers, facts, learnings, assumptions, beliefs; more certain and newer ones first."""
     known, facts = matter.known, by_id(matter.known["facts"])
     return [
-        *(_answer(one) for one in matter.record["questionsForUser"] if one["status"] == "answered"),
+        *(
+            _answer(question)
+            for question in matter.record["questionsForUser"]
+            if question["status"] == "answered"
+        ),
         *(_fact(fact) for fact in sorted(_newest(known["facts"]), key=lambda fact: -fact["confidence"])),
         *(
             (f"{learning['type']}: {learning['content']} (from {learning['source']})",)
@@ -137,8 +141,12 @@ def _belief(belief: Tree, facts: dict[str, Tree]) -> Item:
 
 
 def questions(matter: BriefContext) -> Iterator[Item]:
-    asked = [one for one in matter.record["questionsForUser"] if is_unanswered(matter.record, one)]
-    for question in sorted(asked, key=_rank):
+    unanswered = [
+        open_question
+        for open_question in matter.record["questionsForUser"]
+        if is_unanswered(matter.record, open_question)
+    ]
+    for question in sorted(unanswered, key=_rank):
         options = (f"options: {'; '.join(question['options'])}",) if question.get("options") else ()
         about = f"{question['priority']} {question['type']} for a person ({question['id']})"
         context = (f"context: {question['context']}",) if question["context"] else ()
@@ -161,12 +169,12 @@ def goals(matter: BriefContext) -> Iterator[tuple[Item, int]]:
     root = matter.graph["rootIntentId"]
     tops = [name for name, goal in items.items() if name != root and goal.get("parentGoalId") not in items]
     waiting = [(name, 0) for name in [*reversed(_by_priority(items, tops)), root]]
-    told: set[str] = set()
+    seen: set[str] = set()
     while waiting:
         name, depth = waiting.pop()
-        if name in told or name not in items:
+        if name in seen or name not in items:
             continue
-        told.add(name)
+        seen.add(name)
         goal = items[name]
         yield (f"[{goal['status']}] {goal['description']} (priority {goal['priority']:g})",), depth
         waiting += [(part, depth + 1) for part in reversed(_by_priority(items, goal["subGoalIds"]))]
@@ -242,17 +250,17 @@ def recorded(
     `verified` is the verification of the record's chain, `consumed` are the keys of all used approvals, `given` more notes.
     """
     matter = BriefContext(record, mind, now, consumed, has_record=True)
-    asked = [one for one in record["questionsForUser"] if is_unanswered(record, one)]
-    blockers = [one for one in record["blockers"] if one["status"] == "active"]
+    unanswered = [question for question in record["questionsForUser"] if is_unanswered(record, question)]
+    blockers = [blocker for blocker in record["blockers"] if blocker["status"] == "active"]
     usable = usable_resume_points(record, consumed=consumed)
     is_finished = record["task"]["status"] == "completed"
     return Recorded(
         is_finished=is_finished,
-        is_blocked=bool(blockers) or any(one["priority"] == "blocking" for one in asked),
+        is_blocked=bool(blockers) or any(question["priority"] == "blocking" for question in unanswered),
         steps=() if is_finished else _steps(matter, usable),
         progress=[*_subgoals(matter), *_criteria(record)],
         waiting=[
-            *_questions(asked),
+            *_questions(unanswered),
             *_blockers(blockers),
             *map(RecordLine, [] if usable else _joined(awaited(matter))),
         ],
@@ -293,8 +301,8 @@ def _criteria(record: Tree) -> Iterator[str]:
     yield from (f"done when: {criterion}" for criterion in record["task"]["successCriteria"])
 
 
-def _questions(asked: Sequence[Tree]) -> Iterator[RecordLine]:
-    for question in sorted(asked, key=_rank):
+def _questions(unanswered: Sequence[Tree]) -> Iterator[RecordLine]:
+    for question in sorted(unanswered, key=_rank):
         options = f"; options: {'; '.join(question['options'])}" if question.get("options") else ""
         context = f"; context: {question['context']}" if question["context"] else ""
         command = f" (a person runs `adjourn answer {question['id']} ANSWER`)"
@@ -321,24 +329,26 @@ def _constraints(record: Tree) -> Iterator[RecordLine]:
 
 def _answers(record: Tree) -> Iterator[RecordLine]:
     """What persons answered: the answer before its question, so that a cut takes the question."""
-    for one in record["questionsForUser"]:
-        if one["status"] == "answered":
+    for question in record["questionsForUser"]:
+        if question["status"] == "answered":
             yield RecordLine(
-                f"{author_of(one['answeredBy'])} answered: {one['answer']}; asked: {one['question']!r}"
+                f"{author_of(question['answeredBy'])} answered: {question['answer']}; asked: {question['question']!r}"
             )
 
 
 def _decisions(record: Tree) -> Iterator[RecordLine]:
     """Contested ones, then the others, the newest first."""
     newest = sorted(record["decisions"], key=lambda decision: -decision["madeAt"])
-    yield from map(RecordLine, _joined([contested(one) for one in newest if one["status"] == "contested"]))
-    for one in newest:
-        if one["status"] == "contested":
+    yield from map(
+        RecordLine, _joined([contested(entry) for entry in newest if entry["status"] == "contested"])
+    )
+    for entry in newest:
+        if entry["status"] == "contested":
             continue
-        status = "" if one["status"] == "accepted" else f"{one['status']}: "
-        by = "" if one["madeBy"]["type"] == "agent" else f" ({author_of(one['madeBy'])})"
-        because = f", because {one['rationale']}" if one["rationale"] else ""
-        yield RecordLine(f"{status}{one['description']}{by}", because)
+        status = "" if entry["status"] == "accepted" else f"{entry['status']}: "
+        by = "" if entry["madeBy"]["type"] == "agent" else f" ({author_of(entry['madeBy'])})"
+        because = f", because {entry['rationale']}" if entry["rationale"] else ""
+        yield RecordLine(f"{status}{entry['description']}{by}", because)
 
 
 def _facts(matter: BriefContext) -> Iterator[RecordLine]:

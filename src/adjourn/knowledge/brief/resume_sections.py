@@ -174,11 +174,11 @@ def _alternatives(point: Tree) -> Iterator[str]:
 def from_nodes(matter: BriefContext) -> list[Item]:
     """Without resume points: the active nodes, else the paused ones, else the next pending one."""
     for status in ("active", "paused", "pending"):
-        found = [node for node in matter.nodes if node["status"] == status]
-        if found:
+        nodes = [node for node in matter.nodes if node["status"] == status]
+        if nodes:
             return [
                 node_item(node, f"continue what is {status}: ")
-                for node in (found[:1] if status == "pending" else found)
+                for node in (nodes[:1] if status == "pending" else nodes)
             ]
     return []
 
@@ -228,7 +228,10 @@ def _binding(node: Tree) -> Item:
     binding = node["toolBinding"]
     return (
         f"node {node['id']} has an incomplete call of {binding['toolName']}, with {_json(binding['inputs'])}",
-        *(f"not {one['toolName']}: {one['reason']}" for one in binding.get("rejectedAlternatives", ())),
+        *(
+            f"not {alternative['toolName']}: {alternative['reason']}"
+            for alternative in binding.get("rejectedAlternatives", ())
+        ),
     )
 
 

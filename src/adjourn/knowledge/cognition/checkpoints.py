@@ -1,6 +1,6 @@
 """Checkpoints of cognitive state: creating, validating and restoring them, and their branches.
 
-Owns: how a checkpoint and a restore change a session. Must never: read a clock, make an id, or change its input.
+Must never: read a clock, make an id, or change its input.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ def validate_checkpoint(checkpoint: Mapping[str, Any], *, expected_hash: str = "
         return Validity(False, [*errors, str(error)], [])
     tree = dict(checkpoint)
     findings = check_working_state(tree)
-    errors += [found.message for found in findings if not _is_warning(found)]
-    warnings = [found.message for found in findings if _is_warning(found)]
+    errors += [finding.message for finding in findings if not _is_warning(finding)]
+    warnings = [finding.message for finding in findings if _is_warning(finding)]
     metrics = tree["metrics"]
     if (metrics["totalNodes"], metrics["completedNodes"]) != (len(tree["nodes"]), _completed(tree)):
         warnings.append("The metrics do not agree with the nodes")
@@ -211,9 +211,9 @@ def restore_checkpoint(
     old = session or {}
     metrics = {**tree_of(TotalMetrics()), **old.get("totalMetrics", {})}
     branches, branch_id, forked = _branches(checkpoint, old.get("branches", {}), now, move_head=move_head)
-    kept = {name: old[name] for name in old if name not in ("activeNodeId", "description")}
+    members = {name: old[name] for name in old if name not in ("activeNodeId", "description")}
     restored = {
-        **kept,
+        **members,
         "id": old.get("id", new_session_id),
         "name": f"Restored: {checkpoint['label']}",
         "description": f"Restored from checkpoint at {timestamp(checkpoint['timestamp'])}",
@@ -256,8 +256,8 @@ def _branches(
 # --- warnings
 
 
-def _is_warning(found: Finding) -> bool:
-    return found.severity == "warning" or found.code in _ONLY_WARNED
+def _is_warning(finding: Finding) -> bool:
+    return finding.severity == "warning" or finding.code in _ONLY_WARNED
 
 
 def _hash_errors(checkpoint: Mapping[str, Any], expected: str) -> list[str]:
@@ -277,14 +277,14 @@ def _age_warnings(checkpoint: Tree, now: int) -> list[str]:
 
 def _outside_warnings(checkpoint: Tree) -> list[str]:
     """Warnings about the state outside, which a checkpoint does not have."""
-    found = []
+    warnings = []
     for node in checkpoint["nodes"]:
         if node["status"] == "active":
-            found.append(f"Node {node['id']} was active: verify what it did outside first")
+            warnings.append(f"Node {node['id']} was active: verify what it did outside first")
         binding = node.get("toolBinding")
         if binding is not None and not binding["inputsComplete"]:
-            found.append(f"Node {node['id']} has an incomplete call of {binding['toolName']}")
-    return found
+            warnings.append(f"Node {node['id']} has an incomplete call of {binding['toolName']}")
+    return warnings
 
 
 def _record_warnings(record: Tree, checkpoint: Tree) -> list[str]:

@@ -3,7 +3,7 @@
 A snapshot is a whole checkpoint, or a CheckpointDiff against another one. It is whole if the chain of differences would get longer than
 `MAX_DIFFS`, or if the difference is bigger than half of the whole.
 
-Owns: making, applying and bounding differences. Must never: return a checkpoint whose hash is not the stored one.
+Must never: return a checkpoint whose hash is not the stored one.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class _Members(NamedTuple):
 
 def pack(checkpoint: Tree, base: Tree | None = None, *, base_depth: int = 0) -> Snapshot:
     """The snapshot of a checkpoint. `base_depth` is the number of differences that its base is stored as."""
-    whole = write(checkpoint, CognitiveCheckpoint)
+    document = write(checkpoint, CognitiveCheckpoint)
     if base is not None and base_depth < MAX_DIFFS and _has_unique_ids(checkpoint) and _has_unique_ids(base):
-        data = canonical(_difference(base, checkpoint, digest(whole)))
-        if len(data) * 2 <= len(whole):
+        data = canonical(_difference(base, checkpoint, digest(document)))
+        if len(data) * 2 <= len(document):
             return Snapshot(checkpoint["id"], data, base["id"], base_depth + 1)
-    return Snapshot(checkpoint["id"], whole)
+    return Snapshot(checkpoint["id"], document)
 
 
 def unpack(line: Iterable[Snapshot]) -> Tree:

@@ -2,8 +2,6 @@
 
 A finding's source is a path, its message says what is wrong with which value, its help is the remedy. A record or working state with an
 error is not written; a checkpoint with one is not restored.
-
-Owns: these rules. Must never: change or refuse anything itself.
 """
 
 from __future__ import annotations
@@ -36,8 +34,8 @@ def require(findings: Iterable[Finding]) -> Findings:
     """The warnings among the findings. Raises `InvalidError` with the first error's path, value and remedy if there is an error."""
     warnings: Findings = []
     errors: Findings = []
-    for found in findings:
-        (errors if found.severity == "error" else warnings).append(found)
+    for finding in findings:
+        (errors if finding.severity == "error" else warnings).append(finding)
     if errors:
         more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
         raise InvalidError(f"{errors[0].source}: {errors[0].message}{more}", errors[0].help)
@@ -125,17 +123,17 @@ def _node_tree(path: str, node: Tree, ids: Mapping[str, Tree], listed: Listed) -
 
 
 def _knowledge(state: Tree) -> Iterator[Finding]:
-    known = state["epistemicState"]
+    knowledge = state["epistemicState"]
     nodes = {node["id"] for node in state["nodes"]}
-    facts = {fact["id"] for fact in known["facts"]}
+    facts = {fact["id"] for fact in knowledge["facts"]}
     for name in ("facts", "assumptions", "openQuestions", "beliefs"):
-        yield from _duplicates(f"epistemicState/{name}", known[name])
+        yield from _duplicates(f"epistemicState/{name}", knowledge[name])
     for name, kind in (("facts", "Fact"), ("beliefs", "Belief")):
-        yield from _confidences(f"epistemicState/{name}", kind, known[name])
-    for belief in known["beliefs"]:
+        yield from _confidences(f"epistemicState/{name}", kind, knowledge[name])
+    for belief in knowledge["beliefs"]:
         path = pointer("epistemicState", "beliefs", belief["id"], "evidence")
         yield from (_missing(path, fact, "fact") for fact in belief["evidence"] if fact not in facts)
-    for question in known["openQuestions"]:
+    for question in knowledge["openQuestions"]:
         path = pointer("epistemicState", "openQuestions", question["id"], "blocksNodes")
         yield from (_missing(path, node, "node") for node in question["blocksNodes"] if node not in nodes)
 
@@ -211,9 +209,9 @@ def _questions(record: Tree) -> Iterator[Finding]:
                 if point not in points:
                     path = pointer(name, item["id"], "blocksResumePoints")
                     yield _missing(path, point, "resume point", "warning")
-    asked = {question["id"] for question in record["questionsForUser"]}
+    question_ids = {question["id"] for question in record["questionsForUser"]}
     for blocker in record["blockers"]:
-        if "questionId" in blocker and blocker["questionId"] not in asked:
+        if "questionId" in blocker and blocker["questionId"] not in question_ids:
             path = pointer("blockers", blocker["id"], "questionId")
             yield _missing(path, blocker["questionId"], "question", "warning")
         yield from _settlement(

@@ -6,7 +6,7 @@ all that is before it, the conversation included, is what a provider's prefix ca
 It wraps any callable that takes a request and returns a response, or an awaitable of one. A `Dialect` reads requests and responses.
 `RESUME_FROM:<id>` counts in the system prompt only, which the program's author writes; elsewhere it is plain text.
 
-Owns: the order of these steps. Must never: count a call that failed, or ignore a tag silently.
+Must never: count a call that failed, or ignore a tag silently.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ class Middleware:
         return wrapped
 
     def _taken(self, response: Response) -> Response:
-        said = self.dialect.said(response)
-        self.memory.update_from_response(said.text, tokens=said.tokens, every=self._interval)
+        reply = self.dialect.said(response)
+        self.memory.update_from_response(reply.text, tokens=reply.tokens, every=self._interval)
         return response
 
     def _prepared(self, request: Request) -> Request:

@@ -78,7 +78,7 @@ def fired_triggers(
 
     Start with the `trigger_state` of the first session; pass the returned state with the next change.
     """
-    found = [
+    fired = [
         *_phase(before, after),
         *_nodes(before, after, watched, threshold),
         *_branches(before, after),
@@ -86,7 +86,7 @@ def fired_triggers(
     now = trigger_state(after, threshold)
     completed = {node["id"] for node in after["workingState"]["nodes"] if node["status"] == "completed"}
     kept = TriggerState((watched.failed | now.failed) - completed, watched.confident | now.confident)
-    return [occasion for occasion in found if occasion.trigger in triggers], kept
+    return [occasion for occasion in fired if occasion.trigger in triggers], kept
 
 
 def trigger_state(session: Tree, threshold: float = THRESHOLD) -> TriggerState:
@@ -103,18 +103,20 @@ def fired_by_record(before: Tree, after: Tree) -> list[FiredTrigger]:
     old = by_id(before["decisions"])
     return [
         FiredTrigger(
-            "decision_made", f"Decision: {one['description']}", f"{one['description']} is {one['status']}"
+            "decision_made",
+            f"Decision: {decision['description']}",
+            f"{decision['description']} is {decision['status']}",
         )
-        for one in after["decisions"]
-        if old.get(one["id"], one)["status"] == "tentative" != one["status"]
+        for decision in after["decisions"]
+        if old.get(decision["id"], decision)["status"] == "tentative" != decision["status"]
     ]
 
 
-def combined_label(found: Sequence[FiredTrigger]) -> tuple[str, str]:
+def combined_label(fired: Sequence[FiredTrigger]) -> tuple[str, str]:
     """The label and the description of the one checkpoint for several triggers."""
     labels, descriptions = (
         "; ".join(dict.fromkeys(map(one_line, texts)))
-        for texts in ([one.label for one in found], [one.description for one in found])
+        for texts in ([trigger.label for trigger in fired], [trigger.description for trigger in fired])
     )
     return one_line(labels, MAX_LABEL), one_line(descriptions, MAX_DESCRIPTION)
 
@@ -152,8 +154,8 @@ def _nodes(before: Tree, after: Tree, watched: TriggerState, threshold: float) -
                 )
         was_confident = node["id"] in watched.confident or (was and was["confidence"] >= threshold)
         if node["confidence"] >= threshold and not was_confident:
-            said = f"{label} has confidence {node['confidence']:g}"
-            yield FiredTrigger("high_confidence", f"Confidence: {label}", said)
+            text = f"{label} has confidence {node['confidence']:g}"
+            yield FiredTrigger("high_confidence", f"Confidence: {label}", text)
 
 
 def _attempt(node: Tree) -> tuple[str, str] | str:
@@ -351,8 +353,8 @@ class SessionRepository:
         base_id = page.working.base or ""
         base = self.checkpoint(base_id) if base_id else None
         working = self._snapshot(_DRAFT, page.working)
-        whole = Snapshot(base["id"], canonical(base)) if base else None
-        state = unpack([*([whole] if whole else []), working])
+        snapshot = Snapshot(base["id"], canonical(base)) if base else None
+        state = unpack([*([snapshot] if snapshot else []), working])
         head = head_of(page.session)
         last = base if base_id == head else self.checkpoint(head)
         session = {

@@ -123,14 +123,14 @@ class CognitiveStore:
         self.failed: list[Exception] = []
         """The last hundred exceptions that subscribers raised."""
         self._warnings: tuple[str, ...] = ()
-        kept = self._pages.open(session_id)
-        self.resumed = kept is not None
+        stored = self._pages.open(session_id)
+        self.resumed = stored is not None
         """Whether the session continues earlier work: it existed when it was opened, or a checkpoint was restored."""
-        if kept is None:
+        if stored is None:
             begun = checkpoints.new_session(session_id, options.clock(), session_id=session_id, goal=goal)
             view(begun, CognitiveSession)
-            kept = StoredSession(begun, TriggerState(), "", EMPTY)
-        self._kept = kept
+            stored = StoredSession(begun, TriggerState(), "", EMPTY)
+        self._kept = stored
         self._opened = int(self.resumed)
         self._count_resume()
 
@@ -245,8 +245,8 @@ class CognitiveStore:
 
     def record_changed(self, before: Tree, after: Tree) -> Tree | None:
         """Create a checkpoint if a change of the task's Continuation Record fires triggers; else return None."""
-        found = [one for one in fired_by_record(before, after) if one.trigger in self.triggers]
-        return self.create_checkpoint(*combined_label(found)) if found else None
+        fired = [trigger for trigger in fired_by_record(before, after) if trigger.trigger in self.triggers]
+        return self.create_checkpoint(*combined_label(fired)) if fired else None
 
     def restore_from_checkpoint(
         self, checkpoint: str | Tree, *, record: Tree | None = None, move_head: bool = False
@@ -352,9 +352,9 @@ class CognitiveStore:
                 )
             for number in count():
                 before = self._kept.session
-                kept, made = self._with_checkpoint(step(before, self._options.clock()))
+                stored, made = self._with_checkpoint(step(before, self._options.clock()))
                 try:
-                    self._save(kept, made)
+                    self._save(stored, made)
                     break
                 except ConflictError as error:
                     wait_for_turn(error, number, f"session {before['id']}")
@@ -367,7 +367,7 @@ class CognitiveStore:
 
     def _with_checkpoint(self, change: _Change) -> tuple[StoredSession, Sequence[Tree]]:
         """What to store of a change, with a checkpoint if it fires triggers."""
-        found, watched = fired_triggers(
+        fired, watched = fired_triggers(
             self._kept.session,
             change.session,
             self._kept.watched,
@@ -375,8 +375,8 @@ class CognitiveStore:
             threshold=self._options.threshold,
         )
         session, made = change.session, change.made
-        if found or change.due:
-            session, checkpoint = self._checkpoint(session, *combined_label([*change.due, *found]))
+        if fired or change.due:
+            session, checkpoint = self._checkpoint(session, *combined_label([*change.due, *fired]))
             made = [*made, checkpoint]
         resumed_from = self._kept.resumed_from if change.resumed_from is None else change.resumed_from
         return self._kept._replace(session=session, watched=watched, resumed_from=resumed_from), made
@@ -402,9 +402,9 @@ class CognitiveStore:
 
     def _reload(self) -> None:
         """Take over what another process wrote."""
-        kept = self._pages.open(self._kept.session["id"])
-        if kept is not None:
-            self._kept = kept
+        stored = self._pages.open(self._kept.session["id"])
+        if stored is not None:
+            self._kept = stored
             self._count_resume()
 
     def _count_resume(self) -> None:
@@ -414,16 +414,16 @@ class CognitiveStore:
     def _known(self, checkpoint: str | Tree) -> tuple[Tree, bool]:
         """A checkpoint, and whether it must still be stored."""
         name = checkpoint if isinstance(checkpoint, str) else checkpoint["id"]
-        found = self.get_checkpoint(name)
+        saved = self.get_checkpoint(name)
         if isinstance(checkpoint, str):
-            if found is None:
+            if saved is None:
                 raise NotFoundError(f"there is no checkpoint {name}", "name one that was made in this store")
-            return found, False
-        if found is not None and not same(found, checkpoint):
+            return saved, False
+        if saved is not None and not same(saved, checkpoint):
             raise InvalidError(
                 f"the store has another checkpoint under the id {name}", "restore it by its id"
             )
-        return accept(checkpoint, CognitiveCheckpoint), found is None
+        return accept(checkpoint, CognitiveCheckpoint), saved is None
 
     def _notify(self, before: Tree, session: Tree) -> None:
         """Call the subscribers."""

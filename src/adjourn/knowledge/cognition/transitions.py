@@ -1,7 +1,7 @@
 """State machines: the statuses of nodes, goals, tasks, decisions, resume points, questions, blockers and invariants.
 
-Owns: the table of edges, and the transitions that need no authority. A transition is pure: it takes a tree, an author and a time in
-milliseconds, and returns a new tree. Must never: read a clock, or decide who may make a transition (`interventions` and `updating` do).
+A transition is pure: it takes a tree, an author and a time in milliseconds, and returns a new tree. Must never: read a
+clock, or decide who may make a transition (`interventions` and `updating` do).
 """
 
 from __future__ import annotations
@@ -106,10 +106,10 @@ def find(record: Tree, kind: str, name: str) -> Tree:
         if item["id"] == name:
             found: Tree = item
             return found
-    known = ", ".join(item["id"] for item in items[:10])
+    ids = ", ".join(item["id"] for item in items[:10])
     raise NotFoundError(
         f"record {record.get('id', '')} has no {kind} {name}",
-        f"use one of: {known}" if known else f"add a {kind} first",
+        f"use one of: {ids}" if ids else f"add a {kind} first",
     )
 
 
@@ -128,8 +128,8 @@ def path_of(kind: str, name: str) -> str:
 
 def derived_id(prefix: str, name: str) -> str:
     """An id derived from another, always the same."""
-    made = f"{prefix}-{name}"
-    return made if len(made) <= MAX_ID else f"{prefix}-{digest(name.encode())}"
+    derived = f"{prefix}-{name}"
+    return derived if len(derived) <= MAX_ID else f"{prefix}-{digest(name.encode())}"
 
 
 # --- the working state
@@ -230,9 +230,9 @@ def violations(before: Tree, after: Tree) -> Iterator[RecordChange]:
     """A change for each hard invariant that is violated now and was not before."""
     if after["invariants"] is before["invariants"]:
         return
-    known = by_id(before["invariants"])
+    old_invariants = by_id(before["invariants"])
     for invariant in after["invariants"]:
-        old = known.get(invariant["id"])
+        old = old_invariants.get(invariant["id"])
         if _is_broken(invariant) and not (old and _is_broken(old)):
             path = path_of("invariant", invariant["id"])
             yield RecordChange("invariant-violated", path, {"description": invariant["description"]})

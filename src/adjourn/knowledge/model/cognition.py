@@ -273,19 +273,19 @@ def parse_reply(text: str) -> list[TaggedStatement]:
     >>> parse_reply("FACT: the port is 8080")
     [TaggedStatement(tag='FACT', text='the port is 8080')]
     """
-    found: list[TaggedStatement] = []
+    statements: list[TaggedStatement] = []
     fence = ""
     for line in clean(text).split("\n"):
         fence, is_fence = _fence_after(fence, line)
         match = None if fence or is_fence else _LINE.fullmatch(line)
         if match is None:
             continue
-        said = match[2].strip().removesuffix("**").removesuffix("__").strip()[:MAX_STATEMENT]
-        if said:
-            found.append(TaggedStatement(cast("Tag", match[1]), said))
-        if len(found) == MAX_STATEMENTS:
+        statement = match[2].strip().removesuffix("**").removesuffix("__").strip()[:MAX_STATEMENT]
+        if statement:
+            statements.append(TaggedStatement(cast("Tag", match[1]), statement))
+        if len(statements) == MAX_STATEMENTS:
             break
-    return found
+    return statements
 
 
 def _fence_after(fence: str, line: str) -> tuple[str, bool]:
@@ -307,10 +307,10 @@ def apply_reply(state: Tree, statements: Iterable[TaggedStatement], now: int) ->
 
     A FACT in the words of an assumption validates it. A statement in words that the state has already is skipped.
     """
-    known, graph = state["epistemicState"], state["intentGraph"]
-    facts = Collection(known["facts"], "content", "fact")
-    assumptions = Collection(known["assumptions"], "content", "assumption")
-    questions = Collection(known["openQuestions"], "question", "question")
+    knowledge, graph = state["epistemicState"], state["intentGraph"]
+    facts = Collection(knowledge["facts"], "content", "fact")
+    assumptions = Collection(knowledge["assumptions"], "content", "assumption")
+    questions = Collection(knowledge["openQuestions"], "question", "question")
     goals = Collection(graph["goals"], "description", "goal")
     for tag, text in statements:
         if tag == "FACT":
@@ -322,12 +322,12 @@ def apply_reply(state: Tree, statements: Iterable[TaggedStatement], now: int) ->
             questions.add(text, priority="medium", blocksNodes=[])
         elif tag == "INTENT":
             _add_goal(goals, text, graph["rootIntentId"])
-    if not any(one.changed for one in (facts, assumptions, questions, goals)):
+    if not any(part.changed for part in (facts, assumptions, questions, goals)):
         return state
     return {
         **state,
         "epistemicState": {
-            **known, "facts": facts.items, "assumptions": assumptions.items, "openQuestions": questions.items,
+            **knowledge, "facts": facts.items, "assumptions": assumptions.items, "openQuestions": questions.items,
         },
         "intentGraph": {**graph, "goals": goals.items},
     }  # fmt: skip
@@ -370,9 +370,9 @@ class Collection:
 
     def _new_id(self, key: str) -> str:
         """An id derived from the text, so that the same reply gives the same state."""
-        whole = digest(key.encode())
-        name = f"{self._kind}-{whole[:12]}"
-        return name if name not in self._ids else f"{self._kind}-{whole}"
+        key_digest = digest(key.encode())
+        name = f"{self._kind}-{key_digest[:12]}"
+        return name if name not in self._ids else f"{self._kind}-{key_digest}"
 
 
 def _add_goal(goals: Collection, text: str, root: str) -> None:

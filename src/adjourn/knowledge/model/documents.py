@@ -315,25 +315,29 @@ class EncodedDocument:
         before = self.tree
         if len(tree) != len(before) or not before.keys() >= tree.keys():
             return EncodedDocument(write(tree, self.kind), self.kind)
-        made = EncodedDocument(b"", self.kind)
-        made.tree, made._members, made._items = dict(before), dict(self._members), dict(self._items)
+        follower = EncodedDocument(b"", self.kind)
+        follower.tree, follower._members, follower._items = (
+            dict(before),
+            dict(self._members),
+            dict(self._items),
+        )
         single: Tree = {}
         try:
             for name, value in tree.items():
                 old = before[name]
                 if value is not old:
                     if type(value) is list and type(old) is list and len(value) <= MAX_ITEMS:
-                        made._put_list(name, value, old, self._pieces(name))
+                        follower._put_list(name, value, old, self._pieces(name))
                     else:
                         single[name] = value
-            made._put(single)
+            follower._put(single)
         except msgspec.ValidationError:
             write(tree, self.kind)  # raises the error that names the place in the whole document
             raise
-        made.content = b"{" + b",".join(made._members.values()) + b"}"
-        if len(made.content) > MAX_DOCUMENT_BYTES:
+        follower.content = b"{" + b",".join(follower._members.values()) + b"}"
+        if len(follower.content) > MAX_DOCUMENT_BYTES:
             write(tree, self.kind)
-        return made
+        return follower
 
     def _put(self, values: Tree) -> None:
         """Replace members. `values` is as deep as the document, so `canonical` tests its depth as it would there."""
@@ -353,8 +357,8 @@ class EncodedDocument:
         if len(value) > count:
             check = _decoders(self.kind).get(name, (None, None))[1]
             rest = {id(item): (item, piece) for item, piece in zip(old[count:], known[count:], strict=True)}
-            for one in value[count:]:
-                item, piece = rest.get(id(one)) or _encoded(one, check)
+            for new_item in value[count:]:
+                item, piece = rest.get(id(new_item)) or _encoded(new_item, check)
                 items.append(item)
                 pieces.append(piece)
         self.tree[name], self._items[name] = items, pieces
@@ -368,8 +372,8 @@ class EncodedDocument:
         try:
             # An item that the store returned still has its members in order: encoding it unsorted is faster.
             count = _count_true(map(eq, map(_encode, value), pieces))
-            known = dict(zip(pieces[count:], old[count:], strict=True))
-            return old[:count] + [known.get(_encode_sorted(item), item) for item in value[count:]]
+            old_by_piece = dict(zip(pieces[count:], old[count:], strict=True))
+            return old[:count] + [old_by_piece.get(_encode_sorted(item), item) for item in value[count:]]
         except (TypeError, ValueError, RecursionError):  # no JSON: `follow` refuses it with the right message
             return value
 
@@ -402,11 +406,11 @@ def _named(name: str) -> bytes:
 @cache
 def _decoders(kind: type[DocumentPart]) -> dict[str, tuple[Decoder, Decoder | None]]:
     """For each member of `kind`, the decoder that checks it; where it is a list, also the one that checks an item."""
-    found: dict[str, tuple[Decoder, Decoder | None]] = {}
+    decoders: dict[str, tuple[Decoder, Decoder | None]] = {}
     for field in msgspec.structs.fields(kind):
         optional = get_origin(field.type) in (Union, UnionType)
         expected = get_args(field.type)[0] if optional else field.type
         inner = bare(expected)
         item = msgspec.json.Decoder(get_args(inner)[0]) if get_origin(inner) is tuple else None
-        found[field.encode_name] = msgspec.json.Decoder(expected), item
-    return found
+        decoders[field.encode_name] = msgspec.json.Decoder(expected), item
+    return decoders

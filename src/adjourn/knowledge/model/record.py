@@ -1,8 +1,4 @@
-"""The outer layer: the Continuation Record, which carries work from one agent to the next, and its parts.
-
-Owns: the types, with the published names on the wire. Must never: hold a rule between fields (`invariants` does), or know
-how a record changes (`transitions` and `interventions` do).
-"""
+"""The outer layer: the Continuation Record, which carries work from one agent to the next, and its parts."""
 
 from __future__ import annotations
 

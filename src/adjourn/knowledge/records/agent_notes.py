@@ -5,8 +5,7 @@ id, with a checkpoint for each note. Decisions, learnings and questions for a pe
 checkpoint. The state of mind is written first: if a process dies between the two writes, the record names an older checkpoint until the
 next note.
 
-Owns: how a note changes both layers, and its bounds. Must never: write for a session that does not hold the task, or store a secret
-that it recognizes.
+Must never: write for a session that does not hold the task, or store a secret that it recognizes.
 """
 
 from __future__ import annotations
@@ -196,16 +195,16 @@ def ask(session: Session, question: AgentQuestion) -> AskResult:
         return {} if find_question(before, question) else added_question(before, question, at)
 
     after = _change(records, record["id"], said, author)
-    found = find_question(after, question)
-    assert found is not None  # it was there, or was just put there
-    return AskResult(after, found)
+    stored = find_question(after, question)
+    assert stored is not None  # it was there, or was just put there
+    return AskResult(after, stored)
 
 
 def expire_due_items(session: Session) -> None:
     """Expire the due items of the task's record, so that a resuming session sees its present state."""
-    found = record_of(session.task.store, session.task.id)
-    if found is not None:
-        CRStore(session.task.store, clock=session.task.clock).tick(found["id"])
+    record = record_of(session.task.store, session.task.id)
+    if record is not None:
+        CRStore(session.task.store, clock=session.task.clock).tick(record["id"])
 
 
 def author_of(session: Session) -> CRAuthor:
@@ -220,11 +219,11 @@ def changed_by_note(record: Tree, note: AgentNote, author: CRAuthor, now: int) -
     """The members of a record that a note changes, with their new values."""
     by = tree_of(author)
     decisions = Collection(record["decisions"], "description", "decision")
-    for one in note.decisions:
+    for stated in note.decisions:
         decisions.add(
-            one.decision,
-            status=one.status,
-            rationale=one.because,
+            stated.decision,
+            status=stated.status,
+            rationale=stated.because,
             madeBy=by,
             madeAt=now,
             affects=[],
@@ -256,32 +255,32 @@ def changed_by_note(record: Tree, note: AgentNote, author: CRAuthor, now: int) -
 
 def _resume_points(record: Tree, note: AgentNote, now: int) -> list[Tree]:
     points = Collection(record["resumePoints"], "label", "point")
-    for one in note.resume_points:
+    for stated in note.resume_points:
         points.add(
-            one.label,
-            description=one.description,
-            when=one.when,
-            preconditions=list(one.preconditions),
-            requiredAuthority=one.required_authority,
+            stated.label,
+            description=stated.description,
+            when=stated.when,
+            preconditions=list(stated.preconditions),
+            requiredAuthority=stated.required_authority,
             safeToAutoExecute=False,
             onTimeout="escalate",
             approvalStatus="pending",
-            nextSteps=list(one.next_steps),
+            nextSteps=list(stated.next_steps),
             createdAt=now,
         )
     return points.items
 
 
 def _blockers(record: Tree, note: AgentNote, points: list[Tree], by: Tree, now: int) -> list[Tree]:
-    known = {normalised(point["label"]): point["id"] for point in points}
+    point_ids = {normalised(point["label"]): point["id"] for point in points}
     # Those that are resolved are no longer known: the same obstacle may come back.
-    active = [one for one in record["blockers"] if one["status"] == "active"]
+    active = [blocker for blocker in record["blockers"] if blocker["status"] == "active"]
     blockers = Collection(active, "description", "blocker")
     resolved = dict[str, Tree]()
-    for one in note.blockers:
-        if one.resolution:
+    for blocker in note.blockers:
+        if blocker.resolution:
             old = next(
-                (b for b in active if normalised(b["description"]) == normalised(one.description)), None
+                (b for b in active if normalised(b["description"]) == normalised(blocker.description)), None
             )
             if old is None:
                 continue
@@ -291,30 +290,30 @@ def _blockers(record: Tree, note: AgentNote, points: list[Tree], by: Tree, now: 
                     f"a person resolves it with `adjourn record resolve {old['id']} RESOLUTION`",
                 )
             resolved[old["id"]] = {
-                **old, "status": "resolved", "resolution": one.resolution, "resolvedBy": by, "resolvedAt": now,
+                **old, "status": "resolved", "resolution": blocker.resolution, "resolvedBy": by, "resolvedAt": now,
             }  # fmt: skip
             continue
-        missing = [label for label in one.blocks if normalised(label) not in known]
+        missing = [label for label in blocker.blocks if normalised(label) not in point_ids]
         if missing:
             raise InvalidError(f"unknown resume point: {missing[0][:80]!r}", "note the resume point first")
         blockers.add(
-            one.description,
-            type=one.type,
+            blocker.description,
+            type=blocker.type,
             status="active",
-            severity=one.severity,
+            severity=blocker.severity,
             createdBy=by,
             createdAt=now,
-            blocksResumePoints=[known[normalised(label)] for label in one.blocks],
+            blocksResumePoints=[point_ids[normalised(label)] for label in blocker.blocks],
         )
     ids = by_id(record["blockers"])
-    new = [_with_free_id(one, ids) for one in blockers.items[len(active) :]]
-    return [*(resolved.get(one["id"], one) for one in record["blockers"]), *new]
+    new = [_with_free_id(item, ids) for item in blockers.items[len(active) :]]
+    return [*(resolved.get(blocker["id"], blocker) for blocker in record["blockers"]), *new]
 
 
-def _with_free_id(item: Tree, known: Container[str]) -> Tree:
+def _with_free_id(item: Tree, taken: Container[str]) -> Tree:
     """An item with another id if one that was resolved has its own."""
     name, count = item["id"], 2
-    while item["id"] in known:
+    while item["id"] in taken:
         item = {**item, "id": f"{name}-{count}"}
         count += 1
     return item
@@ -322,19 +321,23 @@ def _with_free_id(item: Tree, known: Container[str]) -> Tree:
 
 def _invariants(record: Tree, note: AgentNote, by: Tree, now: int) -> list[Tree]:
     invariants = Collection(record["invariants"], "description", "invariant")
-    for one in note.invariants:
+    for stated in note.invariants:
         invariants.add(
-            one.description,
+            stated.description,
             scope=[],
-            severity=one.severity,
+            severity=stated.severity,
             status="unknown",
             establishedBy=by,
             establishedAt=now,
         )
-    checks = {normalised(one.description): one for one in note.invariants if one.status is not UNSET}
+    checks = {
+        normalised(invariant.description): invariant
+        for invariant in note.invariants
+        if invariant.status is not UNSET
+    }
     return [
-        _checked(one, checks[text], now) if (text := normalised(one["description"])) in checks else one
-        for one in invariants.items
+        _checked(item, checks[text], now) if (text := normalised(item["description"])) in checks else item
+        for item in invariants.items
     ]
 
 
@@ -366,8 +369,8 @@ def _metadata(record: Tree, note: AgentNote) -> Tree:
 
 def _united(name: str, old: list[str], new: Iterable[str]) -> list[str]:
     """Texts, and those of `new` that are not among them in the same words."""
-    found = {normalised(text): text for text in reversed(old)}
-    added = {normalised(text): text for text in new if normalised(text) not in found}
+    by_text = {normalised(text): text for text in reversed(old)}
+    added = {normalised(text): text for text in new if normalised(text) not in by_text}
     _check_size(name, len(old) + len(added), len(old))
     return [*old, *added.values()]
 
@@ -376,8 +379,8 @@ def _count_changed(before: Any, after: Any) -> int:
     """How many items of a list were added or changed; 1 for another member."""
     if not isinstance(after, list):
         return 1
-    known = by_id(before)
-    return sum(not same(known.get(one["id"]), one) for one in after)
+    old_items = by_id(before)
+    return sum(not same(old_items.get(item["id"]), item) for item in after)
 
 
 def added_question(record: Tree, question: AgentQuestion, now: int) -> Tree:
@@ -401,22 +404,22 @@ def find_question(record: Tree, question: AgentQuestion) -> Tree | None:
     """The newest question of a record with the same words that is open or answered."""
     text = normalised(question.question)
     same_words = (
-        one
-        for one in reversed(record["questionsForUser"])
-        if one["status"] in ("open", "answered") and normalised(one["question"]) == text
+        candidate
+        for candidate in reversed(record["questionsForUser"])
+        if candidate["status"] in ("open", "answered") and normalised(candidate["question"]) == text
     )
     return next(same_words, None)
 
 
 def statements(note: AgentNote) -> list[TaggedStatement]:
     """The items of a note for the state of mind, as statements of a reply."""
-    told: tuple[tuple[Tag, tuple[str, ...]], ...] = (
+    tagged: tuple[tuple[Tag, tuple[str, ...]], ...] = (
         ("FACT", note.facts),
         ("ASSUMPTION", note.assumptions),
         ("QUESTION", note.questions),
         ("INTENT", note.goals),
     )
-    return [TaggedStatement(tag, text) for tag, texts in told for text in texts]
+    return [TaggedStatement(tag, text) for tag, texts in tagged for text in texts]
 
 
 # --- the parts
@@ -440,9 +443,9 @@ def _said(value: Any) -> Any:
 
 def _own(records: CRStore, task: Task, author: CRAuthor) -> Tree:
     """The task's record, created if need be."""
-    found = record_of(task.store, task.id)
-    if found is not None:
-        return found
+    record = record_of(task.store, task.id)
+    if record is not None:
+        return record
     about = {"id": task.id, "goal": task.ledger.goal or f"Task {task.id}", "status": "in-progress"}
     try:
         return records.create({"task": about}, author=author, cr_id=task.id)
@@ -490,11 +493,11 @@ def _minded(state: Tree, about: Iterable[TaggedStatement], now: int) -> Tree:
 
 
 def _sizes(state: Tree) -> dict[str, int]:
-    known, graph = state["epistemicState"], state["intentGraph"]
+    knowledge, graph = state["epistemicState"], state["intentGraph"]
     return {
-        "facts": len(known["facts"]),
-        "assumptions": len(known["assumptions"]),
-        "questions": len(known["openQuestions"]),
+        "facts": len(knowledge["facts"]),
+        "assumptions": len(knowledge["assumptions"]),
+        "questions": len(knowledge["openQuestions"]),
         "goals": len(graph["goals"]),
     }
 
@@ -517,7 +520,9 @@ def _check_size(name: str, size: int, before: int) -> None:
         )
 
 
-def _free_id(text: str, known: Container[str]) -> str:
+def _free_id(text: str, taken: Container[str]) -> str:
     """An id for a person to type, made from the text."""
-    whole = f"q-{digest(text.encode())}"
-    return next(whole[:length] for length in range(8, len(whole) + 1) if whole[:length] not in known)
+    candidate = f"q-{digest(text.encode())}"
+    return next(
+        candidate[:length] for length in range(8, len(candidate) + 1) if candidate[:length] not in taken
+    )

@@ -1,6 +1,6 @@
 """Read many versions: verify the chain of a record, and find the ancestors of a version.
 
-Owns: `verify_log` and `Ancestry`. Must never: trust a stored hash or fold while verifying, or write.
+Must never: trust a stored hash or fold while verifying, or write.
 """
 
 from __future__ import annotations
@@ -38,24 +38,26 @@ def verify_log(
     parts = versions.segments(record, at.seq + 1)
     try:
         entries = chain.from_iterable(versions.entries(name, 0, stop) for name, stop in parts)
-        found = verify_versions(
+        verification = verify_versions(
             entries,
             roots=_roots(versions, parts),
             expected_head=expected_head,
             expected_root=expected_root,
         )
     except (IntegrityError, TypeError, UnicodeDecodeError):  # something cannot be read, or has another type
-        found = verify_versions(_present(versions, parts))
-    if not found.valid:
-        return found
-    if found.checked < sum(stop for _, stop in parts):
-        return ChainVerification(found.checked, found.head, at.hash, "sequence-gap")
+        verification = verify_versions(_present(versions, parts))
+    if not verification.valid:
+        return verification
+    if verification.checked < sum(stop for _, stop in parts):
+        return ChainVerification(verification.checked, verification.head, at.hash, "sequence-gap")
     fold = versions.fold(record)
     if fold is None and versions.has_fold(record):
-        return ChainVerification(found.checked, found.head, found.head, "merkle-mismatch")
+        return ChainVerification(
+            verification.checked, verification.head, verification.head, "merkle-mismatch"
+        )
     if fold is not None and fold.position > versions.head_position(record).seq:
-        return ChainVerification(found.checked, found.head, found.head, "head-mismatch")
-    return found
+        return ChainVerification(verification.checked, verification.head, verification.head, "head-mismatch")
+    return verification
 
 
 def _roots(versions: VersionStore, parts: Sequence[tuple[str, int]]) -> dict[int, str]:

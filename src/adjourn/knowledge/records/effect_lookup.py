@@ -123,9 +123,9 @@ def _ruled(task: Task, ledger: Ledger, call: EffectCall) -> Iterator[str]:
 
 def look_up(task: Task, ledger: Ledger, call: EffectCall, names: Sequence[str]) -> FoundEffect | None:
     """Find an effect in the chain; None if it is not there. Skips the name of the call itself, which only a proxy looks up."""
-    known = [idempotency.known(task, ledger, name) for name in names[: 1 if call.replayable else -1]]
+    claims = [idempotency.known(task, ledger, name) for name in names[: 1 if call.replayable else -1]]
     for state in ("open", "done", "doubt"):
-        for claim in known:
+        for claim in claims:
             is_own = claim.owner in ("", task.id)
             let_again = (
                 state == "doubt" and is_own and claim.call not in ledger.doubts
@@ -184,12 +184,12 @@ def found_in_record(record: Tree, call: EffectCall) -> FoundEffect | None:
 # --- the effect as a record shows it
 
 
-def claimed_effect(found: FoundEffect, call: EffectCall) -> Tree:
+def claimed_effect(effect: FoundEffect, call: EffectCall) -> Tree:
     """An effect that was just claimed, as a record has it."""
     return {
-        "id": found.call,
+        "id": effect.call,
         **_details(call),
-        "executedAt": milliseconds(found.stamp),
+        "executedAt": milliseconds(effect.stamp),
         "durationMs": 0,
         "status": "claimed",
     }
@@ -207,15 +207,15 @@ def _details(call: EffectCall) -> Tree:
     }
 
 
-def complete_effect(task: Task, record: Tree, found: FoundEffect, call: EffectCall) -> Tree:
+def complete_effect(task: Task, record: Tree, looked_up: FoundEffect, call: EffectCall) -> Tree:
     """An effect that was found, with all that the record and the chain have of it."""
-    effect = by_id(record["toolEffects"]).get(found.call) or from_chain(task, found.call)
+    effect = by_id(record["toolEffects"]).get(looked_up.call) or from_chain(task, looked_up.call)
     if is_call(effect) and digest_of(effect) == call.digest:  # so the inputs are the same
         own = {**without(effect, "digest"), **_details(call)}
         effect = own if is_own(effect) else {**effect, "inputs": call.inputs}
     if "outputs" not in effect and effect.get("answer"):
-        kept = task.store.get_blob(effect["answer"])
-        effect = effect | ({"outputs": msgspec.json.decode(kept)} if kept else {})
+        outputs = task.store.get_blob(effect["answer"])
+        effect = effect | ({"outputs": msgspec.json.decode(outputs)} if outputs else {})
     return effect
 
 
@@ -223,16 +223,16 @@ def from_chain(task: Task, call: str) -> Tree:
     """An effect from the chain. Raises `IntegrityError` if the chain does not have it."""
     needle = f'"{call}"'.encode()
     told_of = (
-        decode(one.data)
-        for one in verified_entries_from(task.store, task.id, 0, task.head)
-        if needle in one.data or b'"event":"session.' in one.data
+        decode(entry.data)
+        for entry in verified_entries_from(task.store, task.id, 0, task.head)
+        if needle in entry.data or b'"event":"session.' in entry.data
     )
-    found = by_id(fold_events({"toolEffects": []}, told_of)["toolEffects"])
-    if call not in found:
+    effects = by_id(fold_events({"toolEffects": []}, told_of)["toolEffects"])
+    if call not in effects:
         raise IntegrityError(
             f"call {call[:80]} is not in the history of task {task.id}", "run: adjourn verify"
         )
-    return found[call]
+    return effects[call]
 
 
 def is_own(effect: Tree) -> bool:

@@ -5,8 +5,7 @@ to it (`tool.allowed`, without a session), which sees the effects of every clien
 (`effect_lookup`), and keep the inputs and outputs of effects that were claimed here. An effect that is not replayable never runs twice
 unless a probe or a person has checked that it did not happen.
 
-Owns: the table of what a claim finds, and the steps that bring a record up to the chain. Must never: run a tool, or treat an unsettled
-claim as an effect that did not happen.
+Must never: run a tool, or treat an unsettled claim as an effect that did not happen.
 """
 
 from __future__ import annotations
@@ -98,25 +97,25 @@ class Effects:
         """
         record = self._current(cr_id)
         task = self._task(record)
-        found = self._found(task, record, call, author)
-        if found.state == "free":
-            effect = effect_lookup.claimed_effect(found, call)
+        existing = self._found(task, record, call, author)
+        if existing.state == "free":
+            effect = effect_lookup.claimed_effect(existing, call)
             self._act(_add_claim, cr_id, effect, author)
             return EffectClaim(run=True, record=cr_id, effect=effect)
-        owner = self._named(found.owner) if found.owner else task
-        effect = effect_lookup.complete_effect(owner, record, found, call)
-        if found.keyed and not effect_lookup.is_of(effect, call):
+        owner = self._named(existing.owner) if existing.owner else task
+        effect = effect_lookup.complete_effect(owner, record, existing, call)
+        if existing.keyed and not effect_lookup.is_of(effect, call):
             raise RefusedError(
                 f"the key {call.idempotency_key!r} belongs to another call: {effect['toolName']} {effect['operation']} with other inputs",
                 "use a separate key for each effect",
             )
-        if found.state == "done":
+        if existing.state == "done":
             return EffectClaim(run=False, record=cr_id, effect=effect)
         if effect["isReplayable"]:
             return EffectClaim(run=True, record=cr_id, effect=effect)
-        if found.state == "open":
+        if existing.state == "open":
             raise RefusedError(
-                f"call {found.call} for the same effect is under way in another session",
+                f"call {existing.call} for the same effect is under way in another session",
                 "wait for its answer, then retry",
             )
         self._look(owner, cr_id, effect, author, probe)
@@ -129,13 +128,16 @@ class Effects:
 
         Raises `RefusedError` if the claim was settled already.
         """
-        given = {} if outputs is None else {"outputs": dict(outputs)}
-        kept = canonical(given["outputs"]) if given else b""
+        members = {} if outputs is None else {"outputs": dict(outputs)}
+        document = canonical(members["outputs"]) if members else b""
         settled = kinds.ToolSettled(
-            answer=digest(kept) if kept else "", call=claim.effect["id"], milliseconds=took_ms, outcome="ok"
+            answer=digest(document) if document else "",
+            call=claim.effect["id"],
+            milliseconds=took_ms,
+            outcome="ok",
         )
-        self._settle(claim, settled, author, kept)
-        done = {**claim.effect, **given, "status": "completed", "durationMs": took_ms}
+        self._settle(claim, settled, author, document)
+        done = {**claim.effect, **members, "status": "completed", "durationMs": took_ms}
         return self._act(_record_effect, claim.record, done, author)
 
     def fail(self, claim: EffectClaim, error: str, author: CRAuthor, *, took_ms: int = 0) -> Tree:
@@ -180,13 +182,15 @@ class Effects:
 
     def answered(self, record: Tree, question_id: str) -> Tree:
         """Settle an effect in doubt by the answer to its question, for every client of the task. Other questions change nothing."""
-        effect = next((one for one in record["toolEffects"] if _question_id(one) == question_id), None)
+        effect = next(
+            (effect for effect in record["toolEffects"] if _question_id(effect) == question_id), None
+        )
         if effect is None or effect.get("status", "completed") == "completed":
             return record
-        asked = by_id(record["questionsForUser"])[question_id]
-        by = _actor(view(asked["answeredBy"], CRAuthor))
+        question = by_id(record["questionsForUser"])[question_id]
+        by = _actor(view(question["answeredBy"], CRAuthor))
         with suppress(NotFoundError):  # settled meanwhile, or it is of a chain that is not here
-            settle_doubt(self._task(record), effect["id"], happened=asked["answer"] == DONE, by=by)
+            settle_doubt(self._task(record), effect["id"], happened=question["answer"] == DONE, by=by)
         return self.bring_up(record["id"])
 
     # --- the table
@@ -194,7 +198,7 @@ class Effects:
     def _found(self, task: Task, record: Tree, call: EffectCall, author: CRAuthor) -> FoundEffect:
         """Find an effect in the chain. If the chain does not have it, claim it in the same commit."""
         new = FoundEffect(str(uuid4()), "free", writes=True)
-        found = [new]
+        effects = [new]
         changes: dict[str, str | None] = {}
         swaps: dict[str, Swap] = {}
 
@@ -205,7 +209,7 @@ class Effects:
                 or effect_lookup.found_in_record(record, call)
                 or new
             )
-            found[:] = [known._replace(stamp=task.stamp)]
+            effects[:] = [known._replace(stamp=task.stamp)]
             changes.clear()
             swaps.clear()
             if not known.writes:
@@ -219,7 +223,7 @@ class Effects:
 
         task.refresh()
         task.commit(build, refs=changes, swaps=swaps)
-        return found[0]
+        return effects[0]
 
     def _look(self, owner: Task, cr_id: str, effect: Tree, author: CRAuthor, probe: Probe | None) -> None:
         """Settle an effect in doubt by the probe, else by a person's answer. Asks the person if there is no answer yet."""
@@ -236,9 +240,9 @@ class Effects:
         for record_id in dict.fromkeys([cr_id, *self._records.ids()]):
             with suppress(IntegrityError):
                 record = self._records.resolve(record_id)
-                asked = by_id(record["questionsForUser"]).get(name, {})
-                if record["task"]["id"] == task and "answer" in asked:
-                    return asked["answer"] == DONE, view(asked["answeredBy"], CRAuthor)
+                question = by_id(record["questionsForUser"]).get(name, {})
+                if record["task"]["id"] == task and "answer" in question:
+                    return question["answer"] == DONE, view(question["answeredBy"], CRAuthor)
         self._act(_ask_about_effect, cr_id, effect, author)
         raise RefusedError(
             f"{effect['toolName']} {effect['operation']} may have run already, and it must not run twice",
@@ -306,21 +310,21 @@ def _update_effects(store: Store, record: Tree, at: int) -> Transition:
     """A record with the effects of its task's chain, and its questions answered where a person settled the effect there."""
     after = effect_lookup.current(store, record)
     before = by_id(record["toolEffects"])
-    changed = [one for one in after["toolEffects"] if not same(before.get(one["id"]), one)]
-    step = Transition(after, tuple(_effect_change(one) for one in changed))
+    changed = [effect for effect in after["toolEffects"] if not same(before.get(effect["id"]), effect)]
+    step = Transition(after, tuple(_effect_change(changed_effect) for changed_effect in changed))
     for effect in changed:
         by = effect.get("settledBy", {})
-        asked = by_id(step.record["questionsForUser"]).get(_question_id(effect), {})
-        if asked.get("status") != "open":
+        question = by_id(step.record["questionsForUser"]).get(_question_id(effect), {})
+        if question.get("status") != "open":
             continue
         if by.get("type") == "human":
             answer = DONE if effect["status"] == "completed" else NOT_DONE
             person = CRAuthor(id=by["id"], type="human")
-            said = interventions.answer_question(step.record, asked["id"], answer, person, at)
-            step = Transition(said.record, (*step.events, *said.events))
+            answered = interventions.answer_question(step.record, question["id"], answer, person, at)
+            step = Transition(answered.record, (*step.events, *answered.events))
         elif effect.get("status", "completed") == "completed":
-            moot = put(step.record, "question", {**asked, "status": "skipped", "skippedReason": _MOOT})
-            closed = RecordChange("updated", path_of("question", asked["id"]), {"skippedReason": _MOOT})
+            moot = put(step.record, "question", {**question, "status": "skipped", "skippedReason": _MOOT})
+            closed = RecordChange("updated", path_of("question", question["id"]), {"skippedReason": _MOOT})
             step = Transition(with_blocking(step.record, moot, at), (*step.events, closed))
     return step
 
@@ -339,8 +343,10 @@ def moot_questions(record: Tree, doubts: Container[str]) -> set[str]:
 def _add_claim(store: Store, record: Tree, at: int, effect: Tree) -> Transition:
     """A record with the details of a claimed effect, if it has only the effect's event. Its status is the chain's."""
     step = _update_effects(store, record, at)
-    known = by_id(step.record["toolEffects"]).get(effect["id"])
-    if known is None or (effect_lookup.is_call(known) and known["status"] in effect_lookup.UNSETTLED):
+    recorded = by_id(step.record["toolEffects"]).get(effect["id"])
+    if recorded is None or (
+        effect_lookup.is_call(recorded) and recorded["status"] in effect_lookup.UNSETTLED
+    ):
         return _recorded(step, effect) if effect_lookup.is_own(effect) else step
     return step
 

@@ -1,7 +1,7 @@
 """What people, agents, the system and the clock do to questions and resume points (spec/record.md, section 7).
 
-Owns: who may do what, and what it makes of the record. What is due expires before a record is resumed or decided on. Must never:
-guess from a text what an answer means, revive a used approval, read a clock, or open by the clock a gate that needs a person.
+What is due expires before a record is resumed or decided on. Must never: guess from a text what an answer means, revive
+a used approval, read a clock, or open by the clock a gate that needs a person.
 """
 
 from __future__ import annotations

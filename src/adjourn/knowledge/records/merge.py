@@ -87,10 +87,10 @@ def merge(a: Tree, b: Tree, base: Tree | None, strategy: Strategy) -> Merged:
     require_strategy(strategy)
     said_a, said_b = without(a, *ENVELOPE), without(b, *ENVELOPE)
     if base is not None:
-        said = without(base, *ENVELOPE)
-        if same(said_a, said_b) or same(said_b, said):
+        content = without(base, *ENVELOPE)
+        if same(said_a, said_b) or same(said_b, content):
             return Merged(a, (), (), fast_forward=True)
-        if same(said_a, said):
+        if same(said_a, content):
             return Merged({**_envelope(a), **said_b}, (), (), fast_forward=True)
     elif same(said_a, said_b):
         return Merged(a, (), (), fast_forward=True)
@@ -115,20 +115,20 @@ def resolve_conflict(
     if take is not None:
         require_one_of(take, ("a", "b", "base"), "side")
     conflicts = record.get("conflicts", [])
-    found = next((conflict for conflict in conflicts if conflict["path"] == path), None)
-    if found is None:
-        known = ", ".join(conflict["path"] for conflict in conflicts[:10])
+    open_conflict = next((conflict for conflict in conflicts if conflict["path"] == path), None)
+    if open_conflict is None:
+        open_paths = ", ".join(conflict["path"] for conflict in conflicts[:10])
         raise NotFoundError(
             f"record {record.get('id', '')} has no conflict at {path}",
-            f"use one of: {known}" if known else "nothing is left to resolve",
+            f"use one of: {open_paths}" if open_paths else "nothing is left to resolve",
         )
     parts = parts_of(path)
     if parts[0] in _OF_PEOPLE and author.type != "human":
         raise RefusedError(f"only a person can resolve the conflict at {path}", "ask a person to resolve it")
     if (take is None) == (value is UNSET):
         raise InvalidError(f"{path}: expected either a side or a value", "take a, b or base, or give a value")
-    chosen = value if take is None else found.get(take, UNSET)
-    rest = [conflict for conflict in conflicts if conflict is not found]
+    chosen = value if take is None else open_conflict.get(take, UNSET)
+    others = [conflict for conflict in conflicts if conflict is not open_conflict]
     after = without(record, "conflicts")
     if parts == ["task", "status"]:
         after = set_task(after, chosen, now)
@@ -136,8 +136,8 @@ def resolve_conflict(
         after = apply(after, [CRChange(path=path, kind="removed")])
     else:
         after = apply(after, [CRChange(path=path, kind="modified", after=chosen)])
-    if rest:
-        after["conflicts"] = rest
+    if others:
+        after["conflicts"] = others
     detail = {"resolved": take or "value"}
     return Transition(after, (RecordChange("updated", path, detail),))
 

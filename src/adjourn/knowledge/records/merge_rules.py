@@ -1,7 +1,6 @@
 """The rules for parts of a record that both sides of a merge changed differently, by class of part.
 
-Owns: the rules, and the list of conflicts of one merge. A rule is symmetric, except if the strategy prefers one side. Must never: drop
-the value of a side without listing it.
+A rule is symmetric, except if the strategy prefers one side. Must never: drop the value of a side without listing it.
 """
 
 from __future__ import annotations
@@ -62,8 +61,8 @@ class Merger:
         self.warnings: list[str] = []
 
     def conflict(self, path: Path, sides: Sides, resolution: Resolution) -> None:
-        given = {name: value for name, value in sides._asdict().items() if value is not UNSET}
-        self.conflicts.append(CRConflict(path=pointer(*path), resolution=resolution, **given))
+        stated = {name: value for name, value in sides._asdict().items() if value is not UNSET}
+        self.conflicts.append(CRConflict(path=pointer(*path), resolution=resolution, **stated))
 
     def preferred(self) -> Resolution | None:
         """The side that wins by the strategy."""
@@ -157,9 +156,9 @@ def _union(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
     """Actions: those of both sides, equal ones once."""
     del merger, path
     base, a, b = (Counter[bytes]() if side is UNSET else Counter(map(canonical, side)) for side in sides)
-    kept = list(sides.base) if sides.base is not UNSET else []
+    members = list(sides.base) if sides.base is not UNSET else []
     added = [load(item) for item in ((a | b | base) - base).elements()]
-    return kept + sorted(added, key=lambda action: (action["timestamp"], canonical(action)))
+    return members + sorted(added, key=lambda action: (action["timestamp"], canonical(action)))
 
 
 def _set(merger: Merger, path: Path, sides: Sides) -> list[str]:
@@ -216,7 +215,7 @@ _TEXT = ("description", "rationale", "status", "madeBy", "madeAt")
 
 def _decision(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
     """With `manual`, both sides become variants of a contested decision; else the side that loses becomes a variant."""
-    rest = merger.members(path, sides, {"affects": _set, "overridableBy": _set}, (*_TEXT, "variants"))
+    members = merger.members(path, sides, {"affects": _set, "overridableBy": _set}, (*_TEXT, "variants"))
     group = sides.only(_TEXT)
     text = group.settled
     variants = [] if sides.base is UNSET else sides.base.get("variants", [])
@@ -231,7 +230,7 @@ def _decision(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
         for name, loser in (("a", sides.a), ("b", sides.b)):
             others = others if name == side else _with_side(others, loser)
     variants = with_variants([], *variants, *sorted(others, key=lambda v: (v.get("madeAt", 0), canonical(v))))
-    return [{**rest, **text, **({"variants": variants} if variants else {})}]
+    return [{**members, **text, **({"variants": variants} if variants else {})}]
 
 
 def keeping_variants(decision: Tree, base: Tree) -> Tree:
@@ -261,8 +260,8 @@ def _resume_point(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
 
     approval = _group(merger, (*path, "approvalStatus"), sides, _APPROVAL, rank)
     rules: dict[str, Rule] = {"consumedAt": _earliest, "attempts": _latest, "createdAt": _latest}
-    rest = merger.members(path, sides, rules, _APPROVAL)
-    return [{**rest, **approval}]
+    members = merger.members(path, sides, rules, _APPROVAL)
+    return [{**members, **approval}]
 
 
 _ANSWER = ("status", "answer", "answeredBy", "answeredAt", "skippedReason")
@@ -271,20 +270,20 @@ _ANSWERED_FIRST = ("answered", "expired", "skipped", "open")
 
 def _question(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
     """An answer wins over none. Of two answers, the preferred side's; with `manual`, the question is open and has both as context."""
-    rest = merger.members(path, sides, {"blocksResumePoints": _set}, _ANSWER)
+    members = merger.members(path, sides, {"blocksResumePoints": _set}, _ANSWER)
     group = sides.only(_ANSWER)
     answers = [side.get("answer", "") for side in (group.a, group.b) if side.get("status") == "answered"]
     if group.settled is CLASH and len(set(answers)) == 2:
         side = merger.preferred()
         merger.conflict((*path, "answer"), group, side or "both")
         if side:
-            return [{**rest, **getattr(group, side)}]
+            return [{**members, **getattr(group, side)}]
         both = sorted((group.a, group.b), key=lambda answer: (answer.get("answeredAt", 0), canonical(answer)))
         lines = [
             f"{answer.get('answeredBy', {}).get('id', '?')} answered: {answer['answer']}" for answer in both
         ]
-        context = "\n".join([*([rest["context"]] if rest["context"] else []), *lines])
-        return [{**rest, "context": context[-MAX_TEXT:], "status": "open"}]
+        context = "\n".join([*([members["context"]] if members["context"] else []), *lines])
+        return [{**members, "context": context[-MAX_TEXT:], "status": "open"}]
     answer = _group(
         merger,
         (*path, "status"),
@@ -292,7 +291,7 @@ def _question(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
         _ANSWER,
         lambda question: (_ANSWERED_FIRST.index(question["status"]), question.get("answeredAt", 0)),
     )
-    return [{**rest, **answer}]
+    return [{**members, **answer}]
 
 
 _RESOLUTION = ("status", "resolvedBy", "resolvedAt", "resolution")
@@ -300,14 +299,14 @@ _RESOLUTION = ("status", "resolvedBy", "resolvedAt", "resolution")
 
 def _blocker(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
     """Resolved if both sides resolved it, else active."""
-    rest = merger.members(path, sides, {"severity": _higher, "blocksResumePoints": _set}, _RESOLUTION)
+    members = merger.members(path, sides, {"severity": _higher, "blocksResumePoints": _set}, _RESOLUTION)
     group = sides.only(_RESOLUTION)
     if group.a["status"] != group.b["status"]:
         active: Resolution = "a" if group.a["status"] == "active" else "b"
         merger.conflict((*path, "status"), group, active)
-        return [{**rest, **getattr(group, active)}]
+        return [{**members, **getattr(group, active)}]
     state = _group(merger, (*path, "status"), sides, _RESOLUTION, lambda item: item.get("resolvedAt", 0))
-    return [{**rest, **state}]
+    return [{**members, **state}]
 
 
 _CHECKED = ("status", "lastCheckedAt", "evidence")

@@ -1,6 +1,6 @@
 """Proofs about a record for readers without its store: that a version is in it, that it only grew, and who signed its head.
 
-Owns: the documents of proofs and of signed heads, and checking them without a store. Must never: read a store.
+Must never: read a store.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ def _message(head: SignedRecordHead) -> bytes:
 
 
 def _bytes(hashes: Sequence[str]) -> list[bytes]:
-    return [bytes.fromhex(one) for one in hashes]
+    return [bytes.fromhex(digest) for digest in hashes]
 
 
 def _texts(hashes: Sequence[bytes]) -> tuple[str, ...]:
-    return tuple(one.hex() for one in hashes)
+    return tuple(digest.hex() for digest in hashes)

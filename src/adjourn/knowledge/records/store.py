@@ -2,9 +2,6 @@
 
 Every change adds a version and leaves older versions as they are. Records go in and come out as JSON trees with the published
 names; the caller may change what it gets.
-
-Owns: how a transition becomes a stored version and its events; that due expiries take effect before a decision, and that an
-approval is used once. Must never: hold a rule of a record itself, or of who may do what.
 """
 
 from __future__ import annotations
@@ -89,10 +86,10 @@ class CRStore:
 
     def get_by_hash(self, content_hash: str) -> Tree | None:
         """The version with this `contentHash`, or None."""
-        found = self.versions.read(content_hash)
-        if found is None:
+        version = self.versions.read(content_hash)
+        if version is None:
             return None
-        place, stored = found
+        place, stored = version
         head = self.get(place.record)
         if head and head["contentHash"] == content_hash:
             return head
@@ -101,10 +98,10 @@ class CRStore:
 
     def resolve(self, name: str) -> Tree:
         """The newest version of the record with this id, or the version with this hash. Raises `UnknownRecordError`."""
-        found = self.get(name) or self.get_by_hash(name)
-        if found is None:
+        record = self.get(name) or self.get_by_hash(name)
+        if record is None:
             raise unknown_record(name)
-        return found
+        return record
 
     def of_task(self, task_id: str) -> Tree | None:
         """The newest version of a task's record, or None.
@@ -116,13 +113,13 @@ class CRStore:
         own = self.get(task_id)
         if own is not None and own["task"]["id"] == task_id:
             return own
-        found = []
+        records = []
         for name in self.ids():
             with suppress(AdjournError):
                 record = self.get(name)
                 if record is not None and record["task"]["id"] == task_id:
-                    found.append(record)
-        return max(found, key=lambda record: (record["lastModifiedAt"], record["id"]), default=None)
+                    records.append(record)
+        return max(records, key=lambda record: (record["lastModifiedAt"], record["id"]), default=None)
 
     def get_history(self, cr_id: str) -> list[Tree]:
         """All versions of a record, oldest first, without those of the record that it was forked from."""
@@ -161,10 +158,10 @@ class CRStore:
         new_id, at = cr_id or self._new_id(), self._writer.clock()
         parent, tree = None, None
         if "parentCRHash" in cr:
-            found = self.versions.read(str(cr["parentCRHash"]))
-            if found is None:
+            origin = self.versions.read(str(cr["parentCRHash"]))
+            if origin is None:
                 raise unknown_record(str(cr["parentCRHash"]))
-            parent, tree = sealed(found[1]), self.versions.frontier(found[0])
+            parent, tree = sealed(origin[1]), self.versions.frontier(origin[0])
         step = updating.create_record(cr, by, at, new_id=new_id, parent=parent)
         return self._writer.create(new_id, Stored(*store_form(step.record)), tree, step.events, by)
 
@@ -209,10 +206,10 @@ class CRStore:
     ) -> Tree:
         """Answer an open question. `learn`: also add the answer to the learnings."""
         answered = interventions.answer_question
-        made = self._decide(
+        record = self._decide(
             cr_id, lambda cr, at: answered(cr, question_id, answer, author, at, learn=learn), author
         )
-        return self.effects.answered(made, question_id)
+        return self.effects.answered(record, question_id)
 
     def skip_question(self, cr_id: str, question_id: str, reason: str, author: CRAuthor) -> Tree:
         """Skip an open question."""
@@ -364,14 +361,14 @@ class CRStore:
                     f"{cr_id_a} and {cr_id_b} are records of different tasks",
                     "merge with the strategy prefer-a",
                 )
-            said = without(merged.record, *ENVELOPE)
-            if same(said, without(a, *ENVELOPE)) and not merged.conflicts:
+            content = without(merged.record, *ENVELOPE)
+            if same(content, without(a, *ENVELOPE)) and not merged.conflicts:
                 return merged.result(a, strategy, base_hash)
-            version = next_version(a, said, author, self._writer.clock(), merged=[b["contentHash"]])
+            version = next_version(a, content, author, self._writer.clock(), merged=[b["contentHash"]])
             assert version is not None  # it has parents to merge
             change = RecordChange("merged", "", {"from": b["id"], "hash": b["contentHash"]})
-            made = self._writer.commit(log, log.encoded.shared(version), (change,), author)
-            return merged.result(made, strategy, base_hash)
+            record = self._writer.commit(log, log.encoded.shared(version), (change,), author)
+            return merged.result(record, strategy, base_hash)
 
         return append_with_retry(attempt, f"record {cr_id_a}")
 

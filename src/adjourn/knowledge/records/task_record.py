@@ -1,6 +1,6 @@
 """The Continuation Record of a task, as it is shown: with its effects as they are now.
 
-Owns: that view. Must never: load the records' code where a store has no record, for most tasks have none.
+Must never: load the records' code where a store has no record, for most tasks have none.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Each line is one sealed version in canonical JSON. Versions are in order, and a record comes before its forks. The last line is the signed
 head. An import verifies all versions before it writes any.
 
-Owns: the order and the bounds of that file. Must never: import a version that fails verification, or change one in the store.
+Must never: import a version that fails verification, or change one in the store.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def export_record(store: CRStore, cr_id: str, private: bytes) -> Iterator[bytes]
             if name not in done:
                 done.add(name)
                 yield from (
-                    canonical(sealed(one)) + b"\n"
-                    for one in store.versions.verified_versions(name, wanted[name])
+                    canonical(sealed(version)) + b"\n"
+                    for version in store.versions.verified_versions(name, wanted[name])
                 )
     yield canonical(tree_of(sign_head(head, private))) + b"\n"
 
@@ -149,10 +149,10 @@ def _plan(store: VersionStore, groups: dict[str, list[Stored]], record: str, for
     versions = groups[record]
     tree = _before(store, groups, record)
     after = link_of(versions[0].content).parent_cr_hash
-    found = verify_sealed(versions, tree=copy_frontier(tree), after=after)
-    if not found.valid:
+    verification = verify_sealed(versions, tree=copy_frontier(tree), after=after)
+    if not verification.valid:
         raise IntegrityError(
-            f"version {found.broken_at} of record {record} fails verification: {found.reason}",
+            f"version {verification.broken_at} of record {record} fails verification: {verification.reason}",
             "do not use this file; export the record again",
         )
     require(check_record(sealed(versions[-1])))
@@ -165,8 +165,8 @@ def _plan(store: VersionStore, groups: dict[str, list[Stored]], record: str, for
             f"record {record} has diverged: this store and the file differ from version {common} on",
             "import the file's versions as a fork (--as ID), then merge the fork",
         )
-    for one in versions[:common]:
-        tree.append(bytes.fromhex(one.hash))
+    for version in versions[:common]:
+        tree.append(bytes.fromhex(version.hash))
     return _Plan(record, versions, common, tree, forks)
 
 
@@ -179,8 +179,8 @@ def _before(store: VersionStore, groups: dict[str, list[Stored]], record: str) -
         for number, stored in enumerate(versions, 1):
             if stored.hash == after:
                 tree = _before(store, groups, name)
-                for one in versions[:number]:
-                    tree.append(bytes.fromhex(one.hash))
+                for version in versions[:number]:
+                    tree.append(bytes.fromhex(version.hash))
                 return tree
     place = store.find(after)
     if place is None:

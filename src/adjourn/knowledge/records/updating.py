@@ -55,15 +55,15 @@ def create_record(
     fields: Mapping[str, Any], author: CRAuthor, now: int, *, new_id: str, parent: Tree | None = None
 ) -> Transition:
     """The first version of a record: empty members and `fields`, or a fork of the sealed `parent` with `fields` replaced."""
-    given = without(fields, *(name for name in ENVELOPE if name != "version"))
+    members = without(fields, *(name for name in ENVELOPE if name != "version"))
     if parent is None:
         task = fields.get("task")
-        known = task if isinstance(task, Mapping) else {}
-        base = first_version(empty_record(without(known, "status")), author, now, new_id=new_id)
-        given["task"] = {**base["task"], **known}
+        stated_task = task if isinstance(task, Mapping) else {}
+        base = first_version(empty_record(without(stated_task, "status")), author, now, new_id=new_id)
+        members["task"] = {**base["task"], **stated_task}
     else:
         base = first_version(parent, author, now, new_id=new_id, parent=parent)
-    step = update_record(base, given, author, now)
+    step = update_record(base, members, author, now)
     others = (event for event in step.events if event.type != "updated")
     return Transition(step.record, (RecordChange("created"), *others))
 
@@ -113,9 +113,9 @@ def _changes(before: Tree, after: Tree, updates: Mapping[str, Any]) -> Iterator[
     if changed:
         yield RecordChange("updated", "", {"members": changed})
     if "toolEffects" in changed:
-        known = by_id(before["toolEffects"])
+        old_effects = by_id(before["toolEffects"])
         for effect in after["toolEffects"]:
-            if not same(known.get(effect["id"]), effect):
+            if not same(old_effects.get(effect["id"]), effect):
                 yield RecordChange(
                     "effect-recorded", path_of("effect", effect["id"]), {"toolName": effect["toolName"]}
                 )

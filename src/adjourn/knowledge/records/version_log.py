@@ -3,8 +3,6 @@
 The compare-and-swap of the stream makes (id, sequence) unique. Every few versions, the append also writes two kinds of refs:
 `record/ID`, a fold, is the Merkle frontier up to a version, so that opening a log takes the same time at any length; `version/HASH` is
 where a version is. Both can be rebuilt from the stream, and neither is trusted without it.
-
-Owns: these streams and refs. Must never: know what a record says, or a rule of its states.
 """
 
 from __future__ import annotations
@@ -152,11 +150,11 @@ class VersionStore:
             refs[_stream(record)] = _folded(at, tree)
             tail = UnfoldedTail(at.seq, (), 0)
         self.store.append(_stream(record), [entry], expect=log.at if log else EMPTY, refs=refs)
-        made = VersionLog(
+        appended = VersionLog(
             record, at, root, encoded or EncodedDocument(stored.content, RecordContent), tree, tail
         )
-        self._keep(made)
-        return made
+        self._keep(appended)
+        return appended
 
     def copy(self, record: str, versions: Sequence[Stored], at: Head, tree: Frontier) -> Head:
         """Append verified versions of another store after the head `at`, whose frontier is `tree`. Raises `ConflictError`."""
@@ -211,7 +209,7 @@ class VersionStore:
     def leaves(self, place: VersionLocation) -> list[bytes]:
         """The leaves of a version's Merkle tree: the hashes of its first-parent chain up to it."""
         parts = self.segments(place.record, place.position + 1)
-        return [bytes.fromhex(one.hash) for name, stop in parts for one in self.entries(name, 0, stop)]
+        return [bytes.fromhex(entry.hash) for name, stop in parts for entry in self.entries(name, 0, stop)]
 
     def frontier(self, place: VersionLocation) -> Frontier:
         """The Merkle frontier up to a version."""

@@ -16,7 +16,7 @@ the first-parent chain up to and including this version. It is not part of the c
 
 Without an expected head or root, a truncated chain or a rewritten one passes.
 
-Owns: these rules. Must never: read a store, or trust a stored hash.
+Must never: read a store, or trust a stored hash.
 """
 
 from __future__ import annotations
@@ -295,7 +295,9 @@ def verify_sealed(
 ) -> ChainVerification:
     """`verify_versions` for versions that have their roots."""
     roots = {at: one.root for at, one in enumerate(versions, len(tree) if tree else 0) if one.root}
-    return verify_versions(((one.hash, one.content) for one in versions), roots=roots, tree=tree, **known)
+    return verify_versions(
+        ((version.hash, version.content) for version in versions), roots=roots, tree=tree, **known
+    )
 
 
 def _wrong(content: bytes, previous: str, sequence: int) -> Reason | None:
@@ -303,12 +305,12 @@ def _wrong(content: bytes, previous: str, sequence: int) -> Reason | None:
     try:
         link = _decode_link(content)
         version = link.version
-        known = version == VERSION or _version_key(version)[0] <= _version_key(VERSION)[0]
+        is_readable = version == VERSION or _version_key(version)[0] <= _version_key(VERSION)[0]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return "version-unsupported"
     parent, found = link.parent_cr_hash, link.sequence
     if parent == previous and found == sequence and (not parent) == (not found):
-        return None if known else "version-unsupported"
+        return None if is_readable else "version-unsupported"
     if (not parent) == (found > 0) or (parent and not previous):
         return "missing-parent"
     return "parent-mismatch" if parent != previous else "sequence-gap"
@@ -320,13 +322,13 @@ ParentsOf = Callable[[str], Sequence[str]]
 
 def ancestors(start: str, parents_of: ParentsOf) -> list[str]:
     """All ancestors of `start`, nearest first, each once, without `start`."""
-    found: dict[str, None] = {}
+    seen: dict[str, None] = {}
     level = [start]
     while level:
         level = [parent for child in level for parent in parents_of(child)]
-        level = [parent for parent in dict.fromkeys(level) if parent not in found and parent != start]
-        found.update(dict.fromkeys(level))
-    return list(found)
+        level = [parent for parent in dict.fromkeys(level) if parent not in seen and parent != start]
+        seen.update(dict.fromkeys(level))
+    return list(seen)
 
 
 def common_ancestor(a: str, b: str, parents_of: ParentsOf, sequence_of: Callable[[str], int]) -> str | None:

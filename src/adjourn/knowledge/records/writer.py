@@ -1,8 +1,7 @@
 """Write versions: an operation on the newest version becomes a stored version and its events.
 
-Owns: the retries after a concurrent write; the delivery of events: after the write, in the order of the writes, each once; and
-which approvals were used, kept outside the versions.
-Must never: hold a rule of a record, or let a subscriber break a write or another subscriber.
+Events are delivered after the write, in the order of the writes, each once. Must never: hold a rule of a record, or let
+a subscriber break a write or another subscriber.
 """
 
 from __future__ import annotations
@@ -63,14 +62,14 @@ class VersionWriter:
         """
         with self.lock:
             try:
-                made = self.versions.append(None, cr_id, stored, parent)
+                log = self.versions.append(None, cr_id, stored, parent)
             except ConflictError as error:
                 raise ConflictError(
                     f"record {cr_id} already exists", "update it, or choose another id"
                 ) from error
-            self.subscribers.queue(made, changes, author)
+            self.subscribers.queue(log, changes, author)
         self.subscribers.deliver()
-        return made.record
+        return log.record
 
     def update(
         self, cr_id: str, change: Change, author: CRAuthor, *, expected_head: str | None = None
@@ -183,10 +182,10 @@ class Subscribers:
 
         return unsubscribe
 
-    def queue(self, made: VersionLog, changes: Sequence[RecordChange], author: CRAuthor) -> None:
+    def queue(self, log: VersionLog, changes: Sequence[RecordChange], author: CRAuthor) -> None:
         """Queue the events of a version. Call it while the writer holds its lock, so that they keep the order of the writes."""
         if self._callbacks:
-            self._waiting.extend(_events(made, changes, author))
+            self._waiting.extend(_events(log, changes, author))
 
     def deliver(self) -> None:
         """Deliver all queued events. Returns at once if another thread, or a caller up the stack, is delivering already."""
@@ -206,15 +205,15 @@ class Subscribers:
             self.failed = [*self.failed[-99:], error]
 
 
-def _events(made: VersionLog, changes: Sequence[RecordChange], author: CRAuthor) -> Iterator[CREvent]:
+def _events(log: VersionLog, changes: Sequence[RecordChange], author: CRAuthor) -> Iterator[CREvent]:
     """The events of the version at a head, one for each change."""
-    version = made.encoded.tree
+    version = log.encoded.tree
     previous = version.get("parentCRHash")
     for change in changes:
         event = {
             "type": change.type,
-            "crId": made.id,
-            "contentHash": made.at.hash,
+            "crId": log.id,
+            "contentHash": log.at.hash,
             **({"previousHash": previous} if previous else {}),
             "author": tree_of(author),
             "timestamp": version["lastModifiedAt"],

@@ -2,9 +2,6 @@
 
 A call with effects may name none: as a path, inside a command, in the header of a patch, in SQL that opens files. A tool
 that removes or moves, by its name, may not name a folder around one either. A call that reads may name all but the keys.
-
-Owns: which argument is examined in which way. Must never: be taken for a sandbox. A tool that runs programs can reach any
-file; deny or confirm such tools.
 """
 
 from __future__ import annotations
@@ -14,11 +11,20 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
+from stat import S_ISDIR
 from time import monotonic_ns
 from typing import NamedTuple
 
 from adjourn.policy.protected import texts
-from adjourn.policy.protected.places import FOLDER, MAX_PATH, Identity, ProtectedPlaces, identity_of
+from adjourn.policy.protected.places import (
+    FOLDER,
+    MAX_PATH,
+    MAX_SPARED,
+    SPARED_NS,
+    Identity,
+    ProtectedPlaces,
+    identity_of,
+)
 from adjourn.policy.protected.reach import alternatives, linked, matched
 from adjourn.policy.protected.texts import means_another, paths_in, readings
 from adjourn.policy.protected.words import (
@@ -90,13 +96,16 @@ def protected_path(
     if call and monotonic_ns() < places.spared.get(call, 0):
         return None
     places.is_current = False
-    if call and working_directory in ("", places.root) and _opens_plain_files(given, places, _traits(tool)):
-        places.spare(call)
-        return None
-    found = _Search(places, working_directory, tool, reads=reads).found(given)
-    if call and found is None and max(map(len, call), default=0) < MAX_PATH:
-        places.spare(call)
-    return found
+    is_plain = (
+        call and working_directory in ("", places.root) and _opens_plain_files(given, places, _traits(tool))
+    )
+    place = None if is_plain else _Search(places, working_directory, tool, reads=reads).found(given)
+    if call and place is None and (is_plain or max(map(len, call), default=0) < MAX_PATH):
+        # reuse the answer to a call that reaches no private place: but not for long, since a link can be exchanged after any look
+        if len(places.spared) >= MAX_SPARED:
+            places.spared.clear()
+        places.spared[call] = monotonic_ns() + SPARED_NS
+    return place
 
 
 class _Traits(NamedTuple):
@@ -140,10 +149,15 @@ def _opens_plain_files(given: Texts, places: ProtectedPlaces, traits: _Traits) -
         ):
             return False
         else:
-            path = _joined(places.root, text)
-            found, identity, is_folder = places.opened(path)
-            if found or is_folder or (identity is None and places.mentions_private(path.casefold())):
-                return False
+            path = text if text[:1] == "/" else f"{places.root.rstrip('/')}/{text}"
+            try:
+                status = os.stat(path)
+            except (OSError, ValueError):
+                if places.mentions_private(path.casefold()):
+                    return False
+            else:
+                if S_ISDIR(status.st_mode) or places.private_of((status.st_dev, status.st_ino)):
+                    return False
     return True
 
 
@@ -177,8 +191,8 @@ class _Search:
                 if type(text) is str and key not in _READ_AS_TEXT and texts.is_plain(text):
                     self._names.append((key, text))
                     self._spoken += key in self._traits.data
-                elif found := self._text(key, text) if isinstance(text, str) else self._words(text):
-                    return found
+                elif place := self._text(key, text) if isinstance(text, str) else self._words(text):
+                    return place
             return self._named() or (self._above(given) if self._reads and self._traits.greps else None)
         except ValueError:  # too many of something
             return FOLDER
@@ -195,8 +209,8 @@ class _Search:
                     pairs += 1
                     if pairs > MAX_PAIRS:
                         raise ValueError("too many names in too many folders")
-                if found := self._name(key, name, base):
-                    return found
+                if place := self._name(key, name, base):
+                    return place
         return next(filter(None, self._below_patterns()), None) if self._are_patterns else None
 
     def _below_patterns(self) -> Iterator[str | None]:
@@ -225,13 +239,13 @@ class _Search:
         places, names = self._places, self._names
         if key in PROGRAM_KEYS:
             self._check_bases()
-            found = places.mentioned(text) if key not in LINE_KEYS else None
+            place = places.mentioned(text) if key not in LINE_KEYS else None
             foreign = self._foreign or key not in LINE_KEYS
-            return self._run(found or reached(text, places, self._bases, foreign=foreign), text)
+            return self._run(place or reached(text, places, self._bases, foreign=foreign), text)
         if key in SQL_KEYS:
             self._add("path", texts.opened_by_sql(text))
-        elif (found := self._patched(key, text)) is not None:
-            return found
+        elif (place := self._patched(key, text)) is not None:
+            return place
         if "\n" in text and key in self._traits.data and "/.." not in text:
             return None  # no name has a line end, and none is taken back
         if key not in self._traits.data and len(text) <= texts.MAX_TEXT:
@@ -262,8 +276,8 @@ class _Search:
         self._add("path", patched)
         return self._seen(self._places.mentioned(text)) if key in PATCH_KEYS and not patched else None
 
-    def _add(self, key: str, found: list[str], separators: str = "") -> None:
-        names = (name for text in found for name in texts.names_in(text.partition("\0")[0], separators))
+    def _add(self, key: str, collected: list[str], separators: str = "") -> None:
+        names = (name for text in collected for name in texts.names_in(text.partition("\0")[0], separators))
         self._names += ((key, name) for name in names)
 
     def _speaks_of_keys(self, text: str) -> bool:
@@ -278,12 +292,12 @@ class _Search:
         self._check_bases()
         return self._run(reached_by_words(words, self._places, self._bases), " ".join(words))
 
-    def _run(self, found: str | None, text: str) -> str | None:
-        return found if self._seen(found) or (found and self._speaks_of_keys(text)) else None
+    def _run(self, place: str | None, text: str) -> str | None:
+        return place if self._seen(place) or (place and self._speaks_of_keys(text)) else None
 
-    def _seen(self, found: str | None) -> str | None:
+    def _seen(self, place: str | None) -> str | None:
         """The place, unless the call may name it: it only reads."""
-        return found if not self._reads or self._places.is_private(found or "") else None
+        return place if not self._reads or self._places.is_private(place or "") else None
 
     # --- a name
 
@@ -294,14 +308,14 @@ class _Search:
         if not name and not (around and is_path_key(key)):
             return None
         if self._reads and key not in TARGET_KEYS:
-            found = self._private(key, name, base, _joined(base, name))
+            place = self._private(key, name, base, _joined(base, name))
         else:
-            found = self._held(name, base, around=around)
-            if not found and key not in self._traits.data and len(self._names) > self._spoken + 1:
+            place = self._held(name, base, around=around)
+            if not place and key not in self._traits.data and len(self._names) > self._spoken + 1:
                 full_path = _joined(base, name)
                 self._starts_from(full_path, *identity_of(full_path))
-        if found or not _WILD(name):
-            return found
+        if place or not _WILD(name):
+            return place
         self._are_patterns = self._are_patterns or len(self._names) > self._spoken + 1
         return self._expanded(key, name, base)
 
@@ -315,14 +329,14 @@ class _Search:
     def _private(self, key: str, name: str, base: str, full_path: str) -> str | None:
         """The private place that a name leads to, for the system or by its text."""
         if key not in self._traits.data:
-            found, identity, is_folder = self._places.opened(full_path)
+            place, identity, is_folder = self._places.opened(full_path)
             self._starts_from(full_path, identity, is_folder)
-            if found or (identity is not None and "/.." not in full_path):
-                return found
+            if place or (identity is not None and "/.." not in full_path):
+                return place
         if "/.." in full_path or len(full_path) > MAX_PATH or full_path.endswith(("/", "/.")):
             for real in readings(name, base):
-                if found := self._places.private(real) or self._places.opened(real)[0]:
-                    return found
+                if place := self._places.private(real) or self._places.opened(real)[0]:
+                    return place
         elif self._places.mentions_private(full_path.casefold()):
             return self._places.private(os.path.normpath(full_path))
         return None
@@ -334,7 +348,7 @@ class _Search:
             if not os.path.islink(full_path):
                 return places.held(full_path)  # a bare name can lead elsewhere only by being a link
         for real in readings(name, base, is_real=base == places.root):
-            if base != places.root and _is_prose(real):
+            if base != places.root and " " in os.path.basename(real) and not os.path.lexists(real):
                 continue
             if place := places.held(real) or (places.beneath(real) if around else None):
                 return place
@@ -362,12 +376,12 @@ class _Search:
                 for only in () if is_whole else {private, True}:
                     shown = hidden or only
                     around = self._removes and not only
-                    if found := matched(
+                    if place := matched(
                         glob, self._places, folder, around=around, hidden=shown, private=only
                     ):
-                        return found
-                if found := linked(glob, self._places, folder):
-                    return found
+                        return place
+                if place := linked(glob, self._places, folder):
+                    return place
         return None
 
     def _above(self, given: Texts) -> str | None:
@@ -383,22 +397,17 @@ def _joined(base: str, name: str) -> str:
     return name if name[:1] == "/" else f"{base.rstrip('/')}/{name}"
 
 
-def _is_prose(real: str) -> bool:
-    """Whether a path is only prose: its last name has a blank, and it does not exist."""
-    return " " in os.path.basename(real) and not os.path.lexists(real)
-
-
 def _texts(arguments: object) -> Texts:
     """Every text in JSON arguments, and in texts that are JSON, with its key; keys that look like paths are texts, too.
 
     A command that is given by its words is a list of them.
     """
-    found: Texts = []
+    collected: Texts = []
     waiting: list[tuple[str, object]] = [("", arguments)]
     while waiting:
         key, value = waiting.pop()
         if isinstance(value, str):
-            found.append((key, value))
+            collected.append((key, value))
             if value.lstrip()[:1] in _JSON and key not in CONTENT_KEYS:
                 waiting.append((key, texts.json_in(value)))
         elif isinstance(value, dict):
@@ -407,27 +416,27 @@ def _texts(arguments: object) -> Texts:
             for name, item in value.items():
                 text = name if type(name) is str else str(name)
                 if "/" in text or "." in text:  # from path to content
-                    found.append((key, text))
+                    collected.append((key, text))
                 folded = folded_name(text) if len(text) <= MAX_KEY else text
                 has_words = has_words or folded in WORD_KEYS
                 members.append((folded, item))
-            waiting += _without_command(members, found) if has_words else members
+            waiting += _without_command(members, collected) if has_words else members
         elif isinstance(value, list | tuple):
             if key in LINE_KEYS and _is_command(value):
-                found.append((key, tuple(value)))
+                collected.append((key, tuple(value)))
             if key not in COMMAND_KEYS or not _is_command(value):
                 waiting += [(key, item) for item in value]
-    return found
+    return collected
 
 
-def _without_command(members: list[tuple[str, object]], found: Texts) -> list[tuple[str, object]]:
+def _without_command(members: list[tuple[str, object]], texts: Texts) -> list[tuple[str, object]]:
     """The members of an object that are not part of its command, which is added to `found`."""
     if len({name for name, _ in members}) < len(members):
         return members  # two of its members are one to some reader: each is examined
     words = _words_of(dict(members))
     if not words:
         return members
-    found.append(("command", tuple(words)))
+    texts.append(("command", tuple(words)))
     return [(name, item) for name, item in members if name not in WORD_KEYS and name not in LINE_KEYS]
 
 

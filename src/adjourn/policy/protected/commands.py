@@ -3,9 +3,6 @@
 A command that only reads may name the policy and the store (`cat .aex/policy.aex`), any other may not, even in the midst of
 a program's text (`python -c "…"`). A command that removes or moves may not name a folder around them. A program that writes may not
 get a name that nobody knows before the line runs. A line that cannot be read as bash reads it is refused.
-
-Owns: going through the commands of a line. Must never: be taken for a sandbox: a program that an agent wrote, and a script that is run
-from a file, can do anything that its account can.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from adjourn.policy.person_commands import ALWAYS, AT_TERMINAL, BY_CLIENT, OUR_C
 from adjourn.policy.protected.find import found_by
 from adjourn.policy.protected.places import FOLDER, ProtectedPlaces
 from adjourn.policy.protected.reach import Reach, glob_matches, mentioned
-from adjourn.policy.protected.reason import UNREAD
+from adjourn.policy.protected.words import UNREAD
 from adjourn.policy.shell.running import Command, Walk, field_of
 from adjourn.policy.shell.syntax import ANYWHERE, FOREIGN, HARMLESS, UNKNOWN, UNSET, ShellWord, UnreadError
 from adjourn.policy.shell.tables import (
@@ -102,19 +99,21 @@ class _Judge:
             words = words[1:]
         return self._run(words, command, reaches) if words else False
 
-    def _raise(self, found: str | None) -> None:
-        if found is not None:
-            raise _FoundError(found)
+    def _raise(self, place: str | None) -> None:
+        if place is not None:
+            raise _FoundError(place)
 
     def _reaches(self, bases: Iterable[str]) -> list[Reach]:
-        found: dict[str, None] = {}
+        folders: dict[str, None] = {}
         for base in bases:
             if base == ANYWHERE:
                 for _, place in self._places.all_paths():
-                    found |= dict.fromkeys(place[:at] or "/" for at, char in enumerate(place) if char == "/")
+                    folders |= dict.fromkeys(
+                        place[:at] or "/" for at, char in enumerate(place) if char == "/"
+                    )
             else:
-                found[os.path.join(self._places.root, base)] = None
-        return [Reach(self._places, base, self._hidden) for base in found]
+                folders[os.path.join(self._places.root, base)] = None
+        return [Reach(self._places, base, self._hidden) for base in folders]
 
     def _ordered(self, text: str, command: Command) -> None:
         """A program takes its orders from a text: a file to write to, a command to run."""
@@ -177,7 +176,7 @@ class _Judge:
             self._shell(program, rest, command)
             return False
         if program in ("trap", ".", "source"):  # they are followed
-            self._raise(next((found for reach in reaches if (found := reach.private(rest))), None))
+            self._raise(next((place for reach in reaches if (place := reach.private(rest))), None))
             return False
         return self._judged(program, words, command, reaches)
 
@@ -190,8 +189,8 @@ class _Judge:
         if program == "mkdir":
             self._raise(UNREAD if any(UNKNOWN in word.text for word in rest) else None)
             for reach in reaches:
-                found = reach.named(rest)
-                self._raise(found if found != FOLDER else None)  # it is there, and stays as it is
+                place = reach.named(rest)
+                self._raise(place if place != FOLDER else None)  # it is there, and stays as it is
             return False
         if program in {"git", "rsync"}:
             rest, reaches = getattr(self, f"_{program}")(rest, command, reaches)
@@ -275,7 +274,9 @@ class _Judge:
             if word.text[:1] != "-"
         )
         root = os.path.realpath(os.path.join(self._places.root, FOLDER))
-        return unpacks or any(os.path.isdir(one) and os.path.realpath(one) != root for one in folders)
+        return unpacks or any(
+            os.path.isdir(folder) and os.path.realpath(folder) != root for folder in folders
+        )
 
     # --- programs with ways of their own
 
@@ -314,7 +315,7 @@ class _Judge:
             if _NOT_KNOWN.search(words[0].text):
                 raise _FoundError(UNREAD)
             self._raise(
-                next((found for reach in self._reaches(command.bases) if (found := reach.named(words))), None)
+                next((place for reach in self._reaches(command.bases) if (place := reach.named(words))), None)
             )
             return
         scripts = self.walk.processes(words[0].text if words else "") or command.given or (FOREIGN,)
@@ -494,7 +495,9 @@ class _Judge:
             ):
                 return False
             included = [option.partition("=")[2] for option in options if option.startswith("--include=")]
-            if included and all(re.fullmatch(r"\*\.\w+", one) and one != "*.aex" for one in included):
+            if included and all(
+                re.fullmatch(r"\*\.\w+", pattern) and pattern != "*.aex" for pattern in included
+            ):
                 return True
             folders = words if "--files" in options else words[1:]
             if program == "rg" and not folders:
@@ -552,15 +555,15 @@ def personal(words: Sequence[ShellWord]) -> str | None:
     for at, word in enumerate(words):
         behind = words[at + 1 :]
         ours = _is_ours(word) or (_is_anything(word) and behind and behind[0].text in _OURS_ONLY)
-        if ours and (found := next(_commands(behind), None)):
-            return OUR_COMMAND + found
+        if ours and (command := next(_commands(behind), None)):
+            return OUR_COMMAND + command
     return None
 
 
 def personal_in(text: str) -> str | None:
     """The personal command that a program's text names. Errs on the side of finding one."""
-    found = _IN_TEXT.search(text)
-    return f"{OUR_COMMAND}{(found['name'] or found['word'] or 'approve').split()[0]}" if found else None
+    match = _IN_TEXT.search(text)
+    return f"{OUR_COMMAND}{(match['name'] or match['word'] or 'approve').split()[0]}" if match else None
 
 
 def _is_ours(word: ShellWord) -> bool:
@@ -586,9 +589,9 @@ def _commands(words: Sequence[ShellWord]) -> Iterator[str]:
         name, rest = word.text.replace(UNSET, ""), words[at + 1 :]
         pattern = word.text.translate(_ANY_TEXT)
         if at == first and (word.wild or pattern != word.text):
-            yield from (one for one in _GIVEN if glob_matches(pattern, one.partition(" ")[0]))
+            yield from (command for command in _GIVEN if glob_matches(pattern, command.partition(" ")[0]))
         if at == first and name in _GROUPS:
-            name = f"{name} {next((one.text for one in rest if one.text[:1] != '-'), '')}"
+            name = f"{name} {next((command.text for command in rest if command.text[:1] != '-'), '')}"
         if name in _GIVEN and (at == first or name in _OURS_ONLY) and _speaks(name, rest):
             yield name
 

@@ -1,7 +1,4 @@
-"""What `find` does with the files that it comes upon.
-
-Owns: the tests of `find`, held against the protected places. Must never: know what another program does.
-"""
+"""What `find` does with the files that it comes upon."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from adjourn.policy.protected.places import FOLDER
 from adjourn.policy.protected.reach import Reach
-from adjourn.policy.protected.reason import UNREAD
+from adjourn.policy.protected.words import UNREAD
 from adjourn.policy.shell.syntax import FOREIGN, UNKNOWN, ShellWord
 from adjourn.policy.shell.tables import TABLES, name_of, only_reads
 
@@ -38,7 +35,7 @@ def found_by(
             name = (*rest[len(rest) - len(tests) :], ShellWord(""))[at + 1]
             refuse(UNREAD if UNKNOWN in name.text or FOREIGN in name.text else reach.named([name]))
         if test in _RUNS:
-            end = next((one for one in range(at, len(tests)) if tests[one] in (";", "+")), len(tests))
+            end = next((index for index in range(at, len(tests)) if tests[index] in (";", "+")), len(tests))
             runs = [ShellWord(text) for text in tests[at + 1 : end]]
             if (
                 runs
@@ -65,25 +62,25 @@ def _come_upon(reach: Reach, folders: Sequence[ShellWord], tests: Sequence[str])
     """The protected place that `find` would list."""
     files, ways = _files(reach), _alternatives(tests)
     for folder in folders:
-        found = reach.around([folder])
-        if found is not None and "-empty" not in tests:
+        place = reach.around([folder])
+        if place is not None and "-empty" not in tests:
             top = os.path.normpath(os.path.join(reach.base, folder.text))
             known = [path for path in files if path.startswith(top.rstrip("/") + "/")]
             if not known or any(
                 _passes(os.path.relpath(path, top), folder.text, way) for path in known for way in ways
             ):
-                return found
+                return place
     return None
 
 
 def _files(reach: Reach) -> list[str]:
     """The protected places that exist, and some of their content."""
-    found = [path for _, path in reach.places.all_paths() if os.path.lexists(path)]
+    paths = [path for _, path in reach.places.all_paths() if os.path.lexists(path)]
     for parent, _, files in os.walk(os.path.join(reach.places.root, FOLDER, "checkpoints")):
-        found += [os.path.join(parent, file) for file in files[:10]]
-        if len(found) > 100:
+        paths += [os.path.join(parent, file) for file in files[:10]]
+        if len(paths) > 100:
             break
-    return found
+    return paths
 
 
 def _alternatives(tests: Sequence[str]) -> list[list[str]]:
@@ -116,7 +113,8 @@ def _passes(path: str, folder: str, tests: Sequence[str]) -> bool:
             continue
         if test in named:
             text, pattern = (
-                one.casefold() if test[:2] == "-i" else one for one in (named[test], tests[at + 1])
+                operand.casefold() if test[:2] == "-i" else operand
+                for operand in (named[test], tests[at + 1])
             )
             if fnmatch.fnmatchcase(text, pattern) is negated:
                 return False

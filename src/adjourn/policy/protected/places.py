@@ -1,7 +1,4 @@
-"""Protected places: the store, the checkpoints, the policy itself, and the user's keys. No policy can permit a call to touch them.
-
-Owns: that list, and whether a real path is one of them, lies in one, or has one beneath it. Must never: read a text.
-"""
+"""Protected places: the store, the checkpoints, the policy itself, and the user's keys. No policy can permit a call to touch them."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
 from stat import S_ISDIR
-from time import monotonic_ns
 
 from adjourn.host import folders
 
@@ -38,7 +34,7 @@ _ALONE = re.compile(r"(?<![\w.*?\]})-])\.aex/?(?![\w./\\*?-])")
 _REMOVING = re.compile(r"\b(?:rm|remove|rename|replace|move|mv|unlink|delete|erase|trash|wipe|shred)")
 SPARED_NS = 10_000_000
 """How long the answer that a call opens no key is reused, in nanoseconds."""
-_MAX_SPARED = 256
+MAX_SPARED = 256
 _OF_CONFIG = ("keys", "heads", "settings.toml")
 """The protected part of the configuration folder, if the workspace is inside that folder."""
 
@@ -92,8 +88,8 @@ class ProtectedPlaces:
         if len(real) > MAX_PATH or "\n" in real:  # a text: nothing protected has a line end in its name
             return None
         folded = real.casefold()
-        if self._settings and folded.startswith(self._settings) and (found := self.private(real)):
-            return found
+        if self._settings and folded.startswith(self._settings) and (place := self.private(real)):
+            return place
         if folded.endswith(self._ends) and folded.startswith(self._base + "/"):
             relative = folded[len(self._base) :]
             if not _URL.match(relative):
@@ -140,19 +136,15 @@ class ProtectedPlaces:
                 return name
         return FOLDER if FOLDER in folded and _ALONE.search(folded) and _REMOVING.search(folded) else None
 
-    def spare(self, call: object) -> None:
-        """Reuse the answer to a call that reaches no private place for `SPARED_NS`: a link can be exchanged after any look."""
-        if len(self.spared) >= _MAX_SPARED:
-            self.spared.clear()
-        self.spared[call] = monotonic_ns() + SPARED_NS
-
     def opened(self, path: str) -> tuple[str | None, Identity | None, bool]:
         """The private place that opening a path would open, whatever links lead there; what it would open, and if that is a folder."""
         identity, is_folder = identity_of(path)
-        if identity is None:
-            return None, None, False
-        found = self._known().get(identity)
-        return found and found[0], identity, is_folder
+        return self.private_of(identity) if identity else None, identity, is_folder
+
+    def private_of(self, identity: Identity) -> str | None:
+        """The private place that a file of this device and inode is in."""
+        place = self._known().get(identity)
+        return place and place[0]
 
     def around_private(self, folder: Identity | None) -> str | None:
         """The private place somewhere below a folder."""

@@ -1,7 +1,4 @@
-"""What the words of a command reach from a folder: protected places that they name, or that are below what they name.
-
-Owns: holding words, and patterns as a shell would fill them in, against the places. Must never: know a program.
-"""
+"""What the words of a command reach from a folder: protected places that they name, or that are below what they name."""
 
 from __future__ import annotations
 
@@ -51,17 +48,20 @@ class Reach(NamedTuple):
 
     def around(self, words: Iterable[ShellWord]) -> str | None:
         """The protected place that a word names, or that is below what it names."""
-        return next((found for word in words if (found := self._named(word, around=True))), None)
+        return next((place for word in words if (place := self._named(word, around=True))), None)
 
     def named(self, words: Iterable[ShellWord]) -> str | None:
         """The protected place that a word, or the value of an option, names."""
-        return next((found for word in words for one in _values(word) if (found := self._named(one))), None)
+        return next(
+            (place for word in words for value in _values(word) if (place := self._named(value))), None
+        )
 
     def private(self, words: Iterable[ShellWord]) -> str | None:
         """The private place that a word names."""
-        values = (one for word in words for one in _values(word))
+        values = (value for word in words for value in _values(word))
         return next(
-            (found for one in values if (found := self._named(one)) and self.places.is_private(found)), None
+            (place for value in values if (place := self._named(value)) and self.places.is_private(place)),
+            None,
         )
 
     def written_by_option(self, words: Sequence[ShellWord]) -> str | None:
@@ -78,16 +78,16 @@ class Reach(NamedTuple):
         words, bodies = list(words), list(bodies)
         if self.is_inside():
             texts_ = [word.text for word in words] + bodies
-            if found := next(
+            if place := next(
                 (name for name in PROTECTED for text in texts_ if name.removeprefix(f"{FOLDER}/") in text),
                 None,
             ):
-                return found
-        if found := self.named(words):
-            return found
+                return place
+        if place := self.named(words):
+            return place
         for text in (*(word.text for word in words), *bodies):
-            if found := mentioned(text, self.places):
-                return found
+            if place := mentioned(text, self.places):
+                return place
         return self.named(
             ShellWord(name.partition("\0")[0]) for body in bodies for name in texts.patched(body)
         )
@@ -101,13 +101,13 @@ class Reach(NamedTuple):
         if len(text) > MAX_PATH:  # a text, or a pattern that nobody writes
             return FOLDER if word.wild and " " not in text else None
         if word.wild:
-            found = matched(text, self.places, self.base, around=around, hidden=self.hidden)
-            return found or self._filled(text, around=around)
+            place = matched(text, self.places, self.base, around=around, hidden=self.hidden)
+            return place or self._filled(text, around=around)
         try:
             for path in paths_in(text):
                 for real in readings(path, self.base, is_real=self.base == self.places.root):
-                    if found := self.places.held(real) or (self.places.beneath(real) if around else None):
-                        return found
+                    if place := self.places.held(real) or (self.places.beneath(real) if around else None):
+                        return place
         except (OSError, ValueError):
             return FOLDER
         return None
@@ -126,10 +126,10 @@ class Reach(NamedTuple):
                 if is_link
                 else os.path.realpath(path)
             )
-            if found := self.places.held(real) or (
+            if place := self.places.held(real) or (
                 self.places.beneath(real) if around and not is_link else None
             ):
-                return found
+                return place
         return None
 
 
@@ -157,8 +157,8 @@ def matched(
     end = pattern.rfind("/", 0, wildcard.start() if wildcard else None) + 1
     folder = os.path.join(base, pattern[:end])
     if private:
-        found, identity, _ = places.opened(folder)
-        if not (found or places.around_private(identity)):
+        place, identity, _ = places.opened(folder)
+        if not (place or places.around_private(identity)):
             return None
     globs = _parts(f"{os.path.realpath(folder)}/{pattern[end:]}".replace("[^", "[!"))
     for name, path in places.all_paths(private=private):
@@ -176,22 +176,22 @@ def matched(
 def linked(pattern: str, places: ProtectedPlaces, base: str) -> str | None:
     """The private place to which a link leads that a pattern matches. Looks at `_MAX_LISTED` entries of folders, and behind no `**`."""
     room = _MAX_LISTED
-    found = [(os.path.join(base, "/" if pattern[:1] == "/" else ""), False)]
+    reached = [(os.path.join(base, "/" if pattern[:1] == "/" else ""), False)]
     for part_glob in filter(None, pattern.split("/")):
         if part_glob == "**":
             return None
-        folders, found = found, []
+        folders, reached = reached, []
         for folder, is_link in folders:
             if not _WILDCARD.search(part_glob):
                 path = os.path.join(folder, part_glob)
-                found.append((path, is_link or os.path.islink(path)))
+                reached.append((path, is_link or os.path.islink(path)))
                 continue
             with suppress(OSError, ValueError), os.scandir(folder) as entries:
                 for entry in islice(entries, room):
                     room -= 1
                     if glob_matches(part_glob, entry.name):
-                        found.append((entry.path, is_link or entry.is_symlink()))
-    paths = (path for path, is_link in found if is_link and os.path.lexists(path))
+                        reached.append((entry.path, is_link or entry.is_symlink()))
+    paths = (path for path, is_link in reached if is_link and os.path.lexists(path))
     return next(filter(None, (places.private(os.path.realpath(path)) for path in paths)), None)
 
 

@@ -133,21 +133,21 @@ def _members(pairs: list[tuple[str, object]]) -> object:
 
 def patched(text: str) -> list[str]:
     """The names in the headers of a patch, in every reading that there is of each; none where it has no headers."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for match in _HEADER.finditer(text.replace("\r", "\n")):
         if match["both"]:
-            found |= dict.fromkeys(_stripped(match["both"]))
+            names |= dict.fromkeys(_stripped(match["both"]))
             for name in re.split(r'[ \t]+(?=["/]|[^ \t/]+/)|[ \t]+', match["both"]):
-                found |= dict.fromkeys(_stripped(name))
+                names |= dict.fromkeys(_stripped(name))
         else:
             name = (match["name"] or match["listed"]).split("\t")[0].strip()
-            found |= dict.fromkeys(_stripped(name))
-            found |= dict.fromkeys(_stripped(name.split(" ")[0]))  # a date may follow
+            names |= dict.fromkeys(_stripped(name))
+            names |= dict.fromkeys(_stripped(name.split(" ")[0]))  # a date may follow
     for block in _BLOCK.finditer(text):
         for line in (*block[1].splitlines(), block[2]):
             name = line.strip().strip("`*#:<> \t")
-            found |= dict.fromkeys((name, name.rpartition(" ")[2], *_stripped(name)))
-    return [name for name in found if name and name != "/dev/null"]
+            names |= dict.fromkeys((name, name.rpartition(" ")[2], *_stripped(name)))
+    return [name for name in names if name and name != "/dev/null"]
 
 
 def _stripped(name: str) -> Iterator[str]:
@@ -177,13 +177,14 @@ def opened_by_sql(text: str) -> list[str]:
     if _QUOTES(text) is None or _OPENS_FILES.search(text) is None:
         return []
     text = _CODES.sub(_from_codes, _HEX.sub(_from_hex, text))
-    found = [
-        next((one for one in match.groups() if one), "") for match in _LITERAL.finditer(_JOINED.sub("", text))
+    paths = [
+        next((group for group in match.groups() if group), "")
+        for match in _LITERAL.finditer(_JOINED.sub("", text))
     ]
-    found.append("".join(found))  # concat('…', '…')
+    paths.append("".join(paths))  # concat('…', '…')
     for match in _DOT_COMMAND.finditer(text):
-        found += match[1].split()
-    names = [name.replace("''", "'").strip("'\"") for name in found]
+        paths += match[1].split()
+    names = [name.replace("''", "'").strip("'\"") for name in paths]
     return [
         spelling
         for name in names

@@ -1,14 +1,14 @@
-"""Words that say what a call does: names of arguments, and the words in a tool's name.
-
-Owns: these lists, and how a name is held against them. Must never: examine a value.
-"""
+"""Words that say what a call does: names of arguments, and the words in a tool's name; and the refusals that no rule lifts."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
-from adjourn.text.strict_json import fold_key
+from adjourn.aex.policy import Policy
+from adjourn.policy.person_commands import BY_CLIENT, OUR_COMMAND
+from adjourn.text.strict_json import alike, fold_key
 
 COMMAND_KEYS = frozenset(("cmd", "command"))
 """Arguments that contain a command, as a shell command line or as a list of words."""
@@ -97,3 +97,53 @@ def removes(tool: str) -> bool:
 def moves(tool: str) -> bool:
     """Whether a tool's name says that it moves things."""
     return not _MOVING.isdisjoint(words_of(tool))
+
+
+# --- refusals whatever the rules say
+
+UNREAD = "what cannot be read"
+"""Stands for the place that a command line reaches which is not read: refused as any other."""
+
+
+def reason_for(place: str) -> tuple[str, str]:
+    """The reason for the refusal, given the protected place, and the remedy."""
+    if place == UNREAD:
+        return (
+            "may not run a shell line that adjourn cannot read in full: it might change a protected place",
+            "write it plainly: one step at a time, the names of files spelled out",
+        )
+    if not place.startswith(OUR_COMMAND):
+        return (
+            f"may not touch {place}: it is protected, whatever the policy says",
+            "ask a person to change it",
+        )
+    whom = "its client" if place.removeprefix(OUR_COMMAND) in BY_CLIENT else "a person"
+    return (
+        f"may not run `{place}`: it speaks for {whom}",
+        "ask a person to run it, in a terminal of their own",
+    )
+
+
+def ambiguous(policy: Policy, tool: str, arguments: Mapping[str, object]) -> tuple[str, str] | None:
+    """Two keys that are one to some reader of JSON, where a rule for the tool or the search for places looks; None if there are none.
+
+    The rule would examine one of them, and the server could act on the other. Alike keys in other data are no matter.
+    """
+    if pair := alike(key for key in arguments if is_read_key(argument_key(key))):
+        return pair
+    for path in policy.arguments_read(tool):
+        level: list[object] = [arguments]
+        for part in path:
+            inner: list[object] = []
+            for value in level:
+                values = value if isinstance(value, list | tuple) else [value]
+                for member in values:
+                    if isinstance(member, Mapping):
+                        keys = [key for key in member if fold_key(key) == fold_key(part)]
+                        if pair := alike(keys):
+                            return pair
+                        inner += (member[key] for key in keys)
+                    elif isinstance(member, list | tuple):
+                        level.append(member)  # a list in a list stands for its elements
+            level = inner
+    return None

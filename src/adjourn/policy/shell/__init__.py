@@ -5,5 +5,5 @@
     printed.py   what programs print
     tables.py    what is known of programs, as data
 
-Owns: reading as bash does. Must never: guess, examine a file, or know what is protected.
+Must never: guess, examine a file, or know what is protected.
 """

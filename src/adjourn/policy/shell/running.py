@@ -2,8 +2,6 @@
 
 A word has all the texts that it may come to. Text that cannot be known is `UNKNOWN` (the line itself may have made it up) or
 `FOREIGN` (it comes out of a file or of a program). Where bash may take several ways, all are followed.
-
-Owns: expansion, variables, folders, functions. Must never: examine a file, know a protected place, or run anything.
 """
 
 from __future__ import annotations
@@ -124,13 +122,13 @@ class Walk:
         before = self._state()
         if arguments is not None:
             self._values["0"] = Value((arguments[0] if arguments else HARMLESS,))
-        found = self.line(text, arguments[1:] if arguments is not None else None, given)
+        outputs = self.line(text, arguments[1:] if arguments is not None else None, given)
         self._restore(before)
-        return found
+        return outputs
 
     def export(self, name: str, text: str) -> None:
         """Let a variable have a further value."""
-        known = tuple(one for one in self._value(name).texts if one != UNSET)
+        known = tuple(text for text in self._value(name).texts if text != UNSET)
         self._values[name] = Value(_limited((*known, text)))
 
     def processes(self, name: str) -> tuple[str, ...]:
@@ -146,10 +144,10 @@ class Walk:
         outer = self._arguments
         self._arguments = tuple(arguments) if arguments is not None else outer
         self._collect(body)
-        found = self._run(body, given)
+        outputs = self._run(body, given)
         self._arguments = outer if arguments is not None else self._arguments
         self._depth -= 1
-        return found
+        return outputs
 
     def _collect(self, node: Compound | Simple) -> None:
         if isinstance(node, Compound):
@@ -190,11 +188,11 @@ class Walk:
             self._arguments = (UNKNOWN,)
 
     def _folders(self, bases: Iterable[str]) -> tuple[str, ...]:
-        found = tuple(dict.fromkeys(bases))
-        if len(found) > MAX_FOLDERS:
-            found = (*found[:2], ANYWHERE)
-        self._seen = tuple(dict.fromkeys((*self._seen, *found)))[: 2 * MAX_FOLDERS]
-        return found
+        folders = tuple(dict.fromkeys(bases))
+        if len(folders) > MAX_FOLDERS:
+            folders = (*folders[:2], ANYWHERE)
+        self._seen = tuple(dict.fromkeys((*self._seen, *folders)))[: 2 * MAX_FOLDERS]
+        return folders
 
     def _outside(self, name: str) -> Value:
         if name in ("PWD", "OLDPWD"):
@@ -211,21 +209,21 @@ class Walk:
         if node.redirects:
             given, files = self._redirected(node.redirects, given)
             self._report(Command((), self._bases, *files))
-        found: tuple[str, ...] = getattr(self, f"_{node.kind}")(node, given)
-        return found
+        outputs: tuple[str, ...] = getattr(self, f"_{node.kind}")(node, given)
+        return outputs
 
     def _list(self, node: Compound, given: tuple[str, ...]) -> tuple[str, ...]:
-        found: tuple[str, ...] = ("",)
+        outputs: tuple[str, ...] = ("",)
         for part in node.parts:
             bases = self._bases
             printed = self._run(part, given)
             if printed != ("",):
-                found = _product(found, printed)
+                outputs = _product(outputs, printed)
             if self._bases != bases and not (
                 isinstance(part, Compound) and part.kind == "or" and self._ends(part.parts[1])
             ):
                 self._bases = self._folders((*bases, *self._bases))  # `cd` may fail
-        return found
+        return outputs
 
     _group = _list
 
@@ -236,27 +234,27 @@ class Walk:
             chain.append(left.parts[1])
             left = left.parts[0]
         bases = self._bases
-        found = self._run(left, given)
+        outputs = self._run(left, given)
         states = []
         for part in reversed(chain):
             states.append(self._state())
-            found = _limited(one + other for one in found for other in self._run(part, given))
+            outputs = _limited(first + other for first in outputs for other in self._run(part, given))
         for state in states:
             self._join(state)
         self._bases = self._folders((*bases, *self._bases))
-        return found
+        return outputs
 
     def _or(self, node: Compound, given: tuple[str, ...]) -> tuple[str, ...]:
         before = self._state()
-        found = self._run(node.parts[0], given)
+        outputs = self._run(node.parts[0], given)
         after = self._state()
         self._join(before)
         more = self._run(node.parts[1], given)
         if self._ends(node.parts[1]):
             self._restore(after)
-            return found
+            return outputs
         self._join(after)
-        return _limited((*found, *(one + other for one in found for other in more)))
+        return _limited((*outputs, *(first + other for first in outputs for other in more)))
 
     def _ends(self, node: Compound | Simple) -> bool:
         """Whether a shell ends with a command."""
@@ -280,19 +278,19 @@ class Walk:
 
     def _subshell(self, node: Compound, given: tuple[str, ...]) -> tuple[str, ...]:
         before = self._state()
-        found = self._run(node.parts[0], given)
+        outputs = self._run(node.parts[0], given)
         self._restore(before)
-        return found
+        return outputs
 
     def _branches(self, node: Compound, given: tuple[str, ...]) -> tuple[str, ...]:
         for word in node.words:
             self._texts(word)
-        found: tuple[str, ...] = ("",)
+        outputs: tuple[str, ...] = ("",)
         for part in node.parts:
             before = self._state()
-            found = _limited((*found, *self._run(part, given)))
+            outputs = _limited((*outputs, *self._run(part, given)))
             self._join(before)
-        return found
+        return outputs
 
     def _loop(self, node: Compound, given: tuple[str, ...]) -> tuple[str, ...]:
         texts: tuple[str, ...] = ()
@@ -391,7 +389,7 @@ class Walk:
                 tuple(map(_shown, readings[0])), self._bases, *redirects, given, (), self._feeding > 0
             )
             return self._command(command, readings[0])
-        found: list[str] = []
+        outputs: list[str] = []
         start = self._state()
         states = []
         for fields in readings:
@@ -399,7 +397,7 @@ class Walk:
             command = Command(
                 tuple(map(_shown, fields)), self._bases, *redirects, given, texts, self._feeding > 0
             )
-            found += self._command(command, fields)
+            outputs += self._command(command, fields)
             states.append(self._state())
         for state in states:
             self._join(state)
@@ -408,7 +406,7 @@ class Walk:
                 self._values[name] = value
             else:
                 self._values.pop(name, None)
-        return _limited(found) or ("",)
+        return _limited(outputs) or ("",)
 
     def _redirected(
         self, redirects: Iterable[Redirect], given: tuple[str, ...]
@@ -434,8 +432,8 @@ class Walk:
                     word for word, field in zip(shown, fields, strict=True) if field not in self._processes
                 ]
                 truncates += shown if op in (">", ">|", "&>") else []
-        found = (tuple(reads), tuple(writes), tuple(truncates))
-        return given, found
+        redirections = (tuple(reads), tuple(writes), tuple(truncates))
+        return given, redirections
 
     # --- builtins
 
@@ -450,7 +448,7 @@ class Walk:
         name, rest = fields[0], list(fields[1:])
         if bodies := self._functions.get(name):
             return _limited(text for body in bodies for text in self._inside(body, rest, command.given))
-        if name in _UNREADABLE or (name == "alias" and any("=" in one for one in rest)):
+        if name in _UNREADABLE or (name == "alias" and any("=" in argument for argument in rest)):
             raise UnreadError
         if name in _DECLARING:
             self._declare(name, rest)
@@ -475,7 +473,7 @@ class Walk:
             target, rest = (
                 (rest[0][2:], rest[1:]) if rest[0][2:] else (rest[1] if len(rest) > 1 else "", rest[2:])
             )
-            wild = any(_inert(one) != one for one in rest)
+            wild = any(_inert(argument) != argument for argument in rest)
             self._assign([target], (UNKNOWN,) if wild else printed_by("printf", rest, (), {}, lists=False))
             return ("",)
         shown = [_shown(field) for field in fields]
@@ -503,8 +501,8 @@ class Walk:
 
     def _go(self, rest: list[str], given: tuple[str, ...]) -> None:
         del given
-        options = [one for one in rest if re.fullmatch(r"-[LPe@n]+|--", one)]
-        operands = [one.replace(UNSET, "") for one in rest if one not in options]
+        options = [argument for argument in rest if re.fullmatch(r"-[LPe@n]+|--", argument)]
+        operands = [argument.replace(UNSET, "") for argument in rest if argument not in options]
         to = operands[0] if operands else ""
         if not to:
             to = next(iter(self._value("HOME").texts))
@@ -552,12 +550,12 @@ class Walk:
             self._arguments = self._arguments[count:] if UNKNOWN not in self._arguments else (UNKNOWN,)
 
     def _unset(self, rest: list[str], given: tuple[str, ...]) -> None:
-        self._assign([one for one in rest if one[:1] != "-"], (UNSET,))
+        self._assign([argument for argument in rest if argument[:1] != "-"], (UNSET,))
         del given
 
     def _shopt(self, rest: list[str], given: tuple[str, ...]) -> None:
         del given
-        if not {one for one in rest if one[:1] != "-"} <= _SHOPT or "-o" in rest:
+        if not {argument for argument in rest if argument[:1] != "-"} <= _SHOPT or "-o" in rest:
             raise UnreadError
 
     def _let(self, rest: list[str], given: tuple[str, ...]) -> None:
@@ -625,7 +623,7 @@ class Walk:
         before = self._value(name)
         if len(word) == 1 and word[0].kind == "array":
             words: Iterable[Any] = word[0].more
-            fields = [field for one in words for reading in self._readings(one) for field in reading]
+            fields = [field for word in words for reading in self._readings(word) for field in reading]
             items: list[tuple[str, ...]] = [(field.split("]=", 1)[-1],) for field in fields]
             if appends == "+" and before.texts != (UNSET,):
                 items = [*(before.items or (before.texts,)), *items]
@@ -644,32 +642,32 @@ class Walk:
 
     def _texts(self, word: Word) -> tuple[str, ...]:
         """What a word comes to where it stays one word."""
-        found: tuple[str, ...] = ("",)
+        texts: tuple[str, ...] = ("",)
         for at, part in enumerate(word):
-            found = _product(found, self._part(part, tilde=at == 0, splits=False))
-        return found
+            texts = _product(texts, self._part(part, tilde=at == 0, splits=False))
+        return texts
 
     def _combined(self, words: Sequence[Word]) -> list[tuple[str, ...]]:
         """The readings of a command's words together. Where there are too many, those of later words stand one after the other."""
-        found: list[tuple[str, ...]] = [()]
+        combinations: list[tuple[str, ...]] = [()]
         for word in words:
             readings = self._readings(word)
-            if len(found) * len(readings) > MAX_READINGS:
-                if len(found[0]) < 2:
+            if len(combinations) * len(readings) > MAX_READINGS:
+                if len(combinations[0]) < 2:
                     raise UnreadError
                 readings = [tuple(field for reading in readings for field in reading)]
-            found = [(*one, *other) for one in found for other in readings]
-        return found
+            combinations = [(*combination, *other) for combination in combinations for other in readings]
+        return combinations
 
     def _readings(self, word: Word) -> list[tuple[str, ...]]:
         """The readings of a word; each has any number of fields."""
-        found: list[tuple[str, ...]] = [()]
-        for one in _braced(word):
-            fields = self._fields(one)
-            if len(found) * len(fields) > MAX_READINGS:
+        readings: list[tuple[str, ...]] = [()]
+        for braced in _braced(word):
+            fields = self._fields(braced)
+            if len(readings) * len(fields) > MAX_READINGS:
                 fields = [(UNKNOWN,)]
-            found = [(*before, *after) for before in found for after in fields]
-        return found
+            readings = [(*before, *after) for before in readings for after in fields]
+        return readings
 
     def _fields(self, word: Word) -> list[tuple[str, ...]]:
         if len(word) == 1 and word[0].kind == "text":
@@ -680,14 +678,14 @@ class Walk:
                 return [(part.text.translate(_ACTIVE),)]
         if len(word) == 1 and word[0].kind == "variable" and (items := self._items(word[0])) is not None:
             return items
-        found: tuple[str, ...] = ("",)
+        fields: tuple[str, ...] = ("",)
         for at, part in enumerate(word):
-            found = _product(found, self._part(part, tilde=at == 0, splits=True))
+            fields = _product(fields, self._part(part, tilde=at == 0, splits=True))
         stays = any(part.quoted and not part.text.endswith("@") for part in word) or any(
             part.kind == "text" for part in word
         )
         return list(dict.fromkeys(
-            tuple(field for field in text.split(_SPLIT) if field or (stays and _SPLIT not in text)) for text in found
+            tuple(field for field in text.split(_SPLIT) if field or (stays and _SPLIT not in text)) for text in fields
         ))  # fmt: skip
 
     def _items(self, part: WordPart) -> list[tuple[str, ...]] | None:
@@ -705,20 +703,20 @@ class Walk:
             if value.items is None:
                 return None
             for item in value.items:
-                fields = [(*one, text) for one in fields for text in item]
+                fields = [(*field, text) for field in fields for text in item]
                 if len(fields) > MAX_READINGS:
                     return [(UNKNOWN,)]
         if part.quoted:
             return (
                 fields
                 if part.text[-1] in "@]" and not part.text.endswith("*]")
-                else [(" ".join(one),) for one in fields]
+                else [(" ".join(field),) for field in fields]
             )
         return [
             tuple(
-                piece for field in one for piece in re.split(r"[ \t\n]+", field.translate(_ACTIVE)) if piece
+                piece for field in words for piece in re.split(r"[ \t\n]+", field.translate(_ACTIVE)) if piece
             )
-            for one in fields
+            for words in fields
         ]
 
     def _part(self, part: WordPart, *, tilde: bool, splits: bool) -> tuple[str, ...]:
@@ -782,7 +780,7 @@ class Walk:
             if index in ("[@]", "[*]") and value.items is not None and len(value.items) > 1:
                 joined: tuple[str, ...] = ("",)
                 for at, item in enumerate(value.items):
-                    joined = _product(joined, item if not at else tuple(f" {one}" for one in item))
+                    joined = _product(joined, item if not at else tuple(f" {argument}" for argument in item))
                 texts = joined
             elif value.items and not index and value.items[0] != (UNKNOWN,):
                 texts = value.items[0]
@@ -806,7 +804,7 @@ class Walk:
                 if kind == "=" and name is not None:
                     self._values[name[0]] = Value(_limited(kept))
             return _limited(kept) or ("",)
-        return _limited(_changed(text, part.op, one) for text in texts for one in operand)
+        return _limited(_changed(text, part.op, argument) for text in texts for argument in operand)
 
     def _positional(self, name: str) -> tuple[str, ...]:
         given = self._arguments
@@ -891,10 +889,10 @@ def _braced(word: Word) -> list[Word]:
             atoms.append(part)
     if sum(part.text == "{" for part in atoms) > MAX_BRACES:
         raise UnreadError
-    found = [_merged(one) for one in _alternatives(atoms)]
-    if len(found) > 1000:
+    words = [_merged(alternative) for alternative in _alternatives(atoms)]
+    if len(words) > 1000:
         raise UnreadError
-    return found
+    return words
 
 
 def _alternatives(atoms: list[WordPart]) -> Iterator[list[WordPart]]:
@@ -910,7 +908,7 @@ def _alternatives(atoms: list[WordPart]) -> Iterator[list[WordPart]]:
                 break
         else:
             continue
-        inside = [atoms[one + 1 : other] for one, other in itertools.pairwise((*cuts, at))]
+        inside = [atoms[cut + 1 : other] for cut, other in itertools.pairwise((*cuts, at))]
         match = (
             _RANGE.fullmatch("".join(part.text for part in inside[0]))
             if len(inside) == 1 and all(p.kind == "text" and not p.quoted for p in inside[0])
@@ -937,8 +935,8 @@ def _range(match: re.Match[str]) -> list[str]:
     first, last, step = match[1], match[2], abs(int(match[3] or 1)) or 1
     if first.isalpha() != last.isalpha():
         return [match[0]]
-    one, other = (ord(first), ord(last)) if first.isalpha() else (int(first), int(last))
-    numbers = range(one, other + 1, step) if one <= other else range(one, other - 1, -step)
+    start, stop = (ord(first), ord(last)) if first.isalpha() else (int(first), int(last))
+    numbers = range(start, stop + 1, step) if start <= stop else range(start, stop - 1, -step)
     if len(numbers) > 1000:
         raise UnreadError
     return [chr(number) if first.isalpha() else str(number) for number in numbers]
@@ -970,15 +968,15 @@ def _kind(given: Iterable[str]) -> str:
     return UNKNOWN if letters - {FOREIGN, HARMLESS} else FOREIGN if FOREIGN in letters else HARMLESS
 
 
-def _product(one: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:
-    if len(one) == 1 and len(other) == 1:
-        return (one[0] + other[0],)
-    return _limited(before + after for before in one for after in other)
+def _product(firsts: Sequence[str], seconds: Sequence[str]) -> tuple[str, ...]:
+    if len(firsts) == 1 and len(seconds) == 1:
+        return (firsts[0] + seconds[0],)
+    return _limited(before + after for before in firsts for after in seconds)
 
 
 def _limited(texts: Iterable[str]) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(texts))
-    return found if len(found) <= MAX_READINGS else (UNKNOWN,)
+    distinct = tuple(dict.fromkeys(texts))
+    return distinct if len(distinct) <= MAX_READINGS else (UNKNOWN,)
 
 
 def _inert(text: str) -> str:

@@ -1,7 +1,4 @@
-"""Parses a command line as bash does, into commands and words. What it cannot read exactly as bash does is unread.
-
-Owns: the grammar. Must never: expand anything, run anything, examine a file, or guess.
-"""
+"""Parses a command line as bash does, into commands and words. What it cannot read exactly as bash does is unread."""
 
 from __future__ import annotations
 
@@ -112,10 +109,10 @@ def parse(line: str) -> Compound:
     if _PLAIN.fullmatch(line) and not _KEYWORD.match(line):
         return Compound("list", (Simple((), tuple((WordPart("text", word),) for word in line.split()), ()),))
     reader = _Reader(line)
-    found = reader.script("")
+    script = reader.script("")
     if reader.at < len(line):
         raise UnreadError
-    return found
+    return script
 
 
 class _Reader:
@@ -174,7 +171,7 @@ class _Reader:
         self._depth += 1
         if self._depth > MAX_NESTED:
             raise UnreadError
-        found: list[Simple | Compound] = []
+        commands: list[Simple | Compound] = []
         self._lines()
         while self.at < len(self.text) and not (closing and self._peek(closing)):
             if self._keyword() in _ENDING or self._peek(";;") or self._peek(";&"):
@@ -193,24 +190,24 @@ class _Reader:
                 or self._peek(";")
             ):
                 raise UnreadError
-            found.append(item)
+            commands.append(item)
             self._lines()
         if self._announced and closing:
             raise UnreadError
         if self.at >= len(self.text):
             self._bodies()
         self._depth -= 1
-        return Compound("list", tuple(found))
+        return Compound("list", tuple(commands))
 
     def _and_or(self) -> Simple | Compound:
-        found = self._pipeline()
+        command = self._pipeline()
         while True:
             self._blank()
             kind = "and" if self._take("&&") else "or" if self._take("||") else ""
             if not kind:
-                return found
+                return command
             self._lines()
-            found = Compound(kind, (found, self._pipeline()))
+            command = Compound(kind, (command, self._pipeline()))
 
     def _pipeline(self) -> Simple | Compound:
         while (keyword := self._keyword()) in ("!", "time"):
@@ -220,41 +217,41 @@ class _Reader:
             self._blank()
             if keyword == "time":
                 self._take("-p ")
-        found = [self._command()]
+        commands = [self._command()]
         self._blank()
         while self._peek("|") and not self._peek("||"):
             self.at += 2 if self._peek("|&") else 1
             self._lines()
-            found.append(self._command())
+            commands.append(self._command())
             self._blank()
-        return found[0] if len(found) == 1 else Compound("pipe", tuple(found))
+        return commands[0] if len(commands) == 1 else Compound("pipe", tuple(commands))
 
     def _command(self) -> Simple | Compound:
         keyword = self._keyword()
         if self._peek("(("):
             self.at += 2
-            found = Compound("words", words=((self._sum("))"),),))
+            command = Compound("words", words=((self._sum("))"),),))
         elif self._take("("):
-            found = Compound("subshell", (self._closed(")"),))
+            command = Compound("subshell", (self._closed(")"),))
         elif keyword in ("", "time"):
             return self._simple()
         else:
             self.at += len(keyword)
-            found = self._compound(keyword)
-        return found._replace(redirects=tuple(self._redirects()))
+            command = self._compound(keyword)
+        return command._replace(redirects=tuple(self._redirects()))
 
     def _closed(self, closing: str) -> Compound:
-        found = self.script(closing)
+        script = self.script(closing)
         self._need(closing)
-        if not found.parts:
+        if not script.parts:
             raise UnreadError
-        return found
+        return script
 
     def _body(self) -> Compound:
-        found = self.script("")
-        if not found.parts:
+        script = self.script("")
+        if not script.parts:
             raise UnreadError
-        return found
+        return script
 
     def _compound(self, keyword: str) -> Compound:
         if keyword == "{":
@@ -367,12 +364,12 @@ class _Reader:
 
     def _test(self) -> list[Word]:
         """The words of `[[ … ]]`, operators among them."""
-        found: list[Word] = []
+        words: list[Word] = []
         while True:
             self._lines()
             if re.compile(r"\]\](?=[\s;&|()<>]|$)").match(self.text, self.at):
                 self.at += 2
-                return found
+                return words
             parts: list[WordPart] = []
             while self.at < len(self.text):
                 match = _TEST.match(self.text, self.at)
@@ -386,7 +383,7 @@ class _Reader:
             if not parts:
                 raise UnreadError
             self._count()
-            found.append(tuple(parts))
+            words.append(tuple(parts))
 
     def _simple(self) -> Simple | Compound:
         assigned: list[tuple[str, str, Word]] = []
@@ -424,12 +421,12 @@ class _Reader:
         return Simple(tuple(assigned), tuple(words), tuple(redirects))
 
     def _redirects(self) -> list[Redirect]:
-        found: list[Redirect] = []
+        redirects: list[Redirect] = []
         while True:
             self._blank()
             match = _REDIRECT.match(self.text, self.at)
             if not match:
-                return found
+                return redirects
             self.at = match.end()
             op = match[2]
             self._blank()
@@ -437,14 +434,14 @@ class _Reader:
             target = self._word()
             if target is None:
                 raise UnreadError
-            found.append(Redirect(op, target))
+            redirects.append(Redirect(op, target))
             if op in ("<<", "<<-"):
                 if any(part.kind != "text" for part in target) or "\n" in (
                     tag := "".join(part.text for part in target)
                 ):
                     raise UnreadError
                 raw = tag == self.text[begin : self.at]
-                self._announced.append((tag, raw, found[-1]))
+                self._announced.append((tag, raw, redirects[-1]))
 
     def _bodies(self) -> None:
         """Read the here-documents that were announced on the line before."""

@@ -214,7 +214,7 @@ def without_runners(
                     raise UnreadError
                 at += bool(re.fullmatch(TABLES.runners_long_valued, option))
                 continue
-            cut = next((one for one, letter in enumerate(option) if one and letter in valued), None)
+            cut = next((index for index, letter in enumerate(option) if index and letter in valued), None)
             if not set(option[1:cut]) <= set(letters):
                 raise UnreadError
             if cut is not None:
@@ -234,9 +234,9 @@ def without_runners(
             if replaced:
                 fed = _fed(given, by_line=True)
                 words = [
-                    ShellWord(word.text.replace(replaced, one.text), word.wild)
+                    ShellWord(word.text.replace(replaced, index.text), word.wild)
                     for word in words
-                    for one in (fed if replaced in word.text else [word])
+                    for index in (fed if replaced in word.text else [word])
                 ]
             else:
                 words = [*words, *_fed(given, by_line=False)]
@@ -245,14 +245,14 @@ def without_runners(
 
 def _fed(given: Sequence[str], *, by_line: bool) -> list[ShellWord]:
     """The words that `xargs` makes of its input."""
-    found: list[ShellWord] = []
+    words: list[ShellWord] = []
     for text in given or (FOREIGN,):
         known = not set(text) <= {HARMLESS, "\n", "0"}
         if not {"'", '"', "\\"}.isdisjoint(text):  # `xargs` has rules of its own for these
             return [ShellWord(UNKNOWN)]
         pieces = text.split("\n") if by_line else text.split()
-        found += [ShellWord(piece.lstrip() if known else HARMLESS) for piece in pieces[:MAX_FED] if piece]
-    return found if len(found) < MAX_FED else [ShellWord(UNKNOWN)]
+        words += [ShellWord(piece.lstrip() if known else HARMLESS) for piece in pieces[:MAX_FED] if piece]
+    return words if len(words) < MAX_FED else [ShellWord(UNKNOWN)]
 
 
 # --- what programs print, as far as a line determines it
@@ -370,7 +370,7 @@ def _printf(form: str, rest: list[str]) -> tuple[str, ...]:
         rest = rest[1:]
     if not re.fullmatch(r"(?:[^%\\-]|(?<!^)-|%[s%]|\\[nt])*", form, re.DOTALL):
         return (HARMLESS,) if re.fullmatch(r"(?:[\s\d_.:,-]|%[0-9.]*[dxf]|\\n)*", form) else (UNKNOWN,)
-    found = ""
+    text = ""
     for _ in range(1000):
         taken = len(rest)
 
@@ -379,9 +379,9 @@ def _printf(form: str, rest: list[str]) -> tuple[str, ...]:
                 return {"n": "\n", "t": "\t"}[match[1]]
             return "%" if match[2] == "%" else rest.pop(0) if rest else ""
 
-        found += _ESCAPE.sub(filled, form)
+        text += _ESCAPE.sub(filled, form)
         if not rest or len(rest) == taken:
-            return (found,)
+            return (text,)
     return (UNKNOWN,)
 
 

@@ -8,9 +8,8 @@ Owns: `StoreConformance`, which pytest collects from a subclass. Must never: imp
 promise. In particular a store does not recompute the hash of an entry: whoever made the entry did, and verifying does again.
 """
 
-from adjourn.store.conformance.documents import DocumentCases
+from adjourn.store.conformance.documents import DocumentCases, Limits
 from adjourn.store.conformance.histories import Histories, state_machine
-from adjourn.store.conformance.limits import Limits
 from adjourn.store.conformance.races import Races
 from adjourn.store.conformance.streams import ManyAppends, Streams, WatchCases
 

@@ -95,8 +95,8 @@ class Races(Suite):
 
     def test_reading_goes_on_while_others_append(self) -> None:
         store = self._new()
-        made = [entry(b"%d" % number) for number in range(checks.PAGE_ENTRIES * 2)]
-        store.append("old", made, expect=EMPTY, durable=False)
+        entries = [entry(b"%d" % number) for number in range(checks.PAGE_ENTRIES * 2)]
+        store.append("old", entries, expect=EMPTY, durable=False)
         done = threading.Event()
 
         def write() -> None:
@@ -107,7 +107,7 @@ class Races(Suite):
         writer.start()
         try:
             for _ in range(3):
-                assert list(store.read("old")) == made
+                assert list(store.read("old")) == entries
         finally:
             done.set()
             writer.join()

@@ -29,22 +29,22 @@ class Streams(Suite):
 
     def test_bytes_are_read_as_they_were_appended(self) -> None:
         store = self._new()
-        made = [entry(data) for data in (b"", b"\0", bytes(range(256)), b"{}", b"x" * 100_000)]
+        entries = [entry(data) for data in (b"", b"\0", bytes(range(256)), b"{}", b"x" * 100_000)]
         head = EMPTY
-        for number, one in enumerate(made):
+        for number, one in enumerate(entries):
             head = store.append("s", [one], expect=head)
             assert head == (number, one.hash)
             assert store.head("s") == head
-        assert list(store.read("s")) == made
+        assert list(store.read("s")) == entries
         assert all(isinstance(one, Entry) and type(one.data) is bytes for one in store.read("s"))
 
     def test_several_entries_are_one_append(self) -> None:
         store = self._new()
-        made = [entry(b"%d" % number) for number in range(70)]
-        head = store.append("s", made[:64], expect=EMPTY, durable=False)
-        assert head == Head(63, made[63].hash)
-        assert store.append("s", made[64:], expect=head) == Head(69, made[69].hash)
-        assert list(store.read("s")) == made
+        entries = [entry(b"%d" % number) for number in range(70)]
+        head = store.append("s", entries[:64], expect=EMPTY, durable=False)
+        assert head == Head(63, entries[63].hash)
+        assert store.append("s", entries[64:], expect=head) == Head(69, entries[69].hash)
+        assert list(store.read("s")) == entries
 
     def test_a_stale_expect_writes_nothing(self) -> None:
         store = self._new()
@@ -125,42 +125,42 @@ class Streams(Suite):
 
     def test_a_range_is_read(self) -> None:
         store = self._new()
-        made = [entry(b"%d" % number) for number in range(10)]
-        store.append("s", made, expect=EMPTY)
+        entries = [entry(b"%d" % number) for number in range(10)]
+        store.append("s", entries, expect=EMPTY)
         for start, stop in ((0, None), (3, None), (3, 7), (9, None), (10, None), (0, 0), (7, 3), (99, 999)):
-            assert list(store.read("s", start, stop)) == made[start:stop]
-        assert list(store.read("s", -5, 2**70)) == made
+            assert list(store.read("s", start, stop)) == entries[start:stop]
+        assert list(store.read("s", -5, 2**70)) == entries
         assert list(store.read("s", 2**70)) == []
         assert list(store.read("nothing", 0, 5)) == []
 
     def test_reading_is_lazy_and_sees_what_was_there(self) -> None:
         store = self._new()
-        made = [entry(b"%d" % number) for number in range(checks.PAGE_ENTRIES * 2 + 100)]
-        head = store.append("s", made, expect=EMPTY, durable=False)
+        entries = [entry(b"%d" % number) for number in range(checks.PAGE_ENTRIES * 2 + 100)]
+        head = store.append("s", entries, expect=EMPTY, durable=False)
         one, other = store.read("s"), store.read("s", 5)
-        assert next(one) == made[0]
-        assert list(islice(other, 3)) == made[5:8]
+        assert next(one) == entries[0]
+        assert list(islice(other, 3)) == entries[5:8]
         head = store.append("s", [entry(b"later")], expect=head, durable=False)
-        assert list(one) == made[1:]
-        assert list(other) == made[8:]
+        assert list(one) == entries[1:]
+        assert list(other) == entries[8:]
         assert store.head("s") == head
 
     def test_long_histories_are_paged(self) -> None:
         store = self._new()
-        made = [entry(b"%d" % number) for number in range(checks.PAGE_ENTRIES * 3)]
-        store.append("s", made, expect=EMPTY, durable=False)
-        assert list(store.read("s")) == made
+        entries = [entry(b"%d" % number) for number in range(checks.PAGE_ENTRIES * 3)]
+        store.append("s", entries, expect=EMPTY, durable=False)
+        assert list(store.read("s")) == entries
         for start in (checks.PAGE_ENTRIES - 1, checks.PAGE_ENTRIES, checks.PAGE_ENTRIES + 1):
             assert (
                 list(store.read("s", start, start + checks.PAGE_ENTRIES + 1))
-                == (made[start : start + checks.PAGE_ENTRIES + 1])
+                == (entries[start : start + checks.PAGE_ENTRIES + 1])
             )
 
     def test_big_entries_are_paged(self) -> None:
         store = self._new()
-        made = [entry(bytes([number]) * (checks.PAGE_BYTES // 3)) for number in range(8)]
-        store.append("s", made, expect=EMPTY, durable=False)
-        assert list(store.read("s")) == made
+        entries = [entry(bytes([number]) * (checks.PAGE_BYTES // 3)) for number in range(8)]
+        store.append("s", entries, expect=EMPTY, durable=False)
+        assert list(store.read("s")) == entries
 
     def test_the_hash_is_taken_at_its_word(self) -> None:
         store = self._new()
@@ -202,7 +202,14 @@ class ManyAppends(Suite):
             ],
             durable=False,
         )
-        assert [isinstance(one, ConflictError) for one in outcomes] == [False, True, True, False, True, True]
+        assert [isinstance(outcome, ConflictError) for outcome in outcomes] == [
+            False,
+            True,
+            True,
+            False,
+            True,
+            True,
+        ]
         assert list(store.streams()) == ["a", "b", "d"]
         assert store.head("b") == head
         assert store.refs() == {"n": "1"}
@@ -240,7 +247,7 @@ class ManyAppends(Suite):
             )
         except StoreError:
             return
-        assert all(isinstance(one, StoreError) for one in outcomes)
+        assert all(isinstance(outcome, StoreError) for outcome in outcomes)
 
     def test_racing_batches_lose_nothing(self) -> None:
         store = self._new()

@@ -1,7 +1,6 @@
 """A checkpoint: its page as a person reads it, corrected in a form, verified test by test, and gone back to.
 
-Owns: what is shown of pages, and the forms that edit one, verify and go back. Must never: write a page that cannot be read, or go back to
-what nobody has seen.
+A page is written only if it can be read. Nobody goes back to what they have not seen.
 """
 
 from __future__ import annotations
@@ -115,17 +114,17 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         if any(fields.get(name) for name in ("id", "task")):
             raise NotFoundError("this checkpoint has no page here", "list the pages that are left")
         return {**_NOTHING, **_listed(site)}
-    shown = _shown(site, path)
+    page_text = _shown(site, path)
     if "edit" in fields:
         text = page_files.text_of(site.tree, path)
         if len(text.encode()) > MAX_EDITED:
             raise InvalidError(
                 f"{path} is too long for a form", "edit it in an editor: adjourn checkpoint edit"
             )
-        return {**shown, "draft": PageDraft(text, digest(text.encode()))}
+        return {**page_text, "draft": PageDraft(text, digest(text.encode()))}
     if "back" in fields:
-        return {**shown, "undone": _undone(site, path)}
-    return shown
+        return {**page_text, "undone": _undone(site, path)}
+    return page_text
 
 
 _NOTHING: Mapping[str, Any] = {
@@ -141,26 +140,26 @@ _NOTHING: Mapping[str, Any] = {
 
 
 def _listed(site: Site) -> Mapping[str, Any]:
-    found = page_files.search(site.tree)
+    search = page_files.search(site.tree)
     return {
-        "pages_found": [_row(one) for one in found.pages[:MAX_LISTED]],
-        "broken": found.broken[:MAX_LISTED],
-        "left": max(0, len(found.pages) - MAX_LISTED),
+        "pages_found": [_row(page) for page in search.pages[:MAX_LISTED]],
+        "broken": search.broken[:MAX_LISTED],
+        "left": max(0, len(search.pages) - MAX_LISTED),
     }
 
 
-def _row(found: FoundPage) -> ListedPage:
-    machine, page = found.machine, found.page
+def _row(file: FoundPage) -> ListedPage:
+    machine, page = file.machine, file.page
     return ListedPage(
-        path=found.path,
-        name=page_files.word(machine, "name") or found.path,
-        task=found.task,
+        path=file.path,
+        name=page_files.word(machine, "name") or file.path,
+        task=file.task,
         trigger=page_files.word(machine, "trigger"),
-        written=timestamp(found.at),
+        written=timestamp(file.at),
         done=sum(step.status == "done" for step in page.progress),
         steps=len(page.progress),
-        is_active=found.is_active,
-        is_edited=found.reading.edited,
+        is_active=file.is_active,
+        is_edited=file.reading.edited,
     )
 
 
@@ -174,8 +173,8 @@ def _path(site: Site, fields: Form) -> str:
     task, seq, hash_ = fields.get("task", ""), fields.get("seq", "")[:12], fields.get("id", "")[:64]
     if task and seq.isdecimal():
         store = site.find_store()
-        found = _stored(store, task, int(seq)) if store is not None else None
-        hash_ = found.hash if found is not None else ""
+        stored = _stored(store, task, int(seq)) if store is not None else None
+        hash_ = stored.hash if stored is not None else ""
     elif task:
         newest = page_files.find_active(site.tree, task)
         return newest.path if newest is not None and newest.task == task else ""
@@ -204,24 +203,24 @@ def _stored(store: Store, task: str, seq: int) -> TaskCheckpoint | None:
 def _shown(site: Site, path: str) -> Mapping[str, Any]:
     """A page, and what the store says of its checkpoint."""
     try:
-        found = page_files.read(site.tree, path)
+        file = page_files.read(site.tree, path)
     except InvalidError:
         text = page_files.text_of(site.tree, path)
         return {**_NOTHING, "text": PageText(path, None, None, parse(text, path).findings[:MAX_FINDINGS])}
     notes = [
-        *environment.file_changes(site.tree, found.machine.get("artifacts")),
-        *environment.commit_change(site.tree, found.machine.get("commit")),
+        *environment.file_changes(site.tree, file.machine.get("artifacts")),
+        *environment.commit_change(site.tree, file.machine.get("commit")),
     ]
-    if page_files.is_stale(found, site.clock()):
+    if page_files.is_stale(file, site.clock()):
         notes.insert(0, "the page is older than 24 hours: files and services may have changed since")
-    text_shown = PageText(path, _row(found), found.page, found.reading.findings[:MAX_FINDINGS], notes)
-    return {**_NOTHING, "text": text_shown, "facts": _facts(site, found)}
+    text_shown = PageText(path, _row(file), file.page, file.reading.findings[:MAX_FINDINGS], notes)
+    return {**_NOTHING, "text": text_shown, "facts": _facts(site, file)}
 
 
-def _facts(site: Site, found: FoundPage) -> StoredFacts:
+def _facts(site: Site, file: FoundPage) -> StoredFacts:
     store = site.find_store()
-    checkpoint = _stored(store, found.task, found.seq) if store and found.task and found.seq >= 0 else None
-    if store is None or checkpoint is None or checkpoint.hash != found.id:
+    checkpoint = _stored(store, file.task, file.seq) if store and file.task and file.seq >= 0 else None
+    if store is None or checkpoint is None or checkpoint.hash != file.id:
         return StoredFacts(problem="the store here does not have the checkpoint that this page names")
     event, event_hash, data = checkpoint
     try:
@@ -267,14 +266,16 @@ def _typed(form: Form) -> str:
     return text
 
 
-def _drafted(site: Site, form: Form, said: str, tone: str) -> Notice:
+def _drafted(site: Site, form: Form, notice: str, tone: str) -> Notice:
     path, text = _named(site, form), _typed(form)
     now = page_files.text_of(site.tree, path)
     reading = parse(text, path)
-    findings = [one for one in reading.findings if one.code != "AEX308"]  # that it was edited is no news here
+    findings = [
+        finding for finding in reading.findings if finding.code != "AEX308"
+    ]  # that it was edited is no news here
     shown = PageText(path, None, reading.page, findings[:MAX_FINDINGS])
     draft = PageDraft(text, digest(now.encode()), diff_lines([(now, text)]))
-    return Notice(said, tone, shown={**_NOTHING, "text": shown, "draft": draft})
+    return Notice(notice, tone, shown={**_NOTHING, "text": shown, "draft": draft})
 
 
 # --- verifying
@@ -285,20 +286,22 @@ def verify(site: Site, form: Form) -> Notice:
     from adjourn.host.keys import reading_secret
 
     path = _named(site, form)
-    found = page_files.read(site.tree, path)
+    file = page_files.read(site.tree, path)
     store = site.find_store()
-    if store is None or _facts(site, found).problem:
+    if store is None or _facts(site, file).problem:
         raise NotFoundError(
             "the store here does not have the checkpoint that this page names", "import its folder"
         )
-    report = verify_task(store, found.task, around=Around(reading_secret(), site.root))
-    name = page_files.word(found.machine, "name")
+    report = verify_task(store, file.task, around=Around(reading_secret(), site.root))
+    name = page_files.word(file.machine, "name")
     has_folder = name in folder.names(site.root)
     if has_folder:
         of_folder = verify_folder(folder.path_of(site.root, name))
-        report.loose += [one for one in of_folder.findings if one.finding.code == "folder-broken"]
-    said = f"{report.events} events, {report.checkpoints} checkpoints, {report.versions} versions of records"
-    verified = Verified(explained(report, has_folder=has_folder), said, report.valid)
+        report.loose += [finding for finding in of_folder.findings if finding.finding.code == "folder-broken"]
+    summary = (
+        f"{report.events} events, {report.checkpoints} checkpoints, {report.versions} versions of records"
+    )
+    verified = Verified(explained(report, has_folder=has_folder), summary, report.valid)
     return Notice("", shown={**_shown(site, path), "verified": verified})
 
 
@@ -311,11 +314,11 @@ def _undone(site: Site, path: str) -> Undone:
         waiting = rollback.interrupted(site.tree)
         if waiting:
             return Undone(interrupted=waiting)
-        found = page_files.read(site.tree, path)
-        planned = rollback.plan(_task(site, found), site.root, found, tree=site.tree)
+        file = page_files.read(site.tree, path)
+        planned = rollback.plan(_task(site, file), site.root, file, tree=site.tree)
     except AdjournError as error:
         return Undone(problem=error)
-    files = [(_KINDS[one.kind], one.path, one.why) for one in planned.files]
+    files = [(_KINDS[change.kind], change.path, change.why) for change in planned.files]
     return Undone(
         files=files[:MAX_FILES],
         left=max(0, len(files) - MAX_FILES),
@@ -327,29 +330,29 @@ def _undone(site: Site, path: str) -> Undone:
 
 def _mark(planned: rollback.RollbackPlan) -> str:
     """Names what would be done. Effects are not part of it: they stay, and a working agent makes new ones all the time."""
-    return digest(canonical([planned.target.id, planned.commit, [list(one) for one in planned.files]]))
+    return digest(canonical([planned.target.id, planned.commit, [list(change) for change in planned.files]]))
 
 
-def _task(site: Site, found: FoundPage, *, writable: bool = False) -> Task:
+def _task(site: Site, file: FoundPage, *, writable: bool = False) -> Task:
     store = site.find_store()
-    if store is None or not found.task:
+    if store is None or not file.task:
         raise NotFoundError(
             "the store here does not have the task of this page", "import the checkpoint's folder"
         )
-    return site.task(store, found.task, writable=writable)
+    return site.task(store, file.task, writable=writable)
 
 
 def go_back(site: Site, form: Form) -> Notice:
     """Make the page the active one again, and restore the files, as was shown."""
     if rollback.interrupted(site.tree):
         return _finished(site)
-    found = page_files.read(site.tree, _named(site, form))
-    task = _task(site, found, writable=True)
-    planned = rollback.plan(task, site.root, found, tree=site.tree)
+    file = page_files.read(site.tree, _named(site, form))
+    task = _task(site, file, writable=True)
+    planned = rollback.plan(task, site.root, file, tree=site.tree)
     if _mark(planned) != form.get("seen", ""):
         raise ConflictError("files were changed since you saw what would be restored", "look at it again")
     done = rollback.carry_out(task, site.root, planned, state=True, by=site.person, tree=site.tree)
-    return _told(done, f"Back at {page_files.word(found.machine, 'name') or found.path}")
+    return _told(done, f"Back at {page_files.word(file.machine, 'name') or file.path}")
 
 
 def _finished(site: Site) -> Notice:
@@ -363,11 +366,11 @@ def _finished(site: Site) -> Notice:
     )
 
 
-def _told(done: rollback.RollbackResult, said: str) -> Notice:
-    restored = sum(one.changes_file for one in done.files)
+def _told(done: rollback.RollbackResult, notice: str) -> Notice:
+    restored = sum(change.changes_file for change in done.files)
     files = f"; {restored} {'file' if restored == 1 else 'files'} restored" if done.files else ""
     undo = f" The files as they were before are in commit {done.undo[:12]}." if done.undo else ""
-    return Notice(f"{said}{files}.{undo}", fields={"page": done.page} if done.page else {})
+    return Notice(f"{notice}{files}.{undo}", fields={"page": done.page} if done.page else {})
 
 
 PAGE = WebPage(

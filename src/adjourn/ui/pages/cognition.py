@@ -1,7 +1,4 @@
-"""What an agent has in mind: its goals, its steps, what it knows, and what supports or blocks what; as a picture and as lists.
-
-Owns: what is shown of a cognitive session. Must never: change one.
-"""
+"""What an agent has in mind: its goals, its steps, what it knows, and what supports or blocks what; as a picture and as lists."""
 
 from __future__ import annotations
 
@@ -49,37 +46,41 @@ class MindPicture(NamedTuple):
 def query(site: Site, fields: Form) -> Mapping[str, Any]:
     """The state of a session: of a task (`id` is the task's), or of a program."""
     store, name = site.find_store(), fields.get("id", "")
-    found = SessionRepository(store).open(name) if store is not None and name else None
-    if store is None or found is None:
+    opened = SessionRepository(store).open(name) if store is not None and name else None
+    if store is None or opened is None:
         raise NotFoundError(
             "nothing is kept of what this task's agent has in mind",
             "agents note goals and facts with `adjourn.note`",
         )
-    state = found.session["workingState"]
-    known, goals = state["epistemicState"], state["intentGraph"]["goals"]
+    state = opened.session["workingState"]
+    mind, goals = state["epistemicState"], state["intentGraph"]["goals"]
     return {
         "id": name,
         "of_task": name in store.streams(),
-        "written": timestamp(found.session["lastModifiedAt"]),
-        "pictures": [one for one in _pictures(state["nodes"], known, goals) if one.svg],
-        "parts": [part for part in _parts(state["nodes"], known, goals) if part.items],
+        "written": timestamp(opened.session["lastModifiedAt"]),
+        "pictures": [picture for picture in _pictures(state["nodes"], mind, goals) if picture.svg],
+        "parts": [part for part in _parts(state["nodes"], mind, goals) if part.items],
     }
 
 
-def _pictures(nodes: Sequence[Tree], known: Tree, goals: Sequence[Tree]) -> Iterator[MindPicture]:
+def _pictures(nodes: Sequence[Tree], mind: Tree, goals: Sequence[Tree]) -> Iterator[MindPicture]:
     wanted = [*map(_goal, goals), *map(_node, nodes)]
-    links = [Arrow(one["parentGoalId"], one["id"]) for one in goals if one.get("parentGoalId")]
-    links += [Arrow(one["parentId"], one["id"]) for one in nodes if one.get("parentId")]
-    links += [Arrow(other, one["id"], "blocks") for one in nodes for other in one.get("blockedBy", ())]
-    asked = [_question(one) for one in known["openQuestions"] if one["blocksNodes"]]
+    links = [Arrow(goal["parentGoalId"], goal["id"]) for goal in goals if goal.get("parentGoalId")]
+    links += [Arrow(node["parentId"], node["id"]) for node in nodes if node.get("parentId")]
+    links += [Arrow(other, node["id"], "blocks") for node in nodes for other in node.get("blockedBy", ())]
+    blocking = [_question(question) for question in mind["openQuestions"] if question["blocksNodes"]]
     links += [
-        Arrow(one["id"], node, "blocks") for one in known["openQuestions"] for node in one["blocksNodes"]
+        Arrow(question["id"], node, "blocks")
+        for question in mind["openQuestions"]
+        for node in question["blocksNodes"]
     ]
-    yield _picture("Goals and steps", [*wanted, *asked], links)
-    cited = {fact for one in known["beliefs"] for fact in one["evidence"]}
-    facts = [_fact(one) for one in known["facts"] if one["id"] in cited]
-    beliefs = [_belief(one) for one in known["beliefs"]]
-    supports = [Arrow(fact, one["id"], "supports") for one in known["beliefs"] for fact in one["evidence"]]
+    yield _picture("Goals and steps", [*wanted, *blocking], links)
+    cited = {fact for belief in mind["beliefs"] for fact in belief["evidence"]}
+    facts = [_fact(fact) for fact in mind["facts"] if fact["id"] in cited]
+    beliefs = [_belief(belief) for belief in mind["beliefs"]]
+    supports = [
+        Arrow(fact, belief["id"], "supports") for belief in mind["beliefs"] for fact in belief["evidence"]
+    ]
     yield _picture("What supports what", [*facts, *beliefs], supports)
 
 
@@ -89,69 +90,75 @@ def _picture(title: str, boxes: Sequence[Box], links: Sequence[Arrow]) -> MindPi
     return MindPicture(title, svg, max(0, len(boxes) - MAX_BOXES))
 
 
-def _goal(one: Tree) -> Box:
+def _goal(goal: Tree) -> Box:
     return Box(
-        one["id"], one["description"], "goal", f"goal · {one['status']}", _TONES.get(one["status"], "")
+        goal["id"], goal["description"], "goal", f"goal · {goal['status']}", _TONES.get(goal["status"], "")
     )
 
 
-def _node(one: Tree) -> Box:
+def _node(node: Tree) -> Box:
     return Box(
-        one["id"], one["label"], "step", f"{one['type']} · {one['status']}", _TONES.get(one["status"], "")
+        node["id"],
+        node["label"],
+        "step",
+        f"{node['type']} · {node['status']}",
+        _TONES.get(node["status"], ""),
     )
 
 
-def _question(one: Tree) -> Box:
-    return Box(one["id"], one["question"], "question", f"open question · {one['priority']}", "bad")
+def _question(question: Tree) -> Box:
+    return Box(
+        question["id"], question["question"], "question", f"open question · {question['priority']}", "bad"
+    )
 
 
-def _fact(one: Tree) -> Box:
-    return Box(one["id"], one["content"], "fact", f"fact · {one['source']}")
+def _fact(fact: Tree) -> Box:
+    return Box(fact["id"], fact["content"], "fact", f"fact · {fact['source']}")
 
 
-def _belief(one: Tree) -> Box:
-    return Box(one["id"], one["statement"], "belief", f"belief · {_sure(one)}")
+def _belief(belief: Tree) -> Box:
+    return Box(belief["id"], belief["statement"], "belief", f"belief · {_sure(belief)}")
 
 
-def _sure(one: Tree) -> str:
-    return f"{one['confidence']:.0%} sure"
+def _sure(item: Tree) -> str:
+    return f"{item['confidence']:.0%} sure"
 
 
-def _parts(nodes: Sequence[Tree], known: Tree, goals: Sequence[Tree]) -> Iterator[MindPart]:
+def _parts(nodes: Sequence[Tree], mind: Tree, goals: Sequence[Tree]) -> Iterator[MindPart]:
     texts = {one["id"]: one["description"] for one in goals} | {one["id"]: one["label"] for one in nodes}
-    texts |= {one["id"]: one["content"] for one in known["facts"]}
+    texts |= {one["id"]: one["content"] for one in mind["facts"]}
 
     def named(word: str, ids: Sequence[str]) -> list[str]:
-        return [f"{word} {texts.get(one, one)}" for one in ids if one]
+        return [f"{word} {texts.get(name, name)}" for name in ids if name]
 
     yield _part("Goals", [
-        MindItem(one["id"], one["description"], one["status"], named("part of", [one.get("parentGoalId", "")]))
-        for one in goals
+        MindItem(goal["id"], goal["description"], goal["status"], named("part of", [goal.get("parentGoalId", "")]))
+        for goal in goals
     ])  # fmt: skip
     yield _part("Steps", [
         MindItem(
-            one["id"], one["label"], f"{one['type']}, {one['status']}",
-            [*named("part of", [one.get("parentId", "")]), *named("blocked by", one.get("blockedBy", ()))],
+            node["id"], node["label"], f"{node['type']}, {node['status']}",
+            [*named("part of", [node.get("parentId", "")]), *named("blocked by", node.get("blockedBy", ()))],
         )
-        for one in nodes
+        for node in nodes
     ])  # fmt: skip
     yield _part(
         "Facts",
         [
-            MindItem(one["id"], one["content"], _sure(one), [f"from {one['source']}"])
-            for one in known["facts"]
+            MindItem(fact["id"], fact["content"], _sure(fact), [f"from {fact['source']}"])
+            for fact in mind["facts"]
         ],
     )
     yield _part("Beliefs", [
-        MindItem(one["id"], one["statement"], _sure(one), named("supported by", one["evidence"])) for one in known["beliefs"]
+        MindItem(belief["id"], belief["statement"], _sure(belief), named("supported by", belief["evidence"])) for belief in mind["beliefs"]
     ])  # fmt: skip
     yield _part("Assumptions", [
-        MindItem(one["id"], one["content"], "checked" if one.get("validatedAt") else "not checked", ())
-        for one in known["assumptions"]
+        MindItem(assumption["id"], assumption["content"], "checked" if assumption.get("validatedAt") else "not checked", ())
+        for assumption in mind["assumptions"]
     ])  # fmt: skip
     yield _part("Open questions", [
-        MindItem(one["id"], one["question"], one["priority"], named("blocks", one["blocksNodes"]))
-        for one in known["openQuestions"]
+        MindItem(question["id"], question["question"], question["priority"], named("blocks", question["blocksNodes"]))
+        for question in mind["openQuestions"]
     ])  # fmt: skip
 
 
@@ -191,11 +198,15 @@ class Arrow(NamedTuple):
 
 def graph_picture(title: str, boxes: Sequence[Box], links: Sequence[Arrow]) -> Markup:
     """The picture of the first `MAX_BOXES` boxes and the links between them; "" without boxes."""
-    shown = {box.id: box for box in boxes[:MAX_BOXES]}
-    if not shown:
+    drawn_boxes = {box.id: box for box in boxes[:MAX_BOXES]}
+    if not drawn_boxes:
         return Markup()
-    kept = [one for one in links if one.start in shown and one.end in shown and one.start != one.end]
-    places = _places(list(shown), kept)
+    drawn_links = [
+        link
+        for link in links
+        if link.start in drawn_boxes and link.end in drawn_boxes and link.start != link.end
+    ]
+    places = _places(list(drawn_boxes), drawn_links)
     wide = MARGIN * 2 + (max(column for column, _ in places.values()) + 1) * (WIDTH + GAP_X) - GAP_X
     high = MARGIN * 2 + (max(row for _, row in places.values()) + 1) * (HEIGHT + GAP_Y) - GAP_Y
     parts = [
@@ -204,8 +215,8 @@ def graph_picture(title: str, boxes: Sequence[Box], links: Sequence[Arrow]) -> M
             '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
             '<path d="M0 0L8 4L0 8Z"/></marker></defs>'
         ),
-        *(_line(one, places) for one in kept),
-        *(_box(box, places[box.id]) for box in shown.values()),
+        *(_line(box, places) for box in drawn_links),
+        *(_box(box, places[box.id]) for box in drawn_boxes.values()),
         "</svg>",
     ]
     return Markup("".join(parts))  # noqa: S704  # every text in it is escaped
@@ -306,7 +317,7 @@ def _wrapped(text: str) -> list[str]:
         if lines[-1] and len(lines[-1]) + 1 + len(word) > LINE:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()
-    kept = [line[:LINE] for line in lines[:LINES]]
-    if " ".join(kept) != " ".join(text.split()):
-        kept[-1] = f"{kept[-1][: LINE - 1].rstrip()}…"
-    return kept
+    fitting = [line[:LINE] for line in lines[:LINES]]
+    if " ".join(fitting) != " ".join(text.split()):
+        fitting[-1] = f"{fitting[-1][: LINE - 1].rstrip()}…"
+    return fitting

@@ -1,7 +1,6 @@
 """The inbox: all that waits for a person, oldest first, with what one needs to know to answer it; and the form of an answer.
 
-Owns: what the inbox shows beside each item, reading the form. Must never: decide what waits, record an answer itself, or know what
-each kind of item takes; `handover` does.
+`handover` decides what waits, records answers, and knows what each kind of item takes.
 """
 
 from __future__ import annotations
@@ -37,17 +36,17 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     store = site.find_store()
     if store is None:
         return {"has_store": False, "cards": [], "count": 0, "unreadable": {}, "left": 0}
-    found, left = site.overview.waiting(store, site.within)
+    waiting, left = site.overview.waiting(store, site.within)
     cards = []
-    for item in found.items[:MAX_CARDS]:
+    for item in waiting.items[:MAX_CARDS]:
         arguments = arguments_of(store, item, site.tree)
         before = [call for call in site.overview.last_calls(item.task) if call.call != item.id]
         cards.append(Card(item, arguments, before[-MAX_CALLS:]))
     return {
         "has_store": True,
         "cards": cards,
-        "count": len(found.items),
-        "unreadable": found.unreadable,
+        "count": len(waiting.items),
+        "unreadable": waiting.unreadable,
         "left": left,
     }
 
@@ -70,12 +69,12 @@ def answer_item(site: Site, form: Form) -> Notice:
         int(option) if option.isascii() and option.isdecimal() else None,
     )
     try:
-        said = record_answer(
+        notice = record_answer(
             Answerer(store, site.person, VIA, site.clock, secret(), site.root, site.tree), reply
         )
     except AdjournError as error:
         return Notice(f"Not recorded: {site.words(error.message)}.", "bad", site.words(error.remedy))
-    return Notice(said.text, "good" if said.is_yes else "plain")
+    return Notice(notice.text, "good" if notice.is_yes else "plain")
 
 
 PAGE = WebPage("/", "Inbox", "inbox.html", query, {"answer": answer_item})

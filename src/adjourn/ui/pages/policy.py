@@ -1,7 +1,6 @@
 """The policy: what is permitted here and where that is written, and whether a call would be.
 
-Owns: what is shown of the rules, and the question about one call. Must never: change a policy; a person edits the file, and a program of
-theirs can review it.
+The page changes no policy: a person edits the file, and a program of theirs can review it.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from adjourn.aex.layers import discover, effective, read_layer
 from adjourn.aex.match import NOTHING_KNOWN
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import Rule
-from adjourn.clients.replaying import Stopped, replay_calls
+from adjourn.clients.explaining import Stopped, replay_calls
 from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.policy.contract import Contract
-from adjourn.setup import files
+from adjourn.setup import places
 from adjourn.store.base import Store
 from adjourn.tasks.budgets import workspace_spent
 from adjourn.tasks.ledger import Ledger
@@ -90,8 +89,8 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "path": os.path.relpath(path, site.root) if path else "",
         "policy": permissions,
         "place": partial(_place, site.root),
-        "groups": [one for one in _groups(permissions) if one.rules],
-        "findings": [render(one).replace(f"{site.root}/", "") for one in findings[:50]],
+        "groups": [group for group in _groups(permissions) if group.rules],
+        "findings": [render(finding).replace(f"{site.root}/", "") for finding in findings[:50]],
         "tool": tool,
         "arguments": arguments,
         "answers": answers,
@@ -108,7 +107,7 @@ def _text(site: Site, path: str) -> str:
     if not path.endswith(".aex"):
         return ""
     try:
-        text = files.read_plain(path, site.root)
+        text = places.read_plain(path, site.root)
     except AdjournError:
         return ""
     return text if len(text.encode()) <= MAX_EDITED else ""
@@ -122,11 +121,11 @@ def replay(site: Site, form: Form) -> Notice:
     if path is None or store is None:
         raise NotFoundError("there is no policy, or no store yet", "start a session behind `adjourn proxy`")
     policy, findings = read_layer(text, os.path.relpath(path, site.root), "policy")
-    found = [render(one, text) for one in findings[:50]]
-    shown = {**query(site, {}), "text": text, "text_findings": found}
-    if any(one.severity == "error" for one in findings):
-        return Notice("This text is not a policy that a proxy would start with.", "bad", shown=shown)
-    return Notice("", shown={**shown, "replayed": _replayed(site, store, policy, path)})
+    quoted = [render(finding, text) for finding in findings[:50]]
+    values = {**query(site, {}), "text": text, "text_findings": quoted}
+    if any(finding.severity == "error" for finding in findings):
+        return Notice("This text is not a policy that a proxy would start with.", "bad", shown=values)
+    return Notice("", shown={**values, "replayed": _replayed(site, store, policy, path)})
 
 
 def _replayed(site: Site, store: Store, policy: Policy, path: str) -> Replayed:
@@ -179,13 +178,12 @@ def _groups(permissions: Policy) -> list[RuleGroup]:
 
 def _explained(site: Site, permissions: Policy, path: str, tool: str, arguments: str) -> list[ExplainedCall]:
     """The answer for each server that the name may mean, in the state of the task that was used last."""
-    from adjourn.clients.client import ClientContext
-    from adjourn.clients.client_options import ClientOptions
+    from adjourn.clients.client_process import ClientOptions
     from adjourn.clients.explaining import CallSetting, explain_call
     from adjourn.clients.served_tools import known_tools
 
     try:
-        given = msgspec.json.decode(arguments or "{}", type=dict[str, object])
+        call_arguments = msgspec.json.decode(arguments or "{}", type=dict[str, object])
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
         raise UsageError(
             f"the arguments are not a JSON object: {error}", 'write them as in {"path": "src/a.py"}'
@@ -196,12 +194,13 @@ def _explained(site: Site, permissions: Policy, path: str, tool: str, arguments:
     )
     setting = CallSetting(
         permissions,
-        ClientContext(options, site.clock),
+        options,
+        site.clock(),
         _ledger(site, store),
         known_tools(store) if store is not None else NOTHING_KNOWN,
         workspace_spent(store, permissions.workspace_budgets, site.clock()) if store else {},
     )
-    return explain_call(setting, tool, given)
+    return explain_call(setting, tool, call_arguments)
 
 
 def _ledger(site: Site, store: Store | None) -> Ledger:

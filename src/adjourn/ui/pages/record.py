@@ -1,6 +1,6 @@
 """A record: what an agent knows, decided, asks and plans; its versions, what changed between two of them, and its conflicts.
 
-Owns: what is shown of a record and of its history, and the choice between the sides of a conflict. Must never: write another change.
+It writes no other change.
 """
 
 from __future__ import annotations
@@ -102,11 +102,11 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "has_mind": store.head(f"cognition/{record['task']['id']}") != EMPTY,
         "written": timestamp(record["lastModifiedAt"]),
         "parts": [part for part in map(_part(record), COLLECTIONS) if part.items],
-        "versions": [_version(one) for one in reversed(history[-MAX_ITEMS:])],
+        "versions": [_version(version) for version in reversed(history[-MAX_ITEMS:])],
         "older": older["sequence"] if older else None,
         "newer": newer["sequence"],
         "changes": _changes(records, older, newer) if older else [],
-        "conflicts": [_conflict(one) for one in record.get("conflicts", ())[:MAX_ITEMS]],
+        "conflicts": [_conflict(conflict) for conflict in record.get("conflicts", ())[:MAX_ITEMS]],
     }
 
 
@@ -119,9 +119,9 @@ def resolve(site: Site, form: Form) -> Notice:
     try:
         site.records(store).resolve_conflict(form.get("id", ""), form.get("path", ""), site.author, take=side)  # type: ignore[arg-type]  # one of SIDES
     except (AdjournError, KeyError) as error:
-        said = site.words(error.message) if isinstance(error, AdjournError) else "the record is gone"
+        notice = site.words(error.message) if isinstance(error, AdjournError) else "the record is gone"
         return Notice(
-            f"Not resolved: {said}", "bad", "reload the page: somebody may have resolved it before", back
+            f"Not resolved: {notice}", "bad", "reload the page: somebody may have resolved it before", back
         )
     return Notice("Resolved.", fields=back)
 
@@ -129,11 +129,11 @@ def resolve(site: Site, form: Form) -> Notice:
 def _records(site: Site, store: Store) -> list[tuple[str, str, str, str]]:
     """Id, goal, status and time of the records that were written last."""
     records = site.records(store)
-    found = [record for name in records.ids() if (record := records.get(name)) is not None]
-    found.sort(key=lambda one: one["lastModifiedAt"], reverse=True)
+    records_found = [record for name in records.ids() if (record := records.get(name)) is not None]
+    records_found.sort(key=lambda each: each["lastModifiedAt"], reverse=True)
     return [
-        (one["id"], one["task"]["goal"], one["task"]["status"], timestamp(one["lastModifiedAt"]))
-        for one in found[:MAX_RECORDS]
+        (each["id"], each["task"]["goal"], each["task"]["status"], timestamp(each["lastModifiedAt"]))
+        for each in records_found[:MAX_RECORDS]
     ]
 
 
@@ -148,50 +148,52 @@ def _part(record: Tree) -> Any:
     def part(name: str) -> RecordPart:
         title, text = _TITLES[name]
         items = record[name]
-        shown = [
+        rows = [
             RecordItem(
-                one["id"],
-                str(one[text]),
-                str(one.get("approvalStatus", one.get("status", ""))),
-                [(key, _text(value)) for key, value in one.items() if key not in {*_KNOWN, text} and value],
+                item["id"],
+                str(item[text]),
+                str(item.get("approvalStatus", item.get("status", ""))),
+                [(key, _text(value)) for key, value in item.items() if key not in {*_KNOWN, text} and value],
             )
-            for one in items[:MAX_ITEMS]
+            for item in items[:MAX_ITEMS]
         ]
-        return RecordPart(title, shown, max(0, len(items) - MAX_ITEMS))
+        return RecordPart(title, rows, max(0, len(items) - MAX_ITEMS))
 
     return part
 
 
-def _version(one: Tree) -> RecordVersion:
-    by = one["lastModifiedBy"]
-    return RecordVersion(one["sequence"], timestamp(one["lastModifiedAt"]), by["id"], one["contentHash"])
+def _version(version: Tree) -> RecordVersion:
+    by = version["lastModifiedBy"]
+    return RecordVersion(
+        version["sequence"], timestamp(version["lastModifiedAt"]), by["id"], version["contentHash"]
+    )
 
 
 def _compared(history: Sequence[Tree], fields: Form) -> tuple[Tree | None, Tree]:
     """The two versions of the address; by default the last two."""
-    known = {str(one["sequence"]): one for one in history}
-    newer = known.get(fields.get("to", ""), history[-1])
-    before = known.get(str(newer["sequence"] - 1))
-    return known.get(fields.get("from", ""), before), newer
+    by_sequence = {str(version["sequence"]): version for version in history}
+    newer = by_sequence.get(fields.get("to", ""), history[-1])
+    before = by_sequence.get(str(newer["sequence"] - 1))
+    return by_sequence.get(fields.get("from", ""), before), newer
 
 
 def _changes(records: CRStore, older: Tree, newer: Tree) -> list[ShownChange]:
-    found: CRDiff = records.diff(older["contentHash"], newer["contentHash"])
-    return list(_shown(found))[:MAX_ITEMS]
+    difference: CRDiff = records.diff(older["contentHash"], newer["contentHash"])
+    return list(_shown(difference))[:MAX_ITEMS]
 
 
-def _shown(found: CRDiff) -> Iterator[ShownChange]:
-    for change in found.changes:
-        part, *rest = parts_of(change.path)
+def _shown(difference: CRDiff) -> Iterator[ShownChange]:
+    for change in difference.changes:
+        part, *below = parts_of(change.path)
         if change.path.endswith("At"):
             continue  # the history says when
         before, after = (None if value is UNSET else value for value in (change.before, change.after))
         title = _TITLES[part][0] if part in _TITLES else part
-        yield ShownChange(title, " ".join(rest), change.kind, _text(before), _text(after))
+        yield ShownChange(title, " ".join(below), change.kind, _text(before), _text(after))
 
 
-def _conflict(one: Tree) -> OpenConflict:
-    return OpenConflict(one["path"], [(side, _text(one.get(side))) for side in SIDES])
+def _conflict(conflict: Tree) -> OpenConflict:
+    return OpenConflict(conflict["path"], [(side, _text(conflict.get(side))) for side in SIDES])
 
 
 def _text(value: Any) -> str:
@@ -202,7 +204,7 @@ def _text(value: Any) -> str:
         return value
     if isinstance(value, dict) and "id" in value and "type" in value and len(value) <= 3:
         return str(value["id"])
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return "; ".join(value)
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 

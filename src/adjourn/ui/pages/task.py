@@ -1,7 +1,7 @@
 """One task: what it is for, what its budget went into, what happened, and what the next session will receive.
 
-Owns: what is read of a task, a window of its events at a time. Must never: show an event of a chain that does not verify, or fold a long
-history for a page.
+A window of the events is read at a time, so that no page waits for a long history. Every event that it shows is of a chain that
+verifies.
 """
 
 from __future__ import annotations
@@ -161,9 +161,9 @@ def _checkpoints(store: Store, ledger: Ledger) -> Checkpoints:
             last = by_hash[entry.hash] = len(rows)
             rows.append(CheckpointRow(data.name, data.trigger, event.timestamp, event.seq))
     left = max(0, len(rows) - MAX_CHECKPOINTS)
-    kept = [max(-1, parent - left) for parent in parents[left:]]
+    lanes = [max(-1, parent - left) for parent in parents[left:]]
     is_cut = left > 0 or ledger.seq >= MAX_SCANNED
-    return Checkpoints(rows[: left - 1 if left else None : -1], lane_picture(kept), is_cut)
+    return Checkpoints(rows[: left - 1 if left else None : -1], lane_picture(lanes), is_cut)
 
 
 def _artifacts(site: Site, store: Store, ledger: Ledger) -> list[TaskArtifact]:
@@ -172,8 +172,8 @@ def _artifacts(site: Site, store: Store, ledger: Ledger) -> list[TaskArtifact]:
     if isinstance(stated, UnsetType):
         return []
     return [
-        TaskArtifact(one.path, one.note, bool(site.home) or _is_there(site.tree, one.path))
-        for one in stated[: MAX_ARTIFACTS + 1]
+        TaskArtifact(artifact.path, artifact.note, bool(site.home) or _is_there(site.tree, artifact.path))
+        for artifact in stated[: MAX_ARTIFACTS + 1]
     ]
 
 
@@ -267,14 +267,14 @@ def lane_picture(parents: Sequence[int]) -> Markup:
     lanes = lanes_of(parents)
     wide, high = LANE * (max(lanes) + 1), ROW * len(parents)
 
-    def at(row: int) -> tuple[int, int]:
+    def position(row: int) -> tuple[int, int]:
         return lanes[row] * LANE + LANE // 2, (len(parents) - 1 - row) * ROW + ROW // 2
 
     drawn = []
     for row, parent in enumerate(parents):
         if parent < 0:
             continue
-        (x, y), (to_x, to_y) = at(row), at(parent)
+        (x, y), (to_x, to_y) = position(row), position(parent)
         bend = (
             f"V{to_y}"
             if x == to_x
@@ -282,7 +282,8 @@ def lane_picture(parents: Sequence[int]) -> Markup:
         )
         drawn.append(f'<path class="lane" d="M{x} {y}{bend}"/>')
     drawn += [
-        f'<circle class="point" cx="{x}" cy="{y}" r="{RADIUS}"/>' for x, y in map(at, range(len(parents)))
+        f'<circle class="point" cx="{x}" cy="{y}" r="{RADIUS}"/>'
+        for x, y in map(position, range(len(parents)))
     ]
     svg = f'<svg class="lanes" width="{wide}" height="{high}" viewBox="0 0 {wide} {high}" aria-hidden="true">'
     return Markup(f"{svg}{''.join(drawn)}</svg>")  # noqa: S704  # it has numbers only

@@ -1,6 +1,6 @@
 """The tasks: what each is for, who works on it, how much of its budget is spent, and whether something waits.
 
-Owns: what the list shows, its filters and pages. Must never: read a task, which the overview does.
+The overview reads the tasks, not this page.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class ShownTask(NamedTuple):
 def query(site: Site, fields: Form) -> Mapping[str, Any]:
     """The tasks that were asked for, the ones used last first."""
     store = site.find_store()
-    shown = fields.get("show", "all") if fields.get("show") in SHOWN else "all"
+    filter_name = fields.get("show", "all") if fields.get("show") in SHOWN else "all"
     words = fields.get("q", "")[:200]
-    given = {"show": shown, "words": words, "kinds": SHOWN, "has_store": store is not None}
+    values = {"show": filter_name, "words": words, "kinds": SHOWN, "has_store": store is not None}
     if store is None:
         return {
-            **given,
+            **values,
             "tasks": [],
             "count": 0,
             "total": 0,
@@ -45,18 +45,18 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         }
     rows, left = site.overview.look(store, site.within)
     stamp = timestamp(site.clock())
-    found = [row for row in rows if words.casefold() in row.words] if words else rows
-    if shown == "working":
-        found = [row for row in found if _is_working(store, row, site)]
-    elif shown != "all":
-        found = [row for row in found if _fits(row, shown, stamp)]
-    pages = max(1, -(-len(found) // MAX_ROWS))
+    matching = [row for row in rows if words.casefold() in row.words] if words else rows
+    if filter_name == "working":
+        matching = [row for row in matching if _is_working(store, row, site)]
+    elif filter_name != "all":
+        matching = [row for row in matching if _fits(row, filter_name, stamp)]
+    pages = max(1, -(-len(matching) // MAX_ROWS))
     number = min(int(page), pages) if (page := fields.get("page", "1")[:9]).isdecimal() and int(page) else 1
-    part = found[(number - 1) * MAX_ROWS : number * MAX_ROWS]
+    part = matching[(number - 1) * MAX_ROWS : number * MAX_ROWS]
     return {
-        **given,
+        **values,
         "tasks": [_now(store, row, stamp, site) for row in part],
-        "count": len(found),
+        "count": len(matching),
         "total": len(rows),
         "left": left,
         "page_count": pages,
@@ -64,10 +64,10 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     }
 
 
-def _fits(row: TaskRow, shown: str, stamp: str) -> bool:
-    if shown == "waiting":
+def _fits(row: TaskRow, filter_name: str, stamp: str) -> bool:
+    if filter_name == "waiting":
         return bool(row.doubts or any(until > stamp for until in row.asked))
-    return row.is_finished is (shown == "finished")
+    return row.is_finished is (filter_name == "finished")
 
 
 def _now(store: Store, row: TaskRow, stamp: str, site: Site) -> ShownTask:

@@ -1,1 +1,0 @@
-"""Asking a language model: through a client's sampling, or for a draft of a contract."""

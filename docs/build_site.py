@@ -102,9 +102,7 @@ def without_links_off_site(markdown: str, path: str, pages: Container[str]) -> s
         return link[1] if off_site and target.relative_to(ROOT).as_posix() not in pages else link[0]
 
     parts = _FENCED.split(markdown)
-    return "".join(
-        _LINK.sub(shown_link, part) if number % 3 == 0 else part for number, part in enumerate(parts)
-    )
+    return "".join(_LINK.sub(shown_link, part) if number % 3 == 0 else part for number, part in enumerate(parts))
 
 
 def linked(path: str) -> set[Path]:

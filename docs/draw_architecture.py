@@ -89,9 +89,7 @@ def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
         return {start}.union(*(reached(target) for target in graph[start]))
 
     return {
-        package: {
-            target for target in targets if not any(target in reached(other) for other in targets - {target})
-        }
+        package: {target for target in targets if not any(target in reached(other) for other in targets - {target})}
         for package, targets in graph.items()
     }
 
@@ -131,9 +129,7 @@ def placed(arrows: dict[str, set[str]], rows: dict[str, int]) -> dict[tuple[int,
         for row in order:
             wanted: dict[Node, float] = {}
             for node in lines[row]:
-                beside = [place[one] for one in links[row, node] if (one[0] < row) == down] or [
-                    place[row, node]
-                ]
+                beside = [place[one] for one in links[row, node] if (one[0] < row) == down] or [place[row, node]]
                 wanted[node] = sum(beside) / len(beside)
             lines[row].sort(key=lambda node: (wanted[node], node))
             place |= _spread(row, lines[row])

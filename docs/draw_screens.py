@@ -153,9 +153,7 @@ class Story:
         session, (admitted,) = context.sessions.admit([request])
         self.clock.move(seconds=2)
         if admitted.call and outcome:
-            session.settle(
-                [kinds.ToolSettled(call=admitted.call, outcome=outcome, message=message, milliseconds=2000)]
-            )
+            session.settle([kinds.ToolSettled(call=admitted.call, outcome=outcome, message=message, milliseconds=2000)])
 
     def save(self, context: ClientContext, name: str, description: str) -> None:
         from adjourn.checkpoints import folder
@@ -163,9 +161,7 @@ class Story:
 
         self.clock.move(seconds=5)
         session = context.sessions.open()
-        folder.write(
-            context.store, create(session.task, name, description=description, session=session), self.root
-        )
+        folder.write(context.store, create(session.task, name, description=description, session=session), self.root)
 
     def tell(self) -> None:
         labels = self.client("claude-code", "g3")

@@ -50,13 +50,7 @@ def record() -> str:
     subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)  # prepares what it needs
     ours, its = os.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-    header = {
-        "version": 2,
-        "width": COLUMNS,
-        "height": ROWS,
-        "idle_time_limit": IDLE_SECONDS,
-        "title": "adjourn demo",
-    }
+    header = {"version": 2, "width": COLUMNS, "height": ROWS, "idle_time_limit": IDLE_SECONDS, "title": "adjourn demo"}
     events: list[tuple[float, str, str]] = [(0.0, "o", PROMPT)]
     with subprocess.Popen(
         command, env=environment, stdin=its, stdout=its, stderr=its, start_new_session=True

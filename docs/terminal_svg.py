@@ -54,9 +54,7 @@ def picture(text: str, label: str, *, columns: int, rows: int = 0, style: str = 
         above: SVG that is drawn above the text.
 
     """
-    console = Console(
-        record=True, width=columns, file=io.StringIO(), force_terminal=True, color_system="truecolor"
-    )
+    console = Console(record=True, width=columns, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     lines = [
         part
         for line in AnsiDecoder().decode(text.rstrip("\n"))
@@ -74,6 +72,4 @@ def picture(text: str, label: str, *, columns: int, rows: int = 0, style: str = 
     svg = console.export_svg(title="", theme=THEME, code_format=window, unique_id="t")
     svg = re.sub(r' clip-path="url\(#t-line-\d+\)"', "", svg)
     svg = re.sub(r"<text [^>]*>\n</text>", "", svg).replace("</text><text", "</text>\n<text")
-    return svg.replace(
-        "<text ", '<text xml:space="preserve" '
-    )  # some viewers drop blanks where a text begins
+    return svg.replace("<text ", '<text xml:space="preserve" ')  # some viewers drop blanks where a text begins

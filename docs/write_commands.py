@@ -43,9 +43,9 @@ def options(command: click.Command) -> dict[str, str]:
     """The meaning of each option by its spellings, with commas between them."""
     shown = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
     return {
-        ", ".join(
-            flag if option.is_flag else f"{flag} {option.metavar or 'N'}" for flag in option.opts
-        ): " ".join((option.help or "").split())
+        ", ".join(flag if option.is_flag else f"{flag} {option.metavar or 'N'}" for flag in option.opts): " ".join(
+            (option.help or "").split()
+        )
         for option in shown
     }
 

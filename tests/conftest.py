@@ -89,16 +89,12 @@ class PostgresServer:
             user = pwd.getpwnam(_server_user())
             os.chown(self.folder, user.pw_uid, user.pw_gid)
         self.url = f"postgresql://adjourn@/postgres?host={self.folder}"
-        self._run(
-            "initdb", "-D", f"{self.folder}/data", "-U", "adjourn", "-A", "trust", "-E", "UTF8", "--no-sync"
-        )
+        self._run("initdb", "-D", f"{self.folder}/data", "-U", "adjourn", "-A", "trust", "-E", "UTF8", "--no-sync")
         self.start()
 
     def start(self) -> None:
         options = f"-c listen_addresses='' -c unix_socket_directories='{self.folder}' -c max_connections=50"
-        self._run(
-            "pg_ctl", "-D", f"{self.folder}/data", "-w", "-l", f"{self.folder}/log", "-o", options, "start"
-        )
+        self._run("pg_ctl", "-D", f"{self.folder}/data", "-w", "-l", f"{self.folder}/log", "-o", options, "start")
 
     def stop(self, mode: str = "immediate") -> None:
         self._run("pg_ctl", "-D", f"{self.folder}/data", "-w", "-m", mode, "stop")
@@ -128,9 +124,7 @@ class PostgresServer:
 def postgres_server() -> Iterator[PostgresServer]:
     """Skips where PostgreSQL is not installed, except in CI, which must have it."""
     programs = tools.postgres_programs()
-    missing = (
-        "no initdb in PATH or /usr/lib/postgresql/*/bin: apt-get install postgresql" if not programs else ""
-    )
+    missing = "no initdb in PATH or /usr/lib/postgresql/*/bin: apt-get install postgresql" if not programs else ""
     try:
         import psycopg  # noqa: F401  # only whether it is there
     except ImportError:

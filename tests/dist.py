@@ -36,24 +36,13 @@ def run(*command: str | Path, folder: Path = REPOSITORY, **environment: str) -> 
     """The output of a command. If it fails, the program ends with what it printed."""
     done = subprocess.run(command, cwd=folder, env=os.environ | environment, capture_output=True, check=False)
     if done.returncode:
-        sys.exit(
-            f"{' '.join(map(str, command))}: exit code {done.returncode}\n{(done.stdout + done.stderr).decode()}"
-        )
+        sys.exit(f"{' '.join(map(str, command))}: exit code {done.returncode}\n{(done.stdout + done.stderr).decode()}")
     return done.stdout
 
 
 def build(source: Path, out: Path, epoch: str) -> None:
     """Build the sdist, and the wheel from it, with the build backend of this environment."""
-    run(
-        sys.executable,
-        "-m",
-        "build",
-        "--no-isolation",
-        "--outdir",
-        out,
-        folder=source,
-        SOURCE_DATE_EPOCH=epoch,
-    )
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, folder=source, SOURCE_DATE_EPOCH=epoch)
     run(sys.executable, "-m", "twine", "check", "--strict", *out.iterdir())
 
 
@@ -62,27 +51,9 @@ def write_sbom(source: Path, out: Path, epoch: str) -> None:
     (wheel,) = out.glob("*.whl")
     environment = source / "installed"
     run("uv", "venv", "--quiet", "--python", sys.executable, environment)
-    run(
-        "uv",
-        "pip",
-        "install",
-        "--quiet",
-        "--python",
-        environment,
-        "--constraint",
-        source / CONSTRAINTS,
-        wheel,
-    )
+    run("uv", "pip", "install", "--quiet", "--python", environment, "--constraint", source / CONSTRAINTS, wheel)
     file = out / f"{'-'.join(wheel.name.split('-')[:2])}.cdx.json"
-    run(
-        "cyclonedx-py",
-        "environment",
-        "--output-reproducible",
-        "-o",
-        file,
-        environment,
-        SOURCE_DATE_EPOCH=epoch,
-    )
+    run("cyclonedx-py", "environment", "--output-reproducible", "-o", file, environment, SOURCE_DATE_EPOCH=epoch)
     told = json.loads(file.read_text("utf-8"))
     (ours,) = (one for one in told["components"] if one["name"] == "adjourn")
     told["components"].remove(ours)
@@ -94,9 +65,7 @@ def write_sbom(source: Path, out: Path, epoch: str) -> None:
 
 def write_sums(out: Path) -> None:
     """The file that `sha256sum --check` reads."""
-    lines = [
-        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in sorted(out.iterdir())
-    ]
+    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in sorted(out.iterdir())]
     (out / SUMS).write_text("".join(lines), "utf-8")
 
 

@@ -283,11 +283,7 @@ class Tree:
         """The whole of `adjourn resume`, from its start to its end. Modules loaded at the end."""
         words = ("resume", CHECKPOINT, "--json")
         subprocess.run(
-            self._profiled(*words),
-            cwd=self.workspace,
-            env=self.environment,
-            check=True,
-            stdout=subprocess.DEVNULL,
+            self._profiled(*words), cwd=self.workspace, env=self.environment, check=True, stdout=subprocess.DEVNULL
         )
         profile = self._profile()
         return profile.between(), profile.loaded(PACKAGE)
@@ -317,9 +313,7 @@ class Tree:
 
 def written(sources: Mapping[str, Source]) -> Table:
     table = Table(
-        "Source",
-        ["", *sources],
-        "Lines are those of the files. Imports for type checkers only are no imports.",
+        "Source", ["", *sources], "Lines are those of the files. Imports for type checkers only are no imports."
     )
     figures = [source.figures() for source in sources.values()]
     for row in figures[0]:
@@ -359,19 +353,14 @@ def started(trees: list[Tree], rounds: int) -> Table:
         f"{rounds} each, taking turns; the whole process but for `proxy`.",
     )
     for name, by_tree in times.items():
-        table.add(
-            name,
-            *(value for tree in trees for value in (min(by_tree[tree.name]), median(by_tree[tree.name]))),
-        )
+        table.add(name, *(value for tree in trees for value in (min(by_tree[tree.name]), median(by_tree[tree.name]))))
     return table
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument(
-        "--names", action="store_true", help="list repeated class names and the import cycles"
-    )
+    parser.add_argument("--names", action="store_true", help="list repeated class names and the import cycles")
     parser.add_argument("--static", action="store_true", help="run nothing")
     parser.add_argument("--rounds", type=int, default=15, help="starts of each command (default: 15)")
     parser.add_argument("--src", action="append", default=[], type=Path, help="another tree's src folder")
@@ -384,8 +373,7 @@ def main() -> None:
     if not asked.static:
         with tempfile.TemporaryDirectory() as folder:
             trees = [
-                Tree(name, source, Path(folder, str(number)))
-                for number, (name, source) in enumerate(sources.items())
+                Tree(name, source, Path(folder, str(number))) for number, (name, source) in enumerate(sources.items())
             ]
             tables += [entered(trees), started(trees, asked.rounds)]
     names: dict[str, Any] = {

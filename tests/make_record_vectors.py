@@ -159,16 +159,8 @@ def vectors() -> dict[str, Any]:
     return {
         "about": "spec/record.md: a line of versions with hashes and roots, proofs over it, a merge, and a checkpoint as a difference",
         "versions": [{"record": sealed(stored), "content": stored.content.decode()} for stored in line],
-        "inclusion": {
-            "index": 1,
-            "size": 5,
-            "path": [n.hex() for n in merkle.inclusion_proof(leaves[:5], 1)],
-        },
-        "consistency": {
-            "old": 3,
-            "new": 5,
-            "path": [n.hex() for n in merkle.consistency_proof(leaves[:5], 3)],
-        },
+        "inclusion": {"index": 1, "size": 5, "path": [n.hex() for n in merkle.inclusion_proof(leaves[:5], 1)]},
+        "consistency": {"old": 3, "new": 5, "path": [n.hex() for n in merkle.consistency_proof(leaves[:5], 3)]},
         "signed_head": {
             "private_key": PRIVATE.hex(),
             "public_key": encode_bytes(public_key(PRIVATE)),

@@ -92,11 +92,7 @@ class ElsewhereThen(ProxyWorkspace):
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {
-            name: value
-            for name, value in super().environment.items()
-            if not name.startswith(("AEX_", "GIT_"))
-        }
+        kept = {name: value for name, value in super().environment.items() if not name.startswith(("AEX_", "GIT_"))}
         return kept | self.clock
 
     def adjourn(self, *words: str, code: int = 0) -> Done:
@@ -145,9 +141,7 @@ def write(work: ElsewhereThen) -> None:
         [sys.executable, "-m", "adjourn", "hook", "--settle"],
         input=json.dumps(hook | call), cwd=work.root, env=work.environment, text=True, check=True, stdout=subprocess.DEVNULL,
     )  # fmt: skip
-    subprocess.run(
-        [sys.executable, "-c", COGNITION, work.store_url], cwd=work.root, env=work.environment, check=True
-    )
+    subprocess.run([sys.executable, "-c", COGNITION, work.store_url], cwd=work.root, env=work.environment, check=True)
 
 
 _PAID = '{"jsonrpc":"2.0","id":$ID,"result":{"content":[{"type":"text","text":"paid \\u00e9"}]}}'

@@ -71,19 +71,10 @@ SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
         AGENT,
         "s1",
         kinds.ToolAllowed(
-            approval="q1",
-            arguments='{"to":"prod"}',
-            call="s1.2",
-            digest=TWO,
-            effectful=True,
-            tool="deploy",
+            approval="q1", arguments='{"to":"prod"}', call="s1.2", digest=TWO, effectful=True, tool="deploy"
         ),
     ),
-    (
-        SYSTEM,
-        "s1",
-        kinds.ToolSettled(answer=ONE, call="s1.2", milliseconds=4200, outcome="input-required", state=TWO),
-    ),
+    (SYSTEM, "s1", kinds.ToolSettled(answer=ONE, call="s1.2", milliseconds=4200, outcome="input-required", state=TWO)),
     (AGENT, "s1", kinds.ToolContinued(call="s1.2")),
     (SYSTEM, "s2", kinds.SessionLost(calls=["s1.2"], lost="s1", reason="dead")),
     (
@@ -114,11 +105,7 @@ SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
     ),
     (SYSTEM, "s2", kinds.ConfirmDenied(approval="q2", tool="deploy", via="timeout")),
     (SYSTEM, "s2", kinds.ConfirmAutoApproved(tool="deploy")),
-    (
-        AGENT,
-        "s2",
-        kinds.ToolAllowed(call="s2.1", digest=ONE, effectful=False, tool="aex.checkpoint", uncounted=True),
-    ),
+    (AGENT, "s2", kinds.ToolAllowed(call="s2.1", digest=ONE, effectful=False, tool="aex.checkpoint", uncounted=True)),
     (AGENT, "s2", None),  # a checkpoint, signed where it stands
     (AGENT, "s2", kinds.CheckpointResumed(checkpoint=ONE, name="half-way", source="store")),
     (ANN, "", kinds.TaskImported(head=TWO, seq=11)),
@@ -214,28 +201,18 @@ SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
         ),
     ),
     (AGENT, "s2", kinds.ToolAllowed(call="s2.8", digest=ONE, effectful=True, params=TWO, tool="deploy")),
-    (
-        SYSTEM,
-        "s2",
-        kinds.UpstreamRefused(method="roots/list", reason="deny_list", rule="deny mcp.* (policy.aex:6)"),
-    ),
+    (SYSTEM, "s2", kinds.UpstreamRefused(method="roots/list", reason="deny_list", rule="deny mcp.* (policy.aex:6)")),
     (SYSTEM, "s2", kinds.UpstreamRefused(method="x/y", reason="not_allowed")),
     (
         ANN,
         "",
-        kinds.TaskImported(
-            at="2026-05-02T15:30:12.345Z", audit=TWO, budget=100, calls=5, document=ONE, source="aex"
-        ),
+        kinds.TaskImported(at="2026-05-02T15:30:12.345Z", audit=TWO, budget=100, calls=5, document=ONE, source="aex"),
     ),
     (
         ANN,
         "",
         kinds.EntryImported(
-            at="2026-05-02T15:29:30Z",
-            decision="block",
-            entry="tool.denied",
-            reason="deny_list",
-            tool="network.fetch",
+            at="2026-05-02T15:29:30Z", decision="block", entry="tool.denied", reason="deny_list", tool="network.fetch"
         ),
     ),
     (ANN, "", kinds.EntryImported(entry="upstream.crashed")),
@@ -246,9 +223,7 @@ SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
     (
         AGENT,
         "s2",
-        kinds.ToolAllowed(
-            behind=True, call="c8", digest=ONE, effectful=True, once=f"+{TWO}@bank", tool="pay"
-        ),
+        kinds.ToolAllowed(behind=True, call="c8", digest=ONE, effectful=True, once=f"+{TWO}@bank", tool="pay"),
     ),
     (SYSTEM, "s2", kinds.ToolSettled(answer=TWO, call="c8", outcome="ok", seen=True)),
     (SYSTEM, "s2", kinds.SessionClosed(reason="client-eof", unread=["c8"])),
@@ -315,11 +290,7 @@ def events_vectors() -> dict[str, Any]:
         "about": "spec/events.md: a chain with every kind of event; roots[n] is that over the first n event hashes",
         "events": events,
         "roots": [root(hashes[:size]) for size in range(len(hashes) + 1)],
-        "inclusion": {
-            "index": 5,
-            "size": 21,
-            "path": [node.hex() for node in merkle.inclusion_proof(leaves[:21], 5)],
-        },
+        "inclusion": {"index": 5, "size": 21, "path": [node.hex() for node in merkle.inclusion_proof(leaves[:21], 5)]},
         "consistency": {
             "old": 13,
             "new": 21,
@@ -357,11 +328,7 @@ def merkle_vectors() -> dict[str, Any]:
             for index in range(size)
         ],
         "consistency": [
-            {
-                "old": old,
-                "new": new,
-                "path": [node.hex() for node in merkle.consistency_proof(leaves[:new], old)],
-            }
+            {"old": old, "new": new, "path": [node.hex() for node in merkle.consistency_proof(leaves[:new], old)]}
             for new in sizes
             for old in range(1, new + 1)
         ],

@@ -89,16 +89,11 @@ def write(work: ElsewhereThen) -> None:
         "session_id": "s-1", "hook_event_name": "PreToolUse", "cwd": str(work.root), "tool_use_id": "t-1",
         "tool_name": "Read", "tool_input": {"file_path": str(work.root / "src" / "a.py")},
     }  # fmt: skip
-    command = json.loads((work.root / ".claude/settings.json").read_text())["hooks"]["PreToolUse"][0][
-        "hooks"
-    ][0]["command"]
+    command = json.loads((work.root / ".claude/settings.json").read_text())["hooks"]["PreToolUse"][0]["hooks"][0][
+        "command"
+    ]
     subprocess.run(
-        ["sh", "-c", command],
-        input=json.dumps(call),
-        cwd=work.root,
-        env=work.environment,
-        text=True,
-        check=True,
+        ["sh", "-c", command], input=json.dumps(call), cwd=work.root, env=work.environment, text=True, check=True
     )
 
 
@@ -117,9 +112,7 @@ def _move_undo(work: ElsewhereThen) -> None:
     manifest = json.loads(file.read_bytes())
 
     def seal(root: str) -> str:
-        told = json.dumps(
-            ["adjourn/undo/1", root, "1", manifest["files"]], separators=(",", ":"), ensure_ascii=False
-        )
+        told = json.dumps(["adjourn/undo/1", root, "1", manifest["files"]], separators=(",", ":"), ensure_ascii=False)
         return hmac.digest(secret, told.encode(), "sha256").hex()
 
     assert manifest["files"][0]["path"] == f"{WRITTEN_AT}/{POLICY_FILE}"

@@ -101,12 +101,7 @@ def others(module: Module, listed: str) -> Iterator[tuple[int, str, list[str]]]:
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Constant | ast.JoinedStr) and id(node) not in skipped:
             text = text_of(node)
-            if (
-                text.count(" ") > 1
-                and len(WORD.findall(text)) > 1
-                and text not in listed
-                and not NO_PROSE.search(text)
-            ):
+            if text.count(" ") > 1 and len(WORD.findall(text)) > 1 and text not in listed and not NO_PROSE.search(text):
                 yield node.lineno, "text", [text]
 
 

@@ -89,9 +89,7 @@ def workspace() -> Iterator[Path]:
         session.admit([READ, DEPLOY])
         store.close()
         with mock.patch.object(person, "home", return_value=f"{folder}/home"):
-            assert (
-                adjourn(["checkpoint", "write", "release-42", "--name", "before-tests", "-m", "Test."]) == 0
-            )
+            assert adjourn(["checkpoint", "write", "release-42", "--name", "before-tests", "-m", "Test."]) == 0
             yield root
 
 

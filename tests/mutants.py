@@ -82,9 +82,7 @@ def mutants(root: Path, module: str) -> Iterator[Mutant]:
         for child in ast.walk(statement)
     }
     for number, node in enumerate(nodes):
-        if node in inside and change(
-            copy.copy(node) if not isinstance(node, ast.Compare) else copy.deepcopy(node)
-        ):
+        if node in inside and change(copy.copy(node) if not isinstance(node, ast.Compare) else copy.deepcopy(node)):
             yield Mutant(module, number)
 
 
@@ -115,9 +113,7 @@ class Tries:
             self._copies.put(folder / str(number))
 
     def files(self, tests: tuple[str, ...]) -> list[str]:
-        return [
-            str(path.relative_to(self.root)) for pattern in tests for path in sorted(self.root.glob(pattern))
-        ]
+        return [str(path.relative_to(self.root)) for pattern in tests for path in sorted(self.root.glob(pattern))]
 
     def run(self, texts: dict[str, str], tests: Sequence[str], seconds: float | None = None) -> str | None:
         """Run tests while modules have other texts. Returns what pytest says of failures, None where it took too long."""
@@ -138,8 +134,7 @@ class Tries:
             done = subprocess.run(
                 [sys.executable, "-m", "pytest", *options, *tests],
                 cwd=self.root,
-                env=os.environ
-                | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "9999"},
+                env=os.environ | {"PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "9999"},
                 stdout=subprocess.PIPE,
                 text=True,
                 timeout=seconds,
@@ -157,9 +152,7 @@ class Tries:
         began = time.monotonic()
         said = self.run(plain, files) or ""
         failing = [
-            line.removeprefix("FAILED ").partition(" - ")[0]
-            for line in said.splitlines()
-            if line.startswith("FAILED ")
+            line.removeprefix("FAILED ").partition(" - ")[0] for line in said.splitlines() if line.startswith("FAILED ")
         ]
         if said and not failing:
             raise SystemExit(f"{' '.join(tests)}: {said} without any change")
@@ -193,9 +186,7 @@ def package_of(module: str) -> str:
 def table(drawn: dict[Mutant, tuple[str, ...]], lived: list[Mutant]) -> str:
     """Package, changes, killed, survived."""
     every, alive = (Counter(package_of(mutant.module) for mutant in those) for those in (drawn, lived))
-    rows = [
-        f"{name:10} {every[name]:6} {every[name] - alive[name]:6} {alive[name]:8}" for name in sorted(every)
-    ]
+    rows = [f"{name:10} {every[name]:6} {every[name] - alive[name]:6} {alive[name]:8}" for name in sorted(every)]
     total = f"{'all':10} {len(drawn):6} {len(drawn) - len(lived):6} {len(lived):8}"
     return "\n".join([f"{'package':10} drawn  killed survived", *rows, total])
 

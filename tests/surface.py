@@ -68,9 +68,7 @@ def command_line() -> Tree:
         group = _application(program, place)
         _add_commands(found, program, group, _context(group, program, None))
     for option in _table("OPTIONS", "--upstream"):
-        for name in {"proxy", "hook"} & {
-            *option.programs
-        }:  # they parse their own arguments; click only shows them
+        for name in {"proxy", "hook"} & {*option.programs}:  # they parse their own arguments; click only shows them
             found[f"adjourn {name}"]["options"][option.flag] |= {
                 "default": option.default,
                 "environment": option.environment,
@@ -107,9 +105,7 @@ def _add_commands(found: Tree, path: str, command: click.Command, context: click
         "group": isinstance(command, click.Group),
         "hidden": command.hidden,
         "options": {option.pop("names")[0]: option for option in options},
-        "arguments": [
-            _parameter(one) for one in command.get_params(context) if isinstance(one, click.Argument)
-        ],
+        "arguments": [_parameter(one) for one in command.get_params(context) if isinstance(one, click.Argument)],
     }
     found[path] = entry
     if isinstance(command, click.Group):
@@ -225,10 +221,7 @@ def _object(value: object) -> Tree:
     if typing.get_origin(value) is not None:
         return {"kind": "alias", "is": str(value).replace("collections.abc.", "").replace("typing.", "")}
     if not isinstance(value, type):
-        return {
-            "kind": "function" if inspect.isroutine(value) else type(value).__name__,
-            "call": _call(value),
-        }
+        return {"kind": "function" if inspect.isroutine(value) else type(value).__name__, "call": _call(value)}
     made: Tree = {
         "kind": "class",
         "bases": [base.__name__ for base in value.__mro__[1:] if base.__name__ in _NAMED],
@@ -236,9 +229,7 @@ def _object(value: object) -> Tree:
     }
     if issubclass(value, msgspec.Struct):
         made["json"] = {
-            field.name: field.encode_name
-            for field in msgspec.structs.fields(value)
-            if field.name != field.encode_name
+            field.name: field.encode_name for field in msgspec.structs.fields(value) if field.name != field.encode_name
         }
     members: dict[str, Any] = {}
     for name in sorted({*dir(value), *getattr(value, "__annotations__", {})}):
@@ -257,10 +248,7 @@ def _member(value: object) -> Any:
     if isinstance(value, (staticmethod, classmethod)):
         return {"kind": type(value).__name__, "call": _call(value.__func__)}
     if inspect.isfunction(value):
-        return {
-            "kind": "async method" if inspect.iscoroutinefunction(value) else "method",
-            "call": _call(value),
-        }
+        return {"kind": "async method" if inspect.iscoroutinefunction(value) else "method", "call": _call(value)}
     if isinstance(value, property):
         return {"kind": "property", "settable": value.fset is not None}
     return {"kind": "attribute"}
@@ -297,10 +285,7 @@ def event_kinds() -> Tree:
 def published_schemas() -> Tree:
     """The schemas in spec/, which tests of their own hold against the types."""
     files = sorted([*SPEC.glob("*.schema.json"), *SPEC.glob("schemas/*.json")])
-    return {
-        path.relative_to(SPEC).as_posix(): _without_prose(json.loads(path.read_text("utf-8")))
-        for path in files
-    }
+    return {path.relative_to(SPEC).as_posix(): _without_prose(json.loads(path.read_text("utf-8"))) for path in files}
 
 
 def tools() -> Tree:
@@ -314,19 +299,14 @@ def tools() -> Tree:
         return {
             "proxy": _listed(["proxy", "--", *upstream], root),
             "proxy --tool-names underscored": [
-                tool["name"]
-                for tool in _listed(["proxy", "--tool-names", "underscored", "--", *upstream], root)
+                tool["name"] for tool in _listed(["proxy", "--tool-names", "underscored", "--", *upstream], root)
             ],
             "code": _listed(["code"], root),
         }
 
 
 def _listed(words: list[str], root: Path) -> list[Tree]:
-    hello = {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "surface", "version": "1"},
-    }
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "surface", "version": "1"}}
     with subprocess.Popen(
         [sys.executable, "-m", "adjourn", *words],
         cwd=root,
@@ -341,9 +321,7 @@ def _listed(words: list[str], root: Path) -> list[Tree]:
 
         def send(method: str, params: Tree, **more: object) -> None:
             assert process.stdin is not None
-            process.stdin.write(
-                json.dumps({"jsonrpc": "2.0", "method": method, "params": params} | more) + "\n"
-            )
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", "method": method, "params": params} | more) + "\n")
             process.stdin.flush()
 
         def answer(number: int) -> Tree:

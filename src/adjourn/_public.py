@@ -25,9 +25,4 @@ def attribute(package: str, name: str) -> object:
 def _homes(package: Any) -> dict[str, str]:
     """The public names of a package, and the modules that define them."""
     stub = package.__loader__.get_data(f"{package.__file__}i").decode()
-    return {
-        part.split()[0]: home
-        for home, names in _IMPORT.findall(stub)
-        for part in names.split(",")
-        if part.strip()
-    }
+    return {part.split()[0]: home for home, names in _IMPORT.findall(stub) for part in names.split(",") if part.strip()}

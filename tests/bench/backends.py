@@ -154,9 +154,7 @@ def _stream(batch: int, durable: bool) -> str:
 
 
 def _reads(sizes: Sizes, subjects: dict[str, Subject]) -> Table:
-    table = Table(
-        "Stores: reads", ["", "entries/s", "raw = 1", "±"], "Reading those entries from first to last."
-    )
+    table = Table("Stores: reads", ["", "entries/s", "raw = 1", "±"], "Reading those entries from first to last.")
     work = {name: partial(_read, subject) for name, subject in subjects.items()}
     rounds = take_turns(work, sizes.store_rounds, sizes.idle_seconds)
     for name in subjects:
@@ -174,15 +172,11 @@ def _read(subject: Subject) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=FULL.entries)
     parser.add_argument("--size", type=int, default=FULL.entry_bytes, help="bytes of an entry")
     parser.add_argument("--folder", help="where the files are made; the disk matters")
-    parser.add_argument(
-        "--postgres", default="", metavar="URL", help="a server to measure too; tables are made there"
-    )
+    parser.add_argument("--postgres", default="", metavar="URL", help="a server to measure too; tables are made there")
     options = parser.parse_args()
     sizes = Sizes(entries=options.events, entry_bytes=options.size)
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:

@@ -94,23 +94,12 @@ def _python_files() -> Iterator[tuple[Path, str]]:
 def _indexing(sizes: Sizes, root: Path, size: int) -> Table:
     table = Table(
         "Indexing a large repository",
-        [
-            "work",
-            "median ms",
-            "fastest ms",
-            "files/s",
-            "MB/s",
-            "resident, MiB",
-            "a worker's, MiB",
-            "index, MB",
-        ],
+        ["work", "median ms", "fastest ms", "files/s", "MB/s", "resident, MiB", "a worker's, MiB", "index, MB"],
         f"{sizes.code_files:,} Python files, {size / 1e6:.0f} MB, in a process of its own with its workers. Resident: the most that the process "
         "has taken, after it has also looked for every `self`. Targets: 300 MiB; definitions and references 12 s on two free cores; one changed file 100 ms. "
         "The fastest is what it costs where nothing else runs.",
     )
-    done = subprocess.run(
-        [sys.executable, "-c", _INDEX, str(root)], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", _INDEX, str(root)], capture_output=True, text=True, check=True)
     told = json.loads(done.stdout)
     megabytes = (root / ".code-intel" / "index.db").stat().st_size / 1e6
     for what, seconds in (("definitions and references", told["first"]), ("everything", told["whole"])):
@@ -180,10 +169,7 @@ def _answering(sizes: Sizes, codebase: Codebase) -> Table:
         "find_references": (sample, find_references),
         **{f"find_references `{name}`": ([name], find_references) for name in FREQUENT},
         "get_symbols of a file": ([_LARGE], get_symbols),
-        "get_function_at_line": (
-            [_LARGE],
-            lambda c, s: get_function_at_line(c.repository, s, 520),
-        ),
+        "get_function_at_line": ([_LARGE], lambda c, s: get_function_at_line(c.repository, s, 520)),
         "semantic_search": (QUESTIONS, semantic_search),
     }
     for name, (subjects, ask) in questions.items():
@@ -194,12 +180,7 @@ def _answering(sizes: Sizes, codebase: Codebase) -> Table:
         table.add(name, first, median(times), percentile(times, 0.9), None, None)
     times = [_greeted(root) for _ in range(sizes.code_rounds)]
     table.add(
-        "`initialize`, from the start of the process",
-        times[0],
-        median(times),
-        percentile(times, 0.9),
-        None,
-        None,
+        "`initialize`, from the start of the process", times[0], median(times), percentile(times, 0.9), None, None
     )
     return table
 

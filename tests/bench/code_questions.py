@@ -83,10 +83,7 @@ def _quality(questions: list[dict[str, Any]], ask: Ask) -> list[float]:
 
 def _by_words(codebase: Codebase, question: str) -> list[tuple[str, str]]:
     assert codebase.index is not None
-    return [
-        (hit.place.path, hit.name)
-        for hit in lookup.search_chunks(codebase.index, text_words(question), _FIRST)
-    ]
+    return [(hit.place.path, hit.name) for hit in lookup.search_chunks(codebase.index, text_words(question), _FIRST)]
 
 
 def _by_search(codebase: Codebase, question: str) -> list[tuple[str, str]]:
@@ -95,10 +92,7 @@ def _by_search(codebase: Codebase, question: str) -> list[tuple[str, str]]:
 
 
 def _by_query(codebase: Codebase, question: str) -> list[tuple[str, str]]:
-    return [
-        (hit["file_path"], hit["symbol_name"])
-        for hit in query(codebase, Question(question))["results"][:_FIRST]
-    ]
+    return [(hit["file_path"], hit["symbol_name"]) for hit in query(codebase, Question(question))["results"][:_FIRST]]
 
 
 def _unpack(clone: Path, commit: str, root: Path) -> None:

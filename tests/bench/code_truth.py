@@ -71,9 +71,7 @@ def table(sizes: Sizes, codebase: Codebase) -> Table:
     for kind in ASKED:
         if counts[kind]:
             share = 100 / counts[kind]
-            result.add(
-                kind, counts[kind], counts[kind] * 100 / every, found[kind] * share, first[kind] * share
-            )
+            result.add(kind, counts[kind], counts[kind] * 100 / every, found[kind] * share, first[kind] * share)
     share = 100 / max(asked, 1)
     result.add("**all of these**", asked, asked * 100 / every, found.total() * share, first.total() * share)
     for kind in (_OUTSIDE, _MODULE, _LOCAL, _UNKNOWN):

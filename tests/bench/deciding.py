@@ -46,12 +46,7 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
 def _conditions(sizes: Sizes) -> Table:
     table = Table(
         "Judging a call by its arguments, by the number of rules",
-        [
-            "rules",
-            "reading the policy, ms",
-            "making the permissions, ms",
-            *(f"{name}, µs" for name in CONDITIONS),
-        ],
+        ["rules", "reading the policy, ms", "making the permissions, ms", *(f"{name}, µs" for name in CONDITIONS)],
         f"Processor time. `Policy.judge_call` of {KNOWN} tools in turn, each named by one rule or a few, with decoded arguments. The rules are "
         "those of the table above, every one with the same condition, so each call is compared with it; `none` looks the "
         "verdict up.",
@@ -94,9 +89,7 @@ def _name(number: int) -> str:
 
 
 def _policy_text(count: int, where: str) -> str:
-    patterns = [
-        _name(number) + ".*" if number % 4 == 0 else _name(number) + ".get" for number in range(count)
-    ]
+    patterns = [_name(number) + ".*" if number % 4 == 0 else _name(number) + ".get" for number in range(count)]
     denied = patterns[0::10]
     asked = patterns[1::10]
     allowed = [pattern for number, pattern in enumerate(patterns) if number % 10 > 1]

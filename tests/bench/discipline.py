@@ -23,20 +23,14 @@ from adjourn.tasks.task import NewEvent
 
 POLICY = 'policy bench v1\ngoal "Measure it"\nallow *\nbudget calls=100000000\n'
 CALLS = {
-    "a tool without a command": ToolRequest(
-        tool="notes.add", digest="1" * 64, given={"text": "milk", "path": "a.md"}
-    ),
+    "a tool without a command": ToolRequest(tool="notes.add", digest="1" * 64, given={"text": "milk", "path": "a.md"}),
     "a short command": ToolRequest(
         tool="shell.exec", digest="1" * 64, given={"command": "pytest -q tests/unit && git status"}
     ),
     "a command of 400 characters": ToolRequest(
-        tool="shell.exec",
-        digest="1" * 64,
-        given={"command": "grep -rn 'git push' docs | sed -e s/a/b/ && " * 9},
+        tool="shell.exec", digest="1" * 64, given={"command": "grep -rn 'git push' docs | sed -e s/a/b/ && " * 9}
     ),
-    "a tool that only reads": ToolRequest(
-        tool="file.read", digest="1" * 64, effectful=False, given={"path": "a.md"}
-    ),
+    "a tool that only reads": ToolRequest(tool="file.read", digest="1" * 64, effectful=False, given={"path": "a.md"}),
 }
 
 
@@ -78,14 +72,10 @@ def sizes(context: ClientContext, calls: int) -> None:
         arguments = f'{{"path":"src/module_{number % 50}.py","text":"line {number}"}}'
         call = ToolRequest(tool="file.write", digest=f"{number:064x}", arguments=arguments)
         _, (admitted,) = context.sessions.admit([call])
-        facts = [
-            kinds.ToolSettled(call=admitted.call, outcome="ok", answer=f"{number:064x}", milliseconds=12)
-        ]
+        facts = [kinds.ToolSettled(call=admitted.call, outcome="ok", answer=f"{number:064x}", milliseconds=12)]
         session.task.deferred.extend(NewEvent(fact, session=session.id) for fact in facts)
         if number % max(1, calls // 20) == 0:
-            save_checkpoint(
-                session.task, context.options.root, CheckpointRequest(f"step-{number}"), session=session
-            )
+            save_checkpoint(session.task, context.options.root, CheckpointRequest(f"step-{number}"), session=session)
     close_session(session, "client-eof", context.options.root)
     context.close("client-eof")
     print(f"\n{calls:,} calls, 20 milestones, in {context.options.root.rpartition('/')[2]}:")

@@ -11,12 +11,7 @@ from typing import Any
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}, "text": {"type": "string"}}}
 TOOLS = [
-    {
-        "name": "notes.get",
-        "description": "Get a note.",
-        "inputSchema": SCHEMA,
-        "annotations": {"readOnlyHint": True},
-    },
+    {"name": "notes.get", "description": "Get a note.", "inputSchema": SCHEMA, "annotations": {"readOnlyHint": True}},
     {"name": "notes.set", "description": "Set a note.", "inputSchema": SCHEMA},
 ]
 

@@ -77,9 +77,7 @@ def measure(sizes: Sizes, folder: str, postgres: str = "") -> Iterator[Table]:
         stack.enter_context(started(fronts.sdk(port), port, folder, environment))
         begin = partial(_fronts, stack, sizes, environment)
         ways = begin(Path(folder, "sdk"), f"http://127.0.0.1:{port}/mcp", with_peers=False)
-        yield _calls(
-            sizes, ways, "notes.get", sizes.gateway_flights, "The gateway: in front of the SDK's server"
-        )
+        yield _calls(sizes, ways, "notes.get", sizes.gateway_flights, "The gateway: in front of the SDK's server")
 
 
 def _fronts(
@@ -121,12 +119,10 @@ def _calls(sizes: Sizes, ways: Mapping[str, Front], tool: str, flights: int, tit
             turns[name] = partial(_turn, load, count, way.pid)
         found = take_turns(turns, sizes.gateway_rounds, sizes.idle_seconds)
     table = _table(title, found)
-    others = (
-        f", of other gateways of {max(1, calls // SLOWER):,}"
-        if any(one.is_peer for one in ways.values())
-        else ""
+    others = f", of other gateways of {max(1, calls // SLOWER):,}" if any(one.is_peer for one in ways.values()) else ""
+    table.note = (
+        f"{flights:,} in flight; {found.note} of {calls:,} calls{others}. Memory is VmRSS at the end of the last round."
     )
-    table.note = f"{flights:,} in flight; {found.note} of {calls:,} calls{others}. Memory is VmRSS at the end of the last round."
     return table
 
 
@@ -169,9 +165,7 @@ def _middle(turn: Turn) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=FULL.gateway_rounds)
     parser.add_argument("--calls", type=int, default=FULL.gateway_calls, help="of each subject in a round")
     parser.add_argument(
@@ -186,9 +180,7 @@ def main() -> None:
     parser.add_argument("--no-peers", action="store_true", help="leave other gateways out")
     parser.add_argument("--only", choices=("calls", "sessions"))
     options = parser.parse_args()
-    beside = {
-        name: Path(source).resolve() for name, _, source in (one.partition("=") for one in options.beside)
-    }
+    beside = {name: Path(source).resolve() for name, _, source in (one.partition("=") for one in options.beside)}
     sizes = replace(
         FULL,
         beside=beside,

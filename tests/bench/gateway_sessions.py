@@ -34,9 +34,7 @@ class _Gateway:
         """Its memory, once that no longer changes."""
         before = -1.0
         end = time.monotonic() + SETTLE_SECONDS
-        while (
-            abs((now := (resident(self.pid) or 0.0) * 1024) - before) > STEADY_KIB and time.monotonic() < end
-        ):
+        while abs((now := (resident(self.pid) or 0.0) * 1024) - before) > STEADY_KIB and time.monotonic() < end:
             before = now
             time.sleep(STEADY_SECONDS)
         return now
@@ -45,9 +43,7 @@ class _Gateway:
         """Those of clients that it has."""
         with urllib.request.urlopen(self._metrics, timeout=60) as found:
             lines = found.read().decode().splitlines()
-        return int(
-            sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("adjourn_sessions{"))
-        )
+        return int(sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith("adjourn_sessions{")))
 
     def left(self) -> int:
         """Its sessions, once there are none or a while has passed."""
@@ -73,9 +69,7 @@ def measure(sizes: Sizes, folder: str) -> Table:
             work = Path(folder, command)
             served = fronts.gateway(work, port, up, settings.replace(f"= {UNUSED_SECONDS}", "= 3600"))
             with started(served, port, str(work), environment) as pid:
-                gateway = _Gateway(
-                    pid, f"http://127.0.0.1:{port}/up/mcp", f"http://127.0.0.1:{metrics}/metrics"
-                )
+                gateway = _Gateway(pid, f"http://127.0.0.1:{port}/up/mcp", f"http://127.0.0.1:{metrics}/metrics")
                 each, memory = _kept(gateway, command, sizes.gateway_sessions)
                 table.add(name, sizes.gateway_sessions, each, limit, None, memory)
         work = Path(folder, "churn")

@@ -91,13 +91,7 @@ class Pool:
         connection = self._free.get()
         try:
             if self._checked:
-                values = {
-                    "stream": stream,
-                    "seq": seq,
-                    "hash": entry.hash,
-                    "data": entry.data,
-                    "previous": previous,
-                }
+                values = {"stream": stream, "seq": seq, "hash": entry.hash, "data": entry.data, "previous": previous}
                 assert connection.execute(_CHECKED, values, prepare=True).rowcount == 1
             else:
                 connection.execute(_PLAIN, (stream, seq, *entry), prepare=True)
@@ -160,12 +154,7 @@ def write_rows(connection: psycopg.Connection[Any], entries: Sequence[Entry], ba
     for seq, first in enumerate(range(0, len(entries), batch)):
         part = entries[first : first + batch]
         began = time.perf_counter()
-        columns = (
-            streams[: len(part)],
-            [seq] * len(part),
-            [one.hash for one in part],
-            [one.data for one in part],
-        )
+        columns = (streams[: len(part)], [seq] * len(part), [one.hash for one in part], [one.data for one in part])
         connection.execute(_ROWS, columns, prepare=True)
         times.append((time.perf_counter() - began) * 1e3)
     return times
@@ -176,28 +165,19 @@ def measure(url: str, entries: Sequence[Entry], threads: int, rounds: int) -> Ta
         f"PostgreSQL: appends by {threads} thread{'s' if threads > 1 else ''}",
         ["", "appends/s", "floor = 1", "±", "pool, checked = 1", "±", "p50 ms", "p99 ms", "our CPU µs"],
     )
-    writers: dict[str, Writer] = {
-        PLAIN: Pool(url, checked=False),
-        SAME: Pool(url, checked=True),
-        STORE: OneStore(url),
-    }
+    writers: dict[str, Writer] = {PLAIN: Pool(url, checked=False), SAME: Pool(url, checked=True), STORE: OneStore(url)}
     floor = [connect(url) for _ in range(2 if threads > 1 else 1)]
     parts = [entries[number::threads] for number in range(threads)]
     halves = [entries[number :: len(floor)] for number in range(len(floor))]
     batch = max(1, threads // len(floor))
     subjects: dict[str, Callable[[], Turn]] = {
         FLOOR: lambda: together(
-            [
-                partial(write_rows, connection, half, batch)
-                for connection, half in zip(floor, halves, strict=True)
-            ],
+            [partial(write_rows, connection, half, batch) for connection, half in zip(floor, halves, strict=True)],
             len(entries),
         )
     }
     for name, writer in writers.items():
-        subjects[name] = partial(
-            together, [partial(append_all, writer, part) for part in parts], len(entries)
-        )
+        subjects[name] = partial(together, [partial(append_all, writer, part) for part in parts], len(entries))
     try:
         found = take_turns(subjects, rounds)
     finally:
@@ -209,9 +189,7 @@ def measure(url: str, entries: Sequence[Entry], threads: int, rounds: int) -> Ta
         turns = found.of(name)
         beside = []
         for peer in (FLOOR, SAME):
-            ratio = median_ratio(
-                (turn.rate, other.rate) for turn, other in zip(turns, found.of(peer), strict=True)
-            )
+            ratio = median_ratio((turn.rate, other.rate) for turn, other in zip(turns, found.of(peer), strict=True))
             beside += [ratio and ratio.median, ratio and ratio.error]
         times = [one for turn in turns for one in turn.times]
         table.add(
@@ -227,9 +205,7 @@ def measure(url: str, entries: Sequence[Entry], threads: int, rounds: int) -> Ta
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--postgres", required=True, metavar="URL", help="tables are made there")
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--appends", type=int, default=2_000, help="of each subject in a round")

@@ -43,11 +43,7 @@ class Session(asyncio.Protocol):
 
     async def open(self) -> Session:
         await self.connect()
-        greeting = {
-            "protocolVersion": REVISION,
-            "capabilities": {},
-            "clientInfo": {"name": "load", "version": "1"},
-        }
+        greeting = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "load", "version": "1"}}
         await self.request({"method": "initialize", "params": greeting, "id": 0})
         self._headers += b"mcp-protocol-version: %b\r\n" % REVISION.encode()
         if self._session:
@@ -57,11 +53,7 @@ class Session(asyncio.Protocol):
 
     async def connect(self) -> None:
         """Connect, where the server has closed the connection or is about to, since it was idle."""
-        if (
-            self._transport is None
-            or self._transport.is_closing()
-            or time.monotonic() - self._used > IDLE_SECONDS
-        ):
+        if self._transport is None or self._transport.is_closing() or time.monotonic() - self._used > IDLE_SECONDS:
             if self._transport is not None:
                 self._answer = None
                 self._transport.abort()

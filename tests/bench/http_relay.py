@@ -23,10 +23,7 @@ class BareRelay:
         self._pool = HttpPool(url)
 
     async def __call__(
-        self,
-        scope: Message,
-        receive: Callable[[], Awaitable[Message]],
-        send: Callable[[Message], Awaitable[None]],
+        self, scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
     ) -> None:
         body, more = b"", True
         while more:

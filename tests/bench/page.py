@@ -23,15 +23,11 @@ from tables import Table
 DOCS = Path(__file__).parents[2] / "docs"
 WIDTH = 118
 MACHINE, RELAYS = "machine", "Relays: "
-_BLOCK = re.compile(
-    r"(?<=<!-- figures: )(?P<title>.*?)(?P<open> -->\n).*?(?=<!-- end of figures -->)", re.DOTALL
-)
+_BLOCK = re.compile(r"(?<=<!-- figures: )(?P<title>.*?)(?P<open> -->\n).*?(?=<!-- end of figures -->)", re.DOTALL)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN.json")
     parser.add_argument("--page", type=Path, default=Path(__file__).parent / "RESULTS.md")
     parser.add_argument("--assets", type=Path, default=DOCS / "assets", help="the folder of the plots")
@@ -46,9 +42,7 @@ def main() -> None:
                 blocks[MACHINE] = _machine(about)
             table = tables[row["title"]] = Table(**row)
             load = about["load at the start"].partition(",")[0]
-            source = (
-                f"Measured {about['date']}, adjourn {about['adjourn']}, at a load of {load}. {table.note}"
-            )
+            source = f"Measured {about['date']}, adjourn {about['adjourn']}, at a load of {load}. {table.note}"
             blocks[table.title] = f"{table.markdown()}\n{_wrapped(source)}\n"
     options.page.write_text(filled(options.page.read_text("utf-8"), blocks), "utf-8")
     for name, picture in plots.of(tables):
@@ -61,9 +55,7 @@ def filled(page: str, blocks: Mapping[str, str]) -> str:
         raise SystemExit("the page has no place for: " + "; ".join(sorted(missing)))
     return _BLOCK.sub(
         lambda found: (
-            f"{found['title']}{found['open']}\n{blocks[found['title']]}\n"
-            if found["title"] in blocks
-            else found[0]
+            f"{found['title']}{found['open']}\n{blocks[found['title']]}\n" if found["title"] in blocks else found[0]
         ),
         page,
     )

@@ -88,9 +88,7 @@ def turn(work: Callable[[PostgresStore], float], store: PostgresStore) -> tuple[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--postgres", required=True, metavar="URL", help="schemas are made there")
     parser.add_argument("--rounds", type=int, default=24)
     parser.add_argument("--partitions", type=int, default=8)
@@ -113,13 +111,10 @@ def main() -> None:
             appended, entries=entries, threads=threads
         )
     table = Table(
-        "PostgreSQL: events in partitions",
-        ["", "one table, µs", "partitions, µs", "ratio", "±", "server's CPU, ratio"],
+        "PostgreSQL: events in partitions", ["", "one table, µs", "partitions, µs", "ratio", "±", "server's CPU, ratio"]
     )
     for name, work in works.items():
-        found = take_turns(
-            {number: partial(turn, work, store) for number, store in stores.items()}, options.rounds
-        )
+        found = take_turns({number: partial(turn, work, store) for number, store in stores.items()}, options.rounds)
         plain, parted = ([one for one, _ in found.of(number)] for number in stores)
         used, used_parted = (sum(cpu for _, cpu in found.of(number)) for number in stores)
         ratio = median_ratio(zip(parted, plain, strict=True))

@@ -33,17 +33,13 @@ def child_environment(config: str) -> dict[str, str]:
     return kept | {"ADJOURN_CONFIG": config}
 
 
-def wall_time(
-    command: Sequence[str], folder: str, environment: Mapping[str, str], given: bytes = b""
-) -> float:
+def wall_time(command: Sequence[str], folder: str, environment: Mapping[str, str], given: bytes = b"") -> float:
     """Milliseconds from the start of a command to its end; `given` is its input, of less than a pipe's size.
 
     Nothing here waits with a time limit: Python then looks for the end in steps that double, and they would be measured.
     """
     began = time.perf_counter()
-    process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
-    )
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
     watchdog = Timer(60, process.kill)
     watchdog.start()
     assert process.stdin is not None
@@ -178,9 +174,7 @@ class Peer:
             status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
         except OSError:
             return None
-        return next(
-            (int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith(what)), None
-        )
+        return next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith(what)), None)
 
     def close(self) -> None:
         """End of input; the server is to end by itself."""

@@ -56,20 +56,14 @@ def _merging(sizes: Sizes) -> Table:
     )
     old = {**_record(ITEMS), "contentHash": "0" * 64}
     base, a, b = (msgspec.json.decode(msgspec.json.encode(_side(old, side))) for side in ("", "a", "b"))
-    work: dict[str, Callable[[], Any]] = {
-        "diff": lambda: diff(a, b),
-        "merge": lambda: merge(a, b, base, "manual"),
-    }
+    work: dict[str, Callable[[], Any]] = {"diff": lambda: diff(a, b), "merge": lambda: merge(a, b, base, "manual")}
     for name, step in work.items():
         table.add(name, median([_seconds(step) * 1e3 for _ in range(max(1, sizes.repeats))]))
     return table
 
 
 def _record(learnings: int) -> Tree:
-    fields = {
-        **empty_record({"id": "t1", "goal": "measure"}),
-        "learnings": [learning(n) for n in range(learnings)],
-    }
+    fields = {**empty_record({"id": "t1", "goal": "measure"}), "learnings": [learning(n) for n in range(learnings)]}
     return first_version(fields, AUTHOR, NOW, new_id="cr-1")
 
 

@@ -146,9 +146,7 @@ def _span(work: Callable[[], object]) -> tuple[int, int]:
 # --- what is timed
 
 
-def _calls(
-    sizes: Sizes, folder: str, relays: Mapping[str, Relay], counted: dict[Subject, Counted]
-) -> list[Table]:
+def _calls(sizes: Sizes, folder: str, relays: Mapping[str, Relay], counted: dict[Subject, Counted]) -> list[Table]:
     subjects = [Subject(name, tool) for tool in TITLES for name in relays]
     with ExitStack() as stack:
         peers = {
@@ -165,10 +163,7 @@ def _calls(
         for subject, peer in peers.items():
             peer.pipelined(subject.tool, sizes.warm_up, IN_FLIGHT)
         many = take_turns(
-            {
-                subject: partial(_rate, peer, subject.tool, sizes.throughput)
-                for subject, peer in peers.items()
-            },
+            {subject: partial(_rate, peer, subject.tool, sizes.throughput) for subject, peer in peers.items()},
             sizes.throughput_rounds,
             sizes.idle_seconds,
         )
@@ -254,9 +249,7 @@ class ToolTable:
         def added(relay: str) -> Iterable[float]:
             return (mine - direct for mine, direct in zip(medians[relay], medians[DIRECT], strict=True))
 
-        found = {
-            part: [percentile(times[relay], part) for relay in self._relays] for part in (0.5, 0.9, 0.99)
-        }
+        found = {part: [percentile(times[relay], part) for relay in self._relays] for part in (0.5, 0.9, 0.99)}
         for part, values in found.items():
             self.table.add(f"p{part * 100:.0f}, µs", *values)
         for part in (0.5, 0.99):

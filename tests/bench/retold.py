@@ -94,16 +94,12 @@ def _call(client: Any, messages: list[dict[str, Any]]) -> str:
 
 def _prefix_order(body: dict[str, Any]) -> str:
     """The texts of a request in the order of the prefix: a string and a list of one text are the same to a provider."""
-    return "\n".join(
-        _text(one) for one in [body.get("system", ""), *(one["content"] for one in body["messages"])]
-    )
+    return "\n".join(_text(one) for one in [body.get("system", ""), *(one["content"] for one in body["messages"])])
 
 
 def _shared(one: str, other: str) -> int:
     """How much two requests have in common at their beginning."""
-    return next(
-        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
-    )
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _text(content: Any) -> str:

@@ -61,14 +61,10 @@ SECTIONS: dict[str, Section] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_const", const=QUICK, dest="sizes", help="run fewer rounds")
-    size.add_argument(
-        "--tiny", action="store_const", const=TINY, dest="sizes", help="check that everything runs"
-    )
+    size.add_argument("--tiny", action="store_const", const=TINY, dest="sizes", help="check that everything runs")
     parser.add_argument("--only", choices=SECTIONS, action="append", metavar="NAME", help=", ".join(SECTIONS))
     parser.add_argument("--json", metavar="FILE", help="write the values as measured")
     parser.add_argument("--folder", metavar="DIR", help="create the files in DIR; the disk matters")
@@ -93,9 +89,7 @@ def main() -> None:
         help="ask the questions of tests/data/code_questions about the clones DIR/httpx, DIR/cobra and DIR/ripgrep; find the uses of names in these and DIR/zod",
     )
     options = parser.parse_args()
-    beside = {
-        name: Path(source).resolve() for name, _, source in (one.partition("=") for one in options.beside)
-    }
+    beside = {name: Path(source).resolve() for name, _, source in (one.partition("=") for one in options.beside)}
     sizes = replace(options.sizes or FULL, idle_seconds=options.idle, beside=beside, clones=options.clones)
     command = shlex.join(["python", "tests/bench/run.py", *sys.argv[1:]])
     for tree in (PACKAGE, Path(__file__).parent, *beside.values()):

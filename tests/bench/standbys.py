@@ -60,9 +60,7 @@ def turn(trio: Trio, setting: str, store: PostgresStore, parts: Sequence[Sequenc
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=24)
     parser.add_argument("--appends", type=int, default=1_000, help="with each setting in a round")
     parser.add_argument("--size", type=int, default=500, help="bytes of an entry")
@@ -88,9 +86,7 @@ def main() -> None:
             )
             for setting in SETTINGS:
                 turns = found.of(setting)
-                ratio = median_ratio(
-                    (one.rate, other.rate) for one, other in zip(turns, found.of("none"), strict=True)
-                )
+                ratio = median_ratio((one.rate, other.rate) for one, other in zip(turns, found.of("none"), strict=True))
                 times = [one for turn in turns for one in turn.times]
                 table.add(
                     str(threads),

@@ -69,9 +69,7 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
     peer.greet()
     peer.sequential("notes.set", 20)
     peer.close()
-    subjects: dict[str, Callable[[], Start]] = {
-        FLOOR: partial(_whole, _FLOOR_COMMAND, b"", workspace, environment)
-    }
+    subjects: dict[str, Callable[[], Start]] = {FLOOR: partial(_whole, _FLOOR_COMMAND, b"", workspace, environment)}
     for name, command in commands.items():
         words = [ADJOURN, *command.words]
         subjects[name] = (
@@ -143,9 +141,7 @@ def _greeted(command: list[str], workspace: Path, environment: dict[str, str]) -
         peer.close()
 
 
-def _profiled(
-    command: Command, report: Path, workspace: Path, environment: dict[str, str]
-) -> tuple[Entered, int]:
+def _profiled(command: Command, report: Path, workspace: Path, environment: dict[str, str]) -> tuple[Entered, int]:
     """What was entered until the end, or the answer; and how many modules of the package were loaded at the end."""
     words = profiled(report, ADJOURN, *command.words)
     answered = 1 << 63

@@ -155,9 +155,7 @@ def _checkpoints(events: int, folder: str, stack: ExitStack) -> Iterator[Operati
     data = document + next(iter(store.read(task.id, made.event.seq))).data
     after = f"after {events:,} events"
     yield Operation(f"checkpoint, {after}", create, insert)
-    yield Operation(
-        f"checkpoint's folder, {after}", write_folder, partial(_write_files, folder, contents), times=1
-    )
+    yield Operation(f"checkpoint's folder, {after}", write_folder, partial(_write_files, folder, contents), times=1)
 
 
 def _write_files(folder: str, contents: dict[str, bytes]) -> None:

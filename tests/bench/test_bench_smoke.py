@@ -31,15 +31,7 @@ def _run(program: str, *words: str) -> str:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where a run of every section has left `stdout` and `run.json`."""
     folder = tmp_path_factory.mktemp("bench")
-    options = (
-        "--tiny",
-        "--folder",
-        str(folder),
-        "--json",
-        str(folder / "run.json"),
-        "--beside",
-        f"twin={SOURCE}",
-    )
+    options = ("--tiny", "--folder", str(folder), "--json", str(folder / "run.json"), "--beside", f"twin={SOURCE}")
     printed = _run("run.py", *options)
     (folder / "stdout").write_text(printed, "utf-8")
     return folder
@@ -48,9 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tables(folder: Path) -> dict[str, Table]:
     body = json.loads((folder / "run.json").read_text("utf-8"))
-    assert {"command", "date", "Python", "SQLite", "load at the start", "load at the end"} <= set(
-        body["machine"]
-    )
+    assert {"command", "date", "Python", "SQLite", "load at the start", "load at the end"} <= set(body["machine"])
     tables = {row["title"]: Table(**row) for row in body["tables"]}
     assert len(tables) == len(body["tables"])
     return tables
@@ -109,9 +99,7 @@ def test_starts_are_compared_with_python_s(tables: dict[str, Table]) -> None:
 
 def test_open_pages_lose_no_update_and_the_server_stays_small(tables: dict[str, Table]) -> None:
     """While tasks are written, every open page comes to show the last state of all that it is about."""
-    found: dict[Any, Any] = {
-        row[0]: row[1] for row in tables["The web page: open pages while tasks are written"].rows
-    }
+    found: dict[Any, Any] = {row[0]: row[1] for row in tables["The web page: open pages while tasks are written"].rows}
     assert found["tasks that are written"] == 8
     assert found["open pages"] == 6
     assert found["pages that lost the last state"] == 0
@@ -124,9 +112,7 @@ def test_the_gateway_takes_turns_with_its_peers(tables: dict[str, Table]) -> Non
     assert len(titles) == 5
     for title in titles:
         table = tables[title]
-        rows: dict[Any, dict[str, Any]] = {
-            row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows
-        }
+        rows: dict[Any, dict[str, Any]] = {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
         assert list(rows)[:5] == ["bare", "tasks", "one task", "twin tasks", "twin one task"]
         assert rows["bare"]["rate, bare = 1"] == rows["bare"]["CPU, bare = 1"] == 1
         assert all(row["calls/s"] > 0 and row["p99 ms"] >= row["p50 ms"] > 0 for row in rows.values())

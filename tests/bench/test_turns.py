@@ -22,9 +22,7 @@ def test_subjects_take_turns_in_alternating_order() -> None:
 
 
 @pytest.mark.parametrize(("used", "kept"), [([1.0, 0.0, 0.02], 2), ([0.0, 0.0], 2)])
-def test_rounds_of_a_busy_machine_are_dropped(
-    monkeypatch: pytest.MonkeyPatch, used: list[float], kept: int
-) -> None:
+def test_rounds_of_a_busy_machine_are_dropped(monkeypatch: pytest.MonkeyPatch, used: list[float], kept: int) -> None:
     """With a limit for waiting, a round counts only when other programs used next to nothing."""
     left = iter(used)
 

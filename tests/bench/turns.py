@@ -38,9 +38,7 @@ class Rounds(NamedTuple, Generic[Key, Value]):
         return f"{len(self.kept)} of {self.tried} rounds, in which the machine did nothing else"
 
 
-def take_turns(
-    subjects: Mapping[Key, Callable[[], Value]], rounds: int, idle_seconds: float = 0
-) -> Rounds[Key, Value]:
+def take_turns(subjects: Mapping[Key, Callable[[], Value]], rounds: int, idle_seconds: float = 0) -> Rounds[Key, Value]:
     """Run each subject once a round, every other round in reverse order.
 
     With `idle_seconds`, a round counts only when other programs used next to nothing of the machine during it. When so many
@@ -59,9 +57,7 @@ def take_turns(
         else:
             kept.append(values)
     if not kept:
-        raise SystemExit(
-            f"the machine was never idle in {idle_seconds:.0f} s ({tried} rounds); leave --idle out"
-        )
+        raise SystemExit(f"the machine was never idle in {idle_seconds:.0f} s ({tried} rounds); leave --idle out")
     return Rounds(kept, tried)
 
 

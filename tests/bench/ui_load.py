@@ -134,15 +134,7 @@ class Server(NamedTuple):
     @contextmanager
     def pages(self, paths: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
         """So many open pages, each drawn."""
-        command = [
-            "nice",
-            "-n19",
-            sys.executable,
-            str(HERE / "ui_pages.py"),
-            self.origin,
-            self.cookie,
-            *paths,
-        ]
+        command = ["nice", "-n19", sys.executable, str(HERE / "ui_pages.py"), self.origin, self.cookie, *paths]
         with _program(command, self.environment) as opened:
             assert opened.stdout is not None
             assert opened.stdout.readline() == "open\n"
@@ -294,9 +286,7 @@ def _watched(names: Sequence[str], count: int) -> list[str]:
     """A fifth of the pages are inboxes, three tenths lists, the others tasks."""
     lists = itertools.cycle(["/tasks", "/tasks?q=live", "/tasks?show=waiting"])
     inboxes, listed = max(1, count // 5), max(1, count * 3 // 10)
-    tasks = [
-        f"/task?id={name}" for name in itertools.islice(itertools.cycle(names), count - inboxes - listed)
-    ]
+    tasks = [f"/task?id={name}" for name in itertools.islice(itertools.cycle(names), count - inboxes - listed)]
     return ["/"] * inboxes + list(itertools.islice(lists, listed)) + tasks
 
 
@@ -380,9 +370,7 @@ def _calls(table: Table, server: Server, sizes: Sizes) -> None:
         beside: dict[str, Callable[[], AbstractContextManager[Any]]] = {
             CLOSED: nullcontext,
             OPEN: partial(server.pages, watched),
-            LOOP: partial(
-                _program, ["nice", "-n", str(NICE), sys.executable, "-c", _LOOP], server.environment
-            ),
+            LOOP: partial(_program, ["nice", "-n", str(NICE), sys.executable, "-c", _LOOP], server.environment),
         }
 
         def turn(name: str) -> dict[str, _Calls]:

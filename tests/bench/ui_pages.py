@@ -101,9 +101,7 @@ class OpenPage:
     def shown_at(self, waiting: int, ends: Ends, until: float) -> float | None:
         """When the page first showed all that it has to; None if it did not until then."""
         while True:
-            found = next(
-                (one.at for one in list(self.last) if is_current(self.path, one.text, waiting, ends)), None
-            )
+            found = next((one.at for one in list(self.last) if is_current(self.path, one.text, waiting, ends)), None)
             if found is not None or time.time() > until:
                 return found
             time.sleep(0.02)

@@ -31,12 +31,7 @@ CALLS = 3
 STALE = 1_000
 """Events of the long task after its cached fold."""
 _MINUTE = 60_000
-_GOALS = (
-    "Release the shop",
-    "Mend the totals of invoices",
-    "Move the queue to the new broker",
-    "Read the audit",
-)
+_GOALS = ("Release the shop", "Mend the totals of invoices", "Move the queue to the new broker", "Read the audit")
 
 
 def make_workspace(root: Path, tasks: int, events: int) -> None:
@@ -98,12 +93,7 @@ def _add_questions(store: Store, count: int) -> None:
             "id": "q1", "type": "question", "question": f"Which broker, {number}?", "context": "Both are there.", "status": "open",
             "blocksResumePoints": [], "priority": "high", "options": ["old", "new"],
         }  # fmt: skip
-        task = {
-            "id": f"{number:05}-many",
-            "goal": "Move the queue",
-            "successCriteria": [],
-            "status": "in-progress",
-        }
+        task = {"id": f"{number:05}-many", "goal": "Move the queue", "successCriteria": [], "status": "in-progress"}
         fields = {"task": task, "questionsForUser": [question]}
         records.create(fields, author=CRAuthor(id="claude-code", type="agent"), cr_id=f"r{number}")
 

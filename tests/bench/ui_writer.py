@@ -74,8 +74,7 @@ def main() -> None:
     )
     with closing(open_at(root)) as store:
         writers = [
-            Writer(Task(store, f"live-{name}-{number:03}", clock=now, secret=secret()))
-            for number in range(count)
+            Writer(Task(store, f"live-{name}-{number:03}", clock=now, secret=secret())) for number in range(count)
         ]
         print("ready", flush=True)
         sys.stdin.readline()

@@ -39,9 +39,7 @@ class Facts(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        return not any(
-            (self.lost, self.doubled, self.without_intent, self.refunded, self.wrong_doubts, self.invalid)
-        )
+        return not any((self.lost, self.doubled, self.without_intent, self.refunded, self.wrong_doubts, self.invalid))
 
 
 class History(NamedTuple):
@@ -95,9 +93,7 @@ def facts(replicas: Replicas, load: Load, answers: dict[str, str]) -> Facts:
         doubled=sorted(text for text, count in made.items() if count > 1),
         without_intent=sorted(made.keys() - counted),
         refunded=refunded,
-        wrong_doubts=sorted(
-            (in_doubt & acknowledged) | (in_doubt ^ _listed(replicas)) | (open_ends - in_doubt)
-        ),
+        wrong_doubts=sorted((in_doubt & acknowledged) | (in_doubt ^ _listed(replicas)) | (open_ends - in_doubt)),
         invalid=_invalid(replicas),
     )
 

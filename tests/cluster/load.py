@@ -32,9 +32,7 @@ class LoadClient:
     `acknowledged` has the time (`time.monotonic`) of each text's answer.
     """
 
-    def __init__(
-        self, name: str, task: str, replicas: Replicas, http: httpx.AsyncClient, chance: Random
-    ) -> None:
+    def __init__(self, name: str, task: str, replicas: Replicas, http: httpx.AsyncClient, chance: Random) -> None:
         self.name, self.task = name, task
         self._replicas, self._http, self._chance = replicas, http, chance
         self.acknowledged: dict[str, float] = {}
@@ -128,9 +126,7 @@ class Load:
                 if one.done():
                     one.result()
             if time.monotonic() > end:
-                raise TimeoutError(
-                    f"a client had no call acknowledged for {seconds:g} s: {before} {self.counts()}"
-                )
+                raise TimeoutError(f"a client had no call acknowledged for {seconds:g} s: {before} {self.counts()}")
             await asyncio.sleep(0.05)
 
     def silence(self, since: float) -> float:
@@ -140,6 +136,4 @@ class Load:
 
 def _silence(times: list[float], since: float) -> float:
     points = [since, *(one for one in times if one > since)]
-    return max(
-        (after - before for before, after in itertools.pairwise(points)), default=time.monotonic() - since
-    )
+    return max((after - before for before, after in itertools.pairwise(points)), default=time.monotonic() - since)

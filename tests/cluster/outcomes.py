@@ -47,9 +47,7 @@ def together(outcomes: Sequence[Outcome]) -> list[Outcome]:
     found = []
     for name in FAILURES:
         if of_kind := [one for one in outcomes if one.name == name]:
-            facts = Facts(
-                *(sum(its[1:], its[0]) for its in zip(*(one.facts for one in of_kind), strict=True))
-            )
+            facts = Facts(*(sum(its[1:], its[0]) for its in zip(*(one.facts for one in of_kind), strict=True)))
             refusals = sum((Counter(one.refusals) for one in of_kind), Counter[str]())
             silences = [silence for one in of_kind for silence in one.silences]
             loads = [load for one in of_kind for load in one.loads]

@@ -112,9 +112,7 @@ class Node:
     def hold_back_a_standby(self) -> None:
         """Send nothing more to a synchronous standby, until this node is killed."""
         with psycopg.connect(f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres") as connection:
-            found = connection.execute(
-                "SELECT pid FROM pg_stat_replication WHERE sync_state = 'sync'"
-            ).fetchone()
+            found = connection.execute("SELECT pid FROM pg_stat_replication WHERE sync_state = 'sync'").fetchone()
         if found is None:
             raise RuntimeError(f"{self.name} has no synchronous standby")
         os.kill(found[0], signal.SIGSTOP)
@@ -234,9 +232,9 @@ class Cluster:
         """What Patroni says of its members, by the first node that answers."""
         for node in self.nodes:
             with suppress(httpx.HTTPError, ValueError, KeyError):
-                found: list[dict[str, Any]] = httpx.get(
-                    f"http://127.0.0.1:{node.rest}/cluster", timeout=2
-                ).json()["members"]
+                found: list[dict[str, Any]] = httpx.get(f"http://127.0.0.1:{node.rest}/cluster", timeout=2).json()[
+                    "members"
+                ]
                 return found
         return []
 
@@ -259,9 +257,7 @@ class Cluster:
             return []
         with suppress(httpx.HTTPError, ValueError):
             found = httpx.get(f"http://127.0.0.1:{primary.rest}/patroni", timeout=2).json()
-            return sorted(
-                one["sync_state"] for one in found.get("replication", ()) if one["state"] == "streaming"
-            )
+            return sorted(one["sync_state"] for one in found.get("replication", ()) if one["state"] == "streaming")
         return []
 
     def wait_until_whole(self) -> None:

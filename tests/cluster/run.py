@@ -52,9 +52,7 @@ async def failed(name: str, count: int, seed: int, folder: Path) -> Outcome:
             urls = [cluster.url(network.ports(number)) for number in range(REPLICAS)]
             replicas = await asyncio.to_thread(Replicas, folder / "gateways", urls, *RULES, count=REPLICAS)
             try:
-                return await _under_load(
-                    name, failure, Stage(cluster, network, replicas, chance), count, seed
-                )
+                return await _under_load(name, failure, Stage(cluster, network, replicas, chance), count, seed)
             finally:
                 await asyncio.to_thread(replicas.close)
         finally:
@@ -113,15 +111,11 @@ def _keep_logs(folder: Path, to: Path) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=FAILURES, help="this failure; repeat it for more")
     parser.add_argument("--count", type=int, default=20, help="how often each failure happens (default: 20)")
     parser.add_argument("--seed", type=int, default=1, help="of all that is chosen by chance (default: 1)")
-    parser.add_argument(
-        "--json", metavar="FILE", type=Path, help="add the values as measured to those in FILE"
-    )
+    parser.add_argument("--json", metavar="FILE", type=Path, help="add the values as measured to those in FILE")
     parser.add_argument("--keep", metavar="DIR", help="keep the logs there")
     options = parser.parse_args()
     if why := missing():

@@ -40,9 +40,7 @@ TESTS = Path(__file__).parents[1]
 def made(store: Store, task: str, who: Principal, calls: int) -> int:
     """How many of so many calls pass in a session of somebody."""
     policy = narrowed(from_text(POLICY, "p.aex")[0], who)
-    session = Session(
-        Task(store, task, clock=now, secret=SECRET), policy, SessionIdentity(process.current(), task)
-    )
+    session = Session(Task(store, task, clock=now, secret=SECRET), policy, SessionIdentity(process.current(), task))
     session.open()
     return sum(isinstance(one.decision, Forward) for _ in range(calls) for one in session.admit([READ]))
 

@@ -38,14 +38,10 @@ def chosen(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], name: s
 
 
 @each_provider
-def test_an_answer_comes_with_its_model_and_what_it_cost(
-    provider: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_comes_with_its_model_and_what_it_cost(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The text, the model's own name and the tokens arrive; instructions, question and key are sent where they belong."""
     with serving(Reply("hello")) as server:
-        answer = chosen(monkeypatch, server.environment(), f"{provider}:some-model").complete(
-            "be brief", "greet"
-        )
+        answer = chosen(monkeypatch, server.environment(), f"{provider}:some-model").complete("be brief", "greet")
     assert answer == Completion(text="hello", model="some-model-dated", input_tokens=11, output_tokens=7)
     (asked,) = server.asked
     assert (asked.system, asked.prompt) == ("be brief", "greet")
@@ -55,9 +51,7 @@ def test_an_answer_comes_with_its_model_and_what_it_cost(
 
 
 @each_provider
-def test_the_model_is_the_environments_where_none_is_named(
-    provider: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_model_is_the_environments_where_none_is_named(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """PROVIDER alone means PROVIDER_MODEL; without that variable, a default."""
     monkeypatch.setenv(f"{provider.upper()}_API_KEY", "k")
     assert str(choose(provider)).partition(":")[2]
@@ -196,8 +190,7 @@ def test_a_function_of_your_own_is_asked(handlers: str, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("function", "words"),
-    [("number", "returned int"), ("fails", "ValueError: no luck"), ("leaves", "SystemExit")],
+    ("function", "words"), [("number", "returned int"), ("fails", "ValueError: no luck"), ("leaves", "SystemExit")]
 )
 def test_a_function_that_fails_is_a_model_error(function: str, words: str, handlers: str) -> None:
     """Also one that returns no text, or would end the process."""
@@ -213,9 +206,7 @@ def test_a_function_that_hangs_is_given_up(handlers: str, monkeypatch: pytest.Mo
         model.complete("s", "p")
 
 
-@pytest.mark.parametrize(
-    "place", ["nothing", ":f", "m:", "no_such_module_here:f", "{0}:nothing", "{0}:value"]
-)
+@pytest.mark.parametrize("place", ["nothing", ":f", "m:", "no_such_module_here:f", "{0}:nothing", "{0}:value"])
 def test_a_function_that_is_not_there_is_wrong_usage(place: str, handlers: str) -> None:
     """Each is refused before anything starts."""
     with pytest.raises(UsageError):

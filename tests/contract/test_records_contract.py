@@ -35,9 +35,7 @@ def raced(opener: Opener) -> list[int]:
     """Wins of each of the racing processes."""
     context = multiprocessing.get_context("spawn")
     start, wins = context.Barrier(RACERS), context.Queue()
-    racers = [
-        context.Process(target=racer, args=(opener, number, start, wins, SECONDS)) for number in range(RACERS)
-    ]
+    racers = [context.Process(target=racer, args=(opener, number, start, wins, SECONDS)) for number in range(RACERS)]
     for process in racers:
         process.start()
     told = dict(wins.get(timeout=SECONDS + 60) for _ in racers)
@@ -125,9 +123,7 @@ class RecordsContract:
         assert carried.record == there.get(first["id"]) == store.get(first["id"])
         assert there.get_history(fork["id"]) == store.get_history(fork["id"])
         assert there.verify_chain(first["id"]).valid
-        assert tree_of(there.consistency_proof(first["id"], 1)) == tree_of(
-            store.consistency_proof(first["id"], 1)
-        )
+        assert tree_of(there.consistency_proof(first["id"], 1)) == tree_of(store.consistency_proof(first["id"], 1))
 
     def test_racing_processes_leave_one_unbroken_line(self, open_: Opener, store: CRStore) -> None:
         """Processes write on one record: each version is one win of one of them, on the version before."""
@@ -136,9 +132,7 @@ class RecordsContract:
         history = store.get_history("line")
         assert all(wins)
         assert len(history) == 1 + sum(wins)
-        assert [version["executionSummary"]["stepsCompleted"] for version in history] == list(
-            range(len(history))
-        )
+        assert [version["executionSummary"]["stepsCompleted"] for version in history] == list(range(len(history)))
         authors = [version["lastModifiedBy"]["id"] for version in history[1:]]
         assert [authors.count(f"racer-{number}") for number in range(RACERS)] == wins
         found = store.verify_chain("line", expected_head=history[-1]["contentHash"])

@@ -25,9 +25,7 @@ from adjourn.knowledge.brief.compose import INTRODUCTION, STATE_RULES
 from adjourn.runs.model import ModelError
 from support.model_server import Asked, ModelServer, Reply, serving
 
-VARIABLES = [
-    f"{name}_{part}" for name in ("ANTHROPIC", "OPENAI") for part in ("API_KEY", "MODEL", "BASE_URL")
-]
+VARIABLES = [f"{name}_{part}" for name in ("ANTHROPIC", "OPENAI") for part in ("API_KEY", "MODEL", "BASE_URL")]
 
 
 class Way(NamedTuple):
@@ -73,9 +71,7 @@ def system_of(asked: Asked) -> str:
     if isinstance(told, str):
         return told
     texts = [block["text"] for block in told]
-    texts += [
-        one["content"] for one in asked.body.get("messages", ()) if one["role"] in ("system", "developer")
-    ]
+    texts += [one["content"] for one in asked.body.get("messages", ()) if one["role"] in ("system", "developer")]
     return "\n\n".join(texts)
 
 
@@ -185,19 +181,14 @@ def test_parts_of_a_system_prompt_stay_as_they_are(environment: Callable[[ModelS
         assert state_of(server.asked[-1]).startswith(INTRODUCTION)
 
 
-def test_only_the_part_that_never_changes_is_marked_for_the_cache(
-    environment: Callable[[ModelServer], None],
-) -> None:
+def test_only_the_part_that_never_changes_is_marked_for_the_cache(environment: Callable[[ModelServer], None]) -> None:
     """Anthropic's cache mark is on the rules, unless the program has marks of its own; what is before the last message is stable."""
     with serving(Reply("FACT: a")) as server:
         environment(server)
         client = ResumableAnthropic(CognitiveStore(MemoryStore(), "job", goal="ship it"))
         history = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
         mark = {"type": "ephemeral"}
-        for marked in (
-            {},
-            {"tools": [{"name": "t", "input_schema": {"type": "object"}, "cache_control": mark}]},
-        ):
+        for marked in ({}, {"tools": [{"name": "t", "input_schema": {"type": "object"}, "cache_control": mark}]}):
             client.messages.create(model="m", max_tokens=9, messages=[*history, *USER], **marked)
     first, second = (asked.body for asked in server.asked)
     assert first["system"] == [{"type": "text", "text": STATE_RULES, "cache_control": mark}]
@@ -225,16 +216,12 @@ def test_the_state_ends_a_conversation(messages: Any, ends: Any) -> None:
     assert json.dumps(given) == before
 
 
-def test_a_conversation_that_the_provider_keeps_gets_no_states(
-    environment: Callable[[ModelServer], None],
-) -> None:
+def test_a_conversation_that_the_provider_keeps_gets_no_states(environment: Callable[[ModelServer], None]) -> None:
     """With `previous_response_id` the state is in the instructions, which the provider forgets, and the input is the program's."""
     with serving(Reply("FACT: a")) as server:
         environment(server)
         client = ResumableOpenAI(CognitiveStore(MemoryStore(), "job", goal="ship it"))
-        client.responses.create(
-            model="m", input="go on", previous_response_id="resp_0", instructions="be brief"
-        )
+        client.responses.create(model="m", input="go on", previous_response_id="resp_0", instructions="be brief")
     body = server.asked[0].body
     assert body["input"] == "go on"
     assert body["instructions"].startswith(f"be brief\n\n{STATE_RULES}\n\n# Current state")
@@ -265,24 +252,18 @@ def test_a_failed_call_is_the_sdks_error_and_does_not_count(
         b'{"content": [{"type": "text", "text": 5}], "choices": [{"message": 5}], "output": [{"type": "message", "content": 5}]}',
     ],
 )  # fmt: skip
-def test_what_is_no_answer_is_an_error(
-    way: Way, body: bytes, environment: Callable[[ModelServer], None]
-) -> None:
+def test_what_is_no_answer_is_an_error(way: Way, body: bytes, environment: Callable[[ModelServer], None]) -> None:
     """Whatever else comes does not count, and is reported: by the SDK, or by us."""
     memory = CognitiveStore(MemoryStore(), "job")
     with serving(Reply(body=body)) as server:
         environment(server)
-        with pytest.raises(
-            (ModelError, ValueError), match=r"did not answer with a completion|Expecting value"
-        ):
+        with pytest.raises((ModelError, ValueError), match=r"did not answer with a completion|Expecting value"):
             way.create(way.client(memory))
     assert memory.session["totalMetrics"]["requestCount"] == 0
 
 
 @pytest.mark.parametrize("tokens", [-5, 10**17, "many", None])
-def test_tokens_that_cannot_be_are_not_counted(
-    tokens: Any, environment: Callable[[ModelServer], None]
-) -> None:
+def test_tokens_that_cannot_be_are_not_counted(tokens: Any, environment: Callable[[ModelServer], None]) -> None:
     """The answer is taken in all the same, and the session can be opened again."""
     store = MemoryStore()
     body = {
@@ -304,9 +285,7 @@ def test_an_asynchronous_client_is_the_same(way: Way, environment: Callable[[Mod
 
         async def work() -> str:
             module = __import__(way.sdk)
-            async with getattr(
-                module, f"Async{'Anthropic' if way.sdk == 'anthropic' else 'OpenAI'}"
-            )() as own:
+            async with getattr(module, f"Async{'Anthropic' if way.sdk == 'anthropic' else 'OpenAI'}")() as own:
                 client = way.client(memory, client=own)
                 await way.create(client)
                 answer: str = await client.ask("go on")

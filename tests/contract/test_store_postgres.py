@@ -44,11 +44,7 @@ def until(look: Callable[[], Any]) -> None:
 
 def test_the_clock_is_the_servers(store: PostgresStore) -> None:
     """All users of a store read one clock, in milliseconds, and it advances."""
-    first, there, second = (
-        store.now(),
-        _run(store._url, "SELECT extract(epoch FROM clock_timestamp())"),
-        store.now(),
-    )
+    first, there, second = (store.now(), _run(store._url, "SELECT extract(epoch FROM clock_timestamp())"), store.now())
     assert first <= float(there[0][0]) * 1000 <= second + 1
 
 
@@ -218,9 +214,7 @@ def test_commits_are_never_asynchronous(url: str) -> None:
     store.close()
 
 
-def test_a_stopped_client_keeps_no_transaction_open(
-    store: PostgresStore, new_postgres_url: Callable[[], str]
-) -> None:
+def test_a_stopped_client_keeps_no_transaction_open(store: PostgresStore, new_postgres_url: Callable[[], str]) -> None:
     """The server ends it after a while, or after what the URL says."""
     ask = "SHOW idle_in_transaction_session_timeout"
     assert store._query(ask) == [("10s",)]

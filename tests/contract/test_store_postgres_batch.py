@@ -72,9 +72,7 @@ class Together:
         if number >= 2:
             until(lambda: len(self.store._appends._waiting) > waiting)
 
-    def _run(
-        self, number: int, stream: str, entries: Sequence[Entry], expect: Head, more: dict[str, Any]
-    ) -> None:
+    def _run(self, number: int, stream: str, entries: Sequence[Entry], expect: Head, more: dict[str, Any]) -> None:
         try:
             self.outcomes[number] = self.store.append(stream, entries, expect=expect, **more)
         except Exception as error:
@@ -221,16 +219,11 @@ class Lossy:
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 
 
-def test_a_server_that_ends_connections_under_load_loses_and_doubles_nothing(
-    store: PostgresStore, admin: Any
-) -> None:
+def test_a_server_that_ends_connections_under_load_loses_and_doubles_nothing(store: PostgresStore, admin: Any) -> None:
     """Both connections are ended again and again while many threads append: the chains are whole, each entry is there once."""
     enough = threading.Event()
     heads: dict[str, Head] = {}
-    threads = [
-        threading.Thread(target=append_until, args=(enough, store, f"s{number}", heads))
-        for number in range(12)
-    ]
+    threads = [threading.Thread(target=append_until, args=(enough, store, f"s{number}", heads)) for number in range(12)]
     for thread in threads:
         thread.start()
     ended = 0

@@ -79,15 +79,11 @@ def cut_all(url: str) -> None:
 
 
 @pytest.mark.parametrize("table", ["adjourn_event", "adjourn_ref", "adjourn_blob"])
-def test_an_append_that_is_cut_off_in_its_transaction_is_there_once(
-    store: PostgresStore, url: str, table: str
-) -> None:
+def test_an_append_that_is_cut_off_in_its_transaction_is_there_once(store: PostgresStore, url: str, table: str) -> None:
     """Before its events, its refs or its documents were written: all of it is there in the end, and nothing twice."""
     head = store.append("s", [entry(b"1")], expect=EMPTY)
     both = [entry(b"2"), entry(b"3")]
-    (made,) = cut_off(
-        url, table, lambda: store.append("s", both, expect=head, refs={"r": "v"}, blobs=[b"document"])
-    )
+    (made,) = cut_off(url, table, lambda: store.append("s", both, expect=head, refs={"r": "v"}, blobs=[b"document"]))
     assert made == Head(2, both[1].hash)
     assert [one.data for one in store.read("s")] == [b"1", b"2", b"3"]
     assert store.ref("r") == "v"
@@ -104,9 +100,7 @@ def test_single_writes_that_are_cut_off_are_there_once(store: PostgresStore, url
     assert store.get_blob(str(digest)) == b"document"
 
 
-def test_a_rival_wins_while_the_connection_is_gone(
-    store: PostgresStore, other: PostgresStore, url: str
-) -> None:
+def test_a_rival_wins_while_the_connection_is_gone(store: PostgresStore, other: PostgresStore, url: str) -> None:
     """What the other machine wrote stays, and the one that was cut off gets an error."""
     other.append("s", [entry(b"theirs")], expect=EMPTY)
     other.swap("r", "theirs", expect=None)
@@ -212,9 +206,7 @@ def test_what_no_standby_has_yet_is_not_acknowledged_by_looking(
 ) -> None:
     """A commit that waits for its standby is visible once its connection is ended, but is acknowledged only when a standby has it."""
     made: list[object] = []
-    appending = threading.Thread(
-        target=lambda: made.append(store.append("s", [entry(b"1")], expect=EMPTY, **more))
-    )
+    appending = threading.Thread(target=lambda: made.append(store.append("s", [entry(b"1")], expect=EMPTY, **more)))
     waiting = f"SELECT pid {OURS} AND wait_event = 'SyncRep'".encode()
     with psycopg.connect(url, autocommit=True, application_name="admin") as admin:
         try:

@@ -131,9 +131,7 @@ def test_a_name_that_nobody_looks_up_is_given_up(monkeypatch: pytest.MonkeyPatch
         raise psycopg.OperationalError("no such host")
 
     monkeypatch.setattr(psycopg.Connection, "connect", classmethod(deaf))
-    failed = within(
-        SECONDS / 2, lambda: PostgresStore("postgresql://me@nowhere.invalid/db?connect_timeout=2")
-    )
+    failed = within(SECONDS / 2, lambda: PostgresStore("postgresql://me@nowhere.invalid/db?connect_timeout=2"))
     never.set()
     assert isinstance(failed, StoreError)
     assert "no connection within" in failed.message

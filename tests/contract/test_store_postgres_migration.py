@@ -69,9 +69,7 @@ def fill(admin: Any, rows: int) -> None:
 def content(admin: Any) -> Any:
     """The number of entries and a digest of them all."""
     text = "stream || ' ' || seq || ' ' || hash || ' ' || encode(data, 'hex')"
-    found = admin.execute(
-        f"SELECT count(*), md5(string_agg({text}, ' ' ORDER BY stream, seq)) FROM adjourn_event"
-    )
+    found = admin.execute(f"SELECT count(*), md5(string_agg({text}, ' ' ORDER BY stream, seq)) FROM adjourn_event")
     return found.fetchone()
 
 
@@ -81,9 +79,7 @@ def version(admin: Any) -> int:
 
 
 def partitions(admin: Any) -> int:
-    (found,) = admin.execute(
-        "SELECT count(*) FROM pg_inherits WHERE inhparent = 'adjourn_event'::regclass"
-    ).fetchone()
+    (found,) = admin.execute("SELECT count(*) FROM pg_inherits WHERE inhparent = 'adjourn_event'::regclass").fetchone()
     return int(found)
 
 
@@ -118,9 +114,7 @@ def start_writer(tmp_path: Path) -> Iterator[Callable[[str, str], Writer]]:
     def start(url: str, stream: str) -> Writer:
         output, errors = tmp_path / f"{stream}.out", tmp_path / f"{stream}.err"
         with output.open("wb") as stdout, errors.open("wb") as stderr:
-            process = subprocess.Popen(
-                [sys.executable, "-c", _APPENDER, url, stream], stdout=stdout, stderr=stderr
-            )
+            process = subprocess.Popen([sys.executable, "-c", _APPENDER, url, stream], stdout=stdout, stderr=stderr)
         writers.append(writer := Writer(process, stream, output, errors))
         wait_for(lambda: len(writer.acknowledged) > 3 or process.poll() is not None, SECONDS)
         return writer
@@ -132,9 +126,7 @@ def start_writer(tmp_path: Path) -> Iterator[Callable[[str, str], Writer]]:
 
 
 def start_migrator(url: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", _MIGRATOR, url], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    return subprocess.Popen([sys.executable, "-c", _MIGRATOR, url], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def check_writer(store: PostgresStore, writer: Writer) -> None:
@@ -168,9 +160,7 @@ def test_partitions_keep_every_entry_and_spread_the_streams(admin: Any, url: str
     assert content(admin) == before
     assert version(admin) == LATEST["postgres"] == 2
     assert admin.execute("SELECT count(DISTINCT tableoid) FROM adjourn_event").fetchone() == (8,)
-    assert admin.execute("SELECT pg_get_partkeydef('adjourn_event'::regclass)").fetchone() == (
-        "HASH (stream)",
-    )
+    assert admin.execute("SELECT pg_get_partkeydef('adjourn_event'::regclass)").fetchone() == ("HASH (stream)",)
     assert tables(admin) == {"adjourn_schema", "adjourn_event", "adjourn_ref", "adjourn_blob"} | {
         f"adjourn_event_{number}" for number in range(8)
     }
@@ -222,9 +212,7 @@ def test_writers_lose_nothing_while_they_are_migrated(
         assert "this store has schema 2; update adjourn" in old.end()
         assert old.process.returncode == 1
     seen = [len(new.acknowledged) for new in news]
-    wait_for(
-        lambda: all(len(new.acknowledged) > count + 3 for new, count in zip(news, seen, strict=True)), SECONDS
-    )
+    wait_for(lambda: all(len(new.acknowledged) > count + 3 for new, count in zip(news, seen, strict=True)), SECONDS)
     for new in news:
         assert new.process.poll() is None
         new.process.kill()
@@ -254,9 +242,7 @@ def test_a_program_that_knows_the_first_schema_only_is_refused(
         PostgresStore(url)
 
 
-def test_a_killed_migration_continues(
-    admin: Any, url: str, start_writer: Callable[[str, str], Writer]
-) -> None:
+def test_a_killed_migration_continues(admin: Any, url: str, start_writer: Callable[[str, str], Writer]) -> None:
     """Killed under load at each of its steps, it ends with every entry, and copies none that was copied before."""
     fill(admin, 30_000)
     writer = start_writer(url, "busy")
@@ -342,9 +328,7 @@ def test_partitions_can_be_given_up(admin: Any, url: str) -> None:
     next(migrating)
     migrating.close()  # type: ignore[attr-defined]  # a generator
     page = Path(__file__).parents[2] / "docs/how-to/postgresql.md"
-    (statements,) = re.findall(
-        r"```text\n(DROP FUNCTION adjourn_copy.*?)```", page.read_text("utf-8"), re.DOTALL
-    )
+    (statements,) = re.findall(r"```text\n(DROP FUNCTION adjourn_copy.*?)```", page.read_text("utf-8"), re.DOTALL)
     admin.execute(statements)
     assert tables(admin) == before
     store = PostgresStore(url)
@@ -376,7 +360,5 @@ def test_owner_and_rights_stay_whoever_migrates(admin: Any, url: str, postgres_s
     again = PostgresStore(theirs)
     assert again.streams() == {"s": head} == {"s": Head(2, entry(b"3").hash)}
     again.close()
-    owners = admin.execute(
-        "SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = current_schema()"
-    ).fetchall()
+    owners = admin.execute("SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = current_schema()").fetchall()
     assert owners == [(owner,)]

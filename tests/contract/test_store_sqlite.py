@@ -180,15 +180,15 @@ def test_closing_leaves_one_file(store: SqliteStore, path: Path) -> None:
     again.close()
 
 
-def test_a_second_store_in_one_process_does_not_drop_the_locks_of_the_first(
-    store: SqliteStore, path: Path
-) -> None:
+def test_a_second_store_in_one_process_does_not_drop_the_locks_of_the_first(store: SqliteStore, path: Path) -> None:
     """Opening and closing the same file elsewhere in the process leaves the first opener's log in place."""
     head = store.append("s", [entry(b"1")], expect=EMPTY)
     for _ in range(3):
         SqliteStore(path).close()
     # Another process: if our locks were gone, its close would take itself for the last and remove the log.
-    program = f"import sqlite3; c = sqlite3.connect({str(path)!r}); c.execute('SELECT * FROM event').fetchall(); c.close()"
+    program = (
+        f"import sqlite3; c = sqlite3.connect({str(path)!r}); c.execute('SELECT * FROM event').fetchall(); c.close()"
+    )
     assert os.spawnlp(os.P_WAIT, "python3", "python3", "-c", program) == 0
     assert os.path.exists(f"{path}-wal")
     head = store.append("s", [entry(b"2")], expect=head)
@@ -251,9 +251,7 @@ def test_a_store_of_the_first_schema_is_brought_up_to_date(path: Path) -> None:
     with closing(sqlite3.connect(path)) as old:
         old.executescript(schema.read_text() + "PRAGMA journal_mode=WAL; PRAGMA user_version=1;")
         for name, chain in chains.items():
-            old.executemany(
-                "INSERT INTO event VALUES (?, ?, ?, ?)", [(name, n, *one) for n, one in enumerate(chain)]
-            )
+            old.executemany("INSERT INTO event VALUES (?, ?, ?, ?)", [(name, n, *one) for n, one in enumerate(chain)])
         old.execute("INSERT INTO ref VALUES ('head', 'x')")
         old.execute("INSERT INTO blob VALUES (?, ?)", (entry(b"text").hash, b"text"))
         old.commit()
@@ -275,9 +273,7 @@ def test_an_upgrade_that_is_cut_off_leaves_the_old_store(path: Path, monkeypatch
         old.execute("INSERT INTO event VALUES ('a', 0, 'h', 'd')")
         old.commit()
     scripts = migrate.scripts
-    monkeypatch.setattr(
-        sqlite_file, "scripts", lambda *at: [*scripts(*at), "INSERT INTO nowhere VALUES (1);"]
-    )
+    monkeypatch.setattr(sqlite_file, "scripts", lambda *at: [*scripts(*at), "INSERT INTO nowhere VALUES (1);"])
     with pytest.raises(StoreError):
         SqliteStore(path)
     with closing(sqlite3.connect(path)) as old:
@@ -370,9 +366,7 @@ def test_other_connections_come_and_go_beside_an_open_store(store: SqliteStore, 
         assert again.append("s", [entry(b"z")], expect=head).seq == head.seq + 1
 
 
-def test_a_durable_append_does_not_follow_a_history_that_was_cut_in_the_file(
-    store: SqliteStore, path: Path
-) -> None:
+def test_a_durable_append_does_not_follow_a_history_that_was_cut_in_the_file(store: SqliteStore, path: Path) -> None:
     """A head that this store has seen is examined again before an effect: no gap is left behind it."""
     head = store.append("s", [entry(b"x"), entry(b"y")], expect=EMPTY)
     head = store.append("s", [entry(b"z")], expect=head)

@@ -68,11 +68,7 @@ def test_a_missing_driver_is_named_with_the_way_to_get_it(monkeypatch: pytest.Mo
 def test_a_malformed_postgres_url_is_refused_without_showing_its_password() -> None:
     """Errors go to logs; passwords must not."""
     pytest.importorskip("psycopg")
-    for url in (
-        "postgresql://me:s3cret@host:port/x",
-        "postgresql://me:s3cret@host/x?s3cret=1",
-        "postgresql://[s3cret",
-    ):
+    for url in ("postgresql://me:s3cret@host:port/x", "postgresql://me:s3cret@host/x?s3cret=1", "postgresql://[s3cret"):
         with pytest.raises((UsageError, StoreError)) as caught:
             open_store(url)
         assert "s3cret" not in str(caught.value)
@@ -90,9 +86,7 @@ def test_an_unreachable_server_is_named_without_the_password(tmp_path: Path) -> 
 
 def _imported_by(program: str) -> set[str]:
     listing = "import sys; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{program}; {listing}"], check=True, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", f"{program}; {listing}"], check=True, capture_output=True, text=True)
     return set(done.stdout.split())
 
 
@@ -139,9 +133,7 @@ def test_the_public_names_are_these() -> None:
         "migrate_postgres",
         "open_store",
     }
-    assert all(
-        getattr(adjourn.store, name) for name in adjourn.store.__all__ if name not in ("NO_REFS", "NO_SWAPS")
-    )
+    assert all(getattr(adjourn.store, name) for name in adjourn.store.__all__ if name not in ("NO_REFS", "NO_SWAPS"))
     with pytest.raises(AttributeError):
         _ = adjourn.store.nothing  # type: ignore[attr-defined]  # that is the test
 

@@ -16,11 +16,7 @@ from support.home import BIN, Home
 from support.hooks import HookWorkspace
 from support.proxy import adjourn, refused, run
 
-POLICY = (
-    "use file.read, file.write:src/**, echo, note",
-    "deny file.write:src/secrets/**",
-    "budget calls=20",
-)
+POLICY = ("use file.read, file.write:src/**, echo, note", "deny file.write:src/secrets/**", "budget calls=20")
 
 AGE = re.compile(r" *(?:just now|\d+ (?:s|min) ago)")
 
@@ -99,10 +95,7 @@ def test_commands_below_the_workspace_work_on_it(work: HookWorkspace) -> None:
             assert (below.code, AGE.sub("", below.out)) == (above.code, AGE.sub("", above.out)), words
     told = run("effective", cwd=deep, env=work.environment)
     assert told.first == "Policy:   ../../.aex/policy.aex"
-    assert (
-        run("review", "t.aex", cwd=deep, env=work.environment).first
-        == "Status: valid, runs under .aex/policy.aex"
-    )
+    assert run("review", "t.aex", cwd=deep, env=work.environment).first == "Status: valid, runs under .aex/policy.aex"
     assert run("check", "t.aex", cwd=deep, env=work.environment).code == 0
 
 
@@ -124,12 +117,7 @@ def test_without_a_workspace_the_error_says_where_was_looked(work: HookWorkspace
 
 def test_a_folder_to_work_in_that_is_not_there_is_wrong_usage(work: HookWorkspace) -> None:
     """Before any command, `-C` is as in git."""
-    for words in (
-        ("-C", "gone", "status"),
-        ("-C",),
-        ("-C", "gone", "hook"),
-        ("-C", "gone", "proxy", "--", "x"),
-    ):
+    for words in (("-C", "gone", "status"), ("-C",), ("-C", "gone", "hook"), ("-C", "gone", "proxy", "--", "x")):
         told = run(*words, cwd=work.root, env=work.environment)
         assert told.code == 2
         assert told.err.startswith("adjourn: -C ")
@@ -237,9 +225,7 @@ LONG = "/".join(["long" * 50] * 18)
 """3,600 characters: with the folders of a test run before it and files in it, about as long as a path can get."""
 
 
-@pytest.mark.parametrize(
-    "name", ["two words", os.fsdecode(b"na\xefve \xff"), "ünï \U0001f600", "line\nend", LONG]
-)
+@pytest.mark.parametrize("name", ["two words", os.fsdecode(b"na\xefve \xff"), "ünï \U0001f600", "line\nend", LONG])
 def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
     """Proxy, hook, status, verify and resume work in it, also where SQLite could not open a file in it."""
     with HookWorkspace(tmp_path, *POLICY, name=name) as work:

@@ -85,11 +85,7 @@ def test_a_frozen_database_does_not_hold_up_a_proxy(
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
         try:
-            call, ping, reading = (
-                client.begin("deploy.run"),
-                client.message("ping"),
-                client.call_message("file.read"),
-            )
+            call, ping, reading = (client.begin("deploy.run"), client.message("ping"), client.call_message("file.read"))
             client.post(ping, reading)
             assert "store" in text_of(client.answer(call, SECONDS))
             assert client.answer(ping["id"], SECONDS)["result"] == {}

@@ -179,10 +179,7 @@ def _parting(here: Machine, there: Machine, task: str) -> int:
     ("edit", "reason"),
     [
         (("checkpoint.json", '"callsUsed": 2,', '"callsUsed": 0,'), "callsUsed differs from what was signed"),
-        (
-            ("checkpoint.json", "use file.read, file.write", "use *"),
-            r"adjourn\.contract differs from what was signed",
-        ),
+        (("checkpoint.json", "use file.read, file.write", "use *"), r"adjourn\.contract differs from what was signed"),
         (("audit.jsonl", '"tool":"file.write"', '"tool":"file.read_"'), "fails verification at line"),
     ],
     ids=["refunded", "widened", "rewritten"],
@@ -266,12 +263,8 @@ def test_what_is_known_is_carried_too(ann: Machine, tmp_path: Path) -> None:
         client.close()
 
 
-@pytest.mark.parametrize(
-    ("name", "what"), [("record", "keep the middleware"), ("cognition", "checked twice")]
-)
-def test_what_is_known_is_believed_only_as_it_was_signed(
-    ann: Machine, tmp_path: Path, name: str, what: str
-) -> None:
+@pytest.mark.parametrize(("name", "what"), [("record", "keep the middleware"), ("cognition", "checked twice")])
+def test_what_is_known_is_believed_only_as_it_was_signed(ann: Machine, tmp_path: Path, name: str, what: str) -> None:
     """A fact that somebody put in on the way is found, and nothing of the folder is taken in."""
     bob = noted_day(ann, tmp_path)
     file = carried(bob, name)

@@ -25,10 +25,7 @@ from support.terminal import at_terminal
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 KILLS = 1000 if CAMPAIGN else 12
 SAID: dict[str, Any] = {
-    "progress": [
-        {"text": "Map the code", "status": "done"},
-        {"text": "Write the report", "status": "in_progress"},
-    ],
+    "progress": [{"text": "Map the code", "status": "done"}, {"text": "Write the report", "status": "in_progress"}],
     "openQuestions": ["7 or 30 days?"],
     "resumptionPoint": "Write section 4 of the report",
 }
@@ -65,9 +62,7 @@ def test_a_tool_that_says_it_is_destructive_has_a_checkpoint_before_it(tmp_path:
         client.call("shell.exec", {"command": "kubectl apply -f x.yaml"})
         made = [fact.trigger for fact in work.facts("checkpoint.created")]
         assert made == ["agent", "before echo.shell.exec: kubectl", "after echo.shell.exec: kubectl"]
-        order = [
-            event.event for event in work.events() if event.event in ("checkpoint.created", "tool.allowed")
-        ]
+        order = [event.event for event in work.events() if event.event in ("checkpoint.created", "tool.allowed")]
         assert order == ["checkpoint.created", "checkpoint.created", "tool.allowed", "checkpoint.created"]
         assert (work.root / "tmp" / "checkpoint-pre-kubectl.md").exists()
 
@@ -160,23 +155,16 @@ def test_show_lint_and_edit(work: ProxyWorkspace) -> None:
 def test_a_page_is_written_by_hand(work: ProxyWorkspace) -> None:
     """From a message, a page, or JSON; the checkpoint is a person's."""
     run = context(work).run
-    assert run("checkpoint", "write", "-m", "Begin with the tests").out.startswith(
-        "written: tmp/checkpoint-active.md"
-    )
+    assert run("checkpoint", "write", "-m", "Begin with the tests").out.startswith("written: tmp/checkpoint-active.md")
     assert "Begin with the tests" in run("checkpoint", "show").out
     said = work.root / "said.json"
     said.write_text(json.dumps({"resumptionPoint": "from JSON"}))
-    assert (
-        run("checkpoint", "write", "t", "--from", "said.json", "--json").json["page"]
-        == "tmp/checkpoint-active.md"
-    )
+    assert run("checkpoint", "write", "t", "--from", "said.json", "--json").json["page"] == "tmp/checkpoint-active.md"
     assert "from JSON" in run("checkpoint", "show").out
     said.write_text('{"progress": 7}')
     assert run("checkpoint", "write", "--from", "said.json").code == 1
     copy = work.root / "copy.md"
-    copy.write_text(
-        (work.root / "tmp" / "checkpoint-active.md").read_text().replace("from JSON", "from a page")
-    )
+    copy.write_text((work.root / "tmp" / "checkpoint-active.md").read_text().replace("from JSON", "from a page"))
     assert run("checkpoint", "write", "--from", "copy.md", "--name", "by-hand").code == 0
     assert "from a page" in run("checkpoint", "show", "by-hand").out
     assert [fact.trigger for fact in work.facts("checkpoint.created")][-1] == "person"
@@ -227,9 +215,7 @@ def test_rolling_back_shows_first(tmp_path: Path) -> None:
         spoil(work)
         run = context(work).run
         planned = run("rollback")
-        assert planned.out.startswith(
-            "would roll back to t-before (tmp/checkpoint-pre-rm.md); add --yes to do it"
-        )
+        assert planned.out.startswith("would roll back to t-before (tmp/checkpoint-pre-rm.md); add --yes to do it")
         assert "restored: notes.md" in planned.out
         assert (work.root / "notes.md").read_text() == "spoilt"
         assert run("rollback", "--yes", "--json").json["files"] == [{"kind": "restore", "path": "notes.md"}]
@@ -264,9 +250,7 @@ def test_a_rollback_that_was_killed_is_finished(tmp_path: Path) -> None:
         assert (refused.code, "an earlier rollback was interrupted" in refused.err) == (1, True)
         assert "a rollback was interrupted" in run("doctor").out
         done = run("rollback", "--yes")
-        assert done.out.startswith(
-            "finished the rollback that was interrupted; tmp/checkpoint-active.md is active"
-        )
+        assert done.out.startswith("finished the rollback that was interrupted; tmp/checkpoint-active.md is active")
         assert "restored: notes.md" in done.out
         assert (work.root / "notes.md").read_text() == "good"
         assert not (work.root / ".aex" / "rollback").exists()

@@ -31,9 +31,7 @@ def load(name: str) -> Any:
 
 def run(command: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("GIT_", "GITHUB_"))}
-    identity = {
-        f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
-    }
+    identity = {f"GIT_{who}_{what}": "t@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     return subprocess.run(
         command, cwd=folder, env={**clean, **identity, **environment, "PIP_NO_COMPILE": "1"}, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=280,
@@ -118,9 +116,7 @@ def test_what_the_page_says_to_write_is_valid(tmp_path: Path) -> None:
         obeys("vendor.github-workflows", file)
         [step] = [one for one in told["jobs"]["check"]["steps"] if one["uses"].startswith("OWNER/")]
         assert set(step["with"]) <= set(load("action.yml")["inputs"])
-    assert set(load("action.yml")["inputs"]) == set(
-        re.findall(r"^\| `([a-z-]+)` \| .* \| .* \|$", text, re.MULTILINE)
-    )
+    assert set(load("action.yml")["inputs"]) == set(re.findall(r"^\| `([a-z-]+)` \| .* \| .* \|$", text, re.MULTILINE))
 
 
 def test_the_action_takes_no_input_into_a_script() -> None:

@@ -17,9 +17,7 @@ def test_a_yes_lets_the_repeated_call_pass_once(context: CommandLine) -> None:
     assert "confirm secrets.read" in listed
     assert "min left" in listed
     name = question(context)
-    assert context.ok("approve", name[:3]).out.startswith(
-        'approved: echo.secrets.read {"to":"ann@example.org"}'
-    )
+    assert context.ok("approve", name[:3]).out.startswith('approved: echo.secrets.read {"to":"ann@example.org"}')
     assert context.ok("approve").out == "nothing waits for an answer\n"
     with ProxyWorkspace(context.root.parent, name=context.root.name) as workspace:
         client = workspace.client(name="other")

@@ -38,9 +38,7 @@ class Place:
         (root / "my_model.py").write_text(HANDLER)
         (root / "task.aex").write_text(sample_task("sample"))
 
-    def run(
-        self, *arguments: str, server: ModelServer | None = None, stdin: int = subprocess.DEVNULL
-    ) -> Done:
+    def run(self, *arguments: str, server: ModelServer | None = None, stdin: int = subprocess.DEVNULL) -> Done:
         known = ("ANTHROPIC_", "OPENAI_", "AEX_", "ADJOURN_")
         environment = {key: value for key, value in os.environ.items() if not key.startswith(known)}
         environment |= {"ADJOURN_CONFIG": f"{self.root}-config"} | (server.environment() if server else {})
@@ -174,16 +172,10 @@ def test_a_review_for_machines_has_the_published_fields(place: Place) -> None:
 
 def test_d29_a_review_and_the_effective_permissions_agree(place: Place) -> None:
     """Both print the same patterns for the same files."""
-    (place.root / "wide.aex").write_text(
-        'task t v0\ngoal "g"\nuse *, file.*, file.read, git.apply\nreturn 1\n'
-    )
+    (place.root / "wide.aex").write_text('task t v0\ngoal "g"\nuse *, file.*, file.read, git.apply\nreturn 1\n')
     told = place.run("review", "wide.aex", "--json").json
     effective = place.run("effective", "--contract", "wide.aex", "--json").json
-    assert (
-        told["effective"]["allow"]
-        == [rule["pattern"] for rule in effective["allow"]]
-        == ["file.read", "git.apply"]
-    )
+    assert told["effective"]["allow"] == [rule["pattern"] for rule in effective["allow"]] == ["file.read", "git.apply"]
     assert told["effective"]["deny"] == [rule["pattern"] for rule in effective["deny"]]
 
 
@@ -225,9 +217,7 @@ def test_classify_prints_json(place: Place) -> None:
     assert place.run("classify").code == 2
 
 
-def on_a_terminal(
-    place: Place, answer: bytes, between: Callable[[], object] = lambda: None
-) -> tuple[int, str]:
+def on_a_terminal(place: Place, answer: bytes, between: Callable[[], object] = lambda: None) -> tuple[int, str]:
     """`review --run` with a person at the terminal who does something, and answers the question."""
     pid, terminal = pty.fork()
     if pid == 0:

@@ -79,16 +79,11 @@ def test_reading_works_with_nothing_in_the_environment_and_writes_nothing(
 
 
 @reading
-def test_reading_works_in_a_workspace_that_cannot_be_written(
-    context: CommandLine, command: tuple[str, ...]
-) -> None:
+def test_reading_works_in_a_workspace_that_cannot_be_written(context: CommandLine, command: tuple[str, ...]) -> None:
     """Each reading command works in a workspace that is mounted read-only."""
     context.sql("PRAGMA wal_checkpoint(TRUNCATE)")
     mount = subprocess.run(
-        ["mount", "--bind", context.root, context.root],
-        check=False,
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
+        ["mount", "--bind", context.root, context.root], check=False, capture_output=True, stdin=subprocess.DEVNULL
     )
     if mount.returncode != 0:
         pytest.skip("cannot mount here")
@@ -271,9 +266,7 @@ def test_show_finds_a_checkpoint_by_name_by_hash_and_by_task(left: CommandLine, 
     assert left.ok("show", told["hash"][:10], "--json").json == told
     assert left.ok("show", task, "--json").json == told
     assert "policyText" not in told
-    assert (
-        "confirm before secrets.read" in left.ok("show", "fix-auth", "--policy", "--json").json["policyText"]
-    )
+    assert "confirm before secrets.read" in left.ok("show", "fix-auth", "--policy", "--json").json["policyText"]
     assert "confirm before secrets.read" in left.ok("show", "fix-auth", "--policy").out
 
 
@@ -291,9 +284,7 @@ def test_show_and_resume_need_no_name_where_one_is_meant(context: CommandLine) -
 def test_sections_of_a_resume_have_blank_lines_between_them(left: CommandLine) -> None:
     """`adjourn resume` separates its sections by blank lines."""
     lines = left.ok("resume").out.splitlines()
-    assert all(
-        lines[lines.index(title) - 1] == "" for title in ("Next step", "What was done", "Budget and rules")
-    )
+    assert all(lines[lines.index(title) - 1] == "" for title in ("Next step", "What was done", "Budget and rules"))
     assert "" not in (lines[0], lines[-1])
 
 
@@ -304,16 +295,7 @@ def test_resume_tells_what_a_session_is_told(context: CommandLine, task: str) ->
     assert context.rows() == before
     with ProxyWorkspace(context.root.parent, name=context.root.name) as workspace:
         heard = workspace.client(name="other").meta("aex.resume", name="fix-auth")
-    for key in (
-        "name",
-        "description",
-        "task",
-        "toolsCalled",
-        "callsUsed",
-        "budgetRemaining",
-        "inDoubt",
-        "advice",
-    ):
+    for key in ("name", "description", "task", "toolsCalled", "callsUsed", "budgetRemaining", "inDoubt", "advice"):
         assert told[key] == heard[key], key
     assert told["task"] == task
 

@@ -26,9 +26,7 @@ def screen(context: CommandLine, *arguments: str, **options: Any) -> Screen:
 @pytest.mark.parametrize(
     "command", [("status",), ("tasks",), ("checkpoints",), ("log",), ("log", "--graph")], ids=" ".join
 )
-def test_a_terminal_of_any_width_is_not_overrun(
-    left: CommandLine, command: tuple[str, ...], columns: int
-) -> None:
+def test_a_terminal_of_any_width_is_not_overrun(left: CommandLine, command: tuple[str, ...], columns: int) -> None:
     """No line is wider than the terminal, and nothing that a session wrote is obeyed by it."""
     shown = screen(left, *command, columns=columns).finish()
     assert max(map(len, shown.splitlines())) <= columns

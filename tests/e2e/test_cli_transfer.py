@@ -33,9 +33,7 @@ def test_what_a_stranger_signed_is_resumed_only_after_a_person_vouched(
     context: CommandLine, colleague: CommandLine, tmp_path: Path, place: str
 ) -> None:
     """A checkpoint of an untrusted signer is resumed after `adjourn import`, and its description is marked."""
-    folder = (
-        colleague.root / ".aex" / "checkpoints" / "fix-auth" if place == "workspace" else tmp_path / "sent"
-    )
+    folder = colleague.root / ".aex" / "checkpoints" / "fix-auth" if place == "workspace" else tmp_path / "sent"
     context.ok("export", "fix-auth", "--to", str(folder))
     assert resumed(colleague, "fix-auth").get("isError")
     assert colleague.run("resume", "fix-auth").code == (3 if place == "workspace" else 1)
@@ -47,9 +45,7 @@ def test_what_a_stranger_signed_is_resumed_only_after_a_person_vouched(
     assert told["untrustedSigner"].startswith("ed25519:")
     shown = " ".join(colleague.ok("resume", "fix-auth").out.split())
     assert f"description (by an untrusted signer, {told['untrustedSigner']}) " in shown
-    assert "description (by an untrusted signer, ed25519:" in " ".join(
-        colleague.ok("show", "fix-auth").out.split()
-    )
+    assert "description (by an untrusted signer, ed25519:" in " ".join(colleague.ok("show", "fix-auth").out.split())
     assert "(by an untrusted signer)" in colleague.ok("checkpoints").out
     heard = resumed(colleague, "fix-auth")
     assert not heard.get("isError"), heard
@@ -57,9 +53,7 @@ def test_what_a_stranger_signed_is_resumed_only_after_a_person_vouched(
     assert colleague.ok("verify", "--json").json["valid"]
 
 
-def test_what_a_trusted_key_signed_is_resumed_without_more(
-    context: CommandLine, colleague: CommandLine
-) -> None:
+def test_what_a_trusted_key_signed_is_resumed_without_more(context: CommandLine, colleague: CommandLine) -> None:
     """A checkpoint of a trusted signer is resumed without an import, until the key is distrusted."""
     key = context.ok("keys", "show").out.strip()
     assert colleague.ok("keys", "trust", "ann", key).out.startswith("trusted as ann: ed25519:")
@@ -73,9 +67,7 @@ def test_what_a_trusted_key_signed_is_resumed_without_more(
     assert colleague.run("resume", "fix-auth").code == 3
 
 
-def test_a_changed_folder_is_not_imported(
-    context: CommandLine, colleague: CommandLine, tmp_path: Path
-) -> None:
+def test_a_changed_folder_is_not_imported(context: CommandLine, colleague: CommandLine, tmp_path: Path) -> None:
     """`adjourn import` refuses a folder whose checkpoint.json was edited, and imports nothing."""
     context.ok("export", "fix-auth", "--to", str(tmp_path / "sent"))
     path = tmp_path / "sent" / "checkpoint.json"
@@ -119,9 +111,7 @@ def test_a_checkpoint_in_the_published_format_is_taken_at_a_persons_word(
     assert colleague.ok("verify").code == 0
 
 
-def test_histories_that_parted_are_not_mixed(
-    context: CommandLine, colleague: CommandLine, tmp_path: Path
-) -> None:
+def test_histories_that_parted_are_not_mixed(context: CommandLine, colleague: CommandLine, tmp_path: Path) -> None:
     """`adjourn import` refuses a history that differs from the one of the same task here."""
     context.ok("export", "fix-auth", "--to", str(tmp_path / "sent"))
     colleague.ok("import", str(tmp_path / "sent"))

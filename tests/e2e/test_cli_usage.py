@@ -21,9 +21,7 @@ EXTRAS = (
 
 
 @pytest.mark.parametrize(
-    "command",
-    [("nonsense",), ("taks",), ("tasks", "--nope"), ("settle", "--done"), ("proxy",)],
-    ids=" ".join,
+    "command", [("nonsense",), ("taks",), ("tasks", "--nope"), ("settle", "--done"), ("proxy",)], ids=" ".join
 )
 def test_wrong_usage_is_2_with_a_way_on(left: CommandLine, command: tuple[str, ...]) -> None:
     """Wrong usage exits with 2, prints nothing on stdout and starts its message with `adjourn:`."""
@@ -68,9 +66,7 @@ def test_the_proxys_help_is_made_from_its_options(left: CommandLine) -> None:
     assert left.run("proxy", "--nope", "--", "true").code == 2
 
 
-def test_the_proxy_behaves_the_same_when_it_is_reached_by_the_command_line(
-    left: CommandLine, tmp_path: Path
-) -> None:
+def test_the_proxy_behaves_the_same_when_it_is_reached_by_the_command_line(left: CommandLine, tmp_path: Path) -> None:
     """`adjourn proxy` has the same exit codes and messages through click as through its fast start."""
     program = "import sys; from adjourn.cli import main; sys.exit(main(['proxy', *sys.argv[1:]]))"
     for arguments in (["--nope"], ["--policy", "none.aex", "--", "true"], ["--", "/no/such/program"]):

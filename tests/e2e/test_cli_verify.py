@@ -42,9 +42,7 @@ def test_an_edit_with_its_hash_is_found_at_the_next_event(context: CommandLine) 
     """An edited event with a matching hash is a parent mismatch of the event after it."""
     data = context.rows()[4][2].replace(b"file.read", b"file.rEad")
     context.sql(
-        "UPDATE event SET data = ?, hash = ? WHERE position & 1099511627775 = 4",
-        data,
-        hashlib.sha256(data).hexdigest(),
+        "UPDATE event SET data = ?, hash = ? WHERE position & 1099511627775 = 4", data, hashlib.sha256(data).hexdigest()
     )
     assert tampered(context) == ("parent-mismatch", 5)
 
@@ -99,10 +97,7 @@ def test_a_history_written_anew_fails_at_the_signature(context: CommandLine) -> 
     ("statement", "code"),
     [
         ("DELETE FROM blob WHERE CAST(data AS TEXT) LIKE '%adjourn/checkpoint/1%'", "document-missing"),
-        (
-            "UPDATE blob SET data = X'7B7D' WHERE CAST(data AS TEXT) LIKE '%adjourn/checkpoint/1%'",
-            "document-changed",
-        ),
+        ("UPDATE blob SET data = X'7B7D' WHERE CAST(data AS TEXT) LIKE '%adjourn/checkpoint/1%'", "document-changed"),
         ("UPDATE ref SET name = 'checkpoint/other' WHERE name LIKE 'checkpoint/%'", "ref-mismatch"),
         ("INSERT INTO ref VALUES ('checkpoint/lost', 'gone 4 abc')", "ref-mismatch"),
         ("INSERT INTO ref VALUES ('checkpoint/junk', '\x1b[2J')", "ref-mismatch"),
@@ -118,9 +113,7 @@ def test_changed_documents_and_names_are_found(context: CommandLine, statement: 
 def test_a_wrong_cache_and_a_stranger_are_warnings(context: CommandLine, tmp_path: Path) -> None:
     """A stale fold and an untrusted signer are warnings, and the store is valid."""
     ((name, value),) = context.sql("SELECT name, value FROM ref WHERE name LIKE 'fold/%'")
-    context.sql(
-        "UPDATE ref SET value = ? WHERE name = ?", value.replace('"callsUsed":2', '"callsUsed":1'), name
-    )
+    context.sql("UPDATE ref SET value = ? WHERE name = ?", value.replace('"callsUsed":2', '"callsUsed":1'), name)
     done = context.ok("verify", "--json").json
     assert done["valid"]
     assert [found["code"] for found in done["findings"]] == ["stale-fold"]

@@ -14,18 +14,7 @@ from typing import Any
 
 import pytest
 
-from support.code_server import (
-    FAST,
-    FRAME,
-    MESSAGE,
-    Repo,
-    Server,
-    begin,
-    changed,
-    ready_to_commit,
-    shared_server,
-    walk,
-)
+from support.code_server import FAST, FRAME, MESSAGE, Repo, Server, begin, changed, ready_to_commit, shared_server, walk
 
 server = shared_server()
 
@@ -56,10 +45,7 @@ def test_a_name_that_is_not_utf_8_is_a_name(tmp_path: Path) -> None:
             assert one["file"] == path
             (one,) = server.call("get_symbols", {"path": path})["symbols"]
             assert (one["name"], one["file"]) == (f"odd{number}", path)
-            assert (
-                server.call("analyze_structure", {"file_path": path})["functions"][0]["name"]
-                == f"odd{number}"
-            )
+            assert server.call("analyze_structure", {"file_path": path})["functions"][0]["name"] == f"odd{number}"
             at = {"file_path": path, "line_number": 2}
             assert server.call("get_function_at_line", at)["name"] == f"odd{number}"
             (body,) = server.call("read_symbol", {"symbol": f"odd{number}"})["bodies"]
@@ -293,9 +279,7 @@ def test_a_kill_after_the_commit_leaves_no_stale_index(repo: Repo) -> None:
         post.write_text("#!/bin/sh\ntouch .git/committed\nsleep 3\n")
         post.chmod(0o755)
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(
-                server.submit, {"reviewed_files": ["app/cart.py", "app/NOTES.md"], "commit_message": MESSAGE}
-            )
+            pool.submit(server.submit, {"reviewed_files": ["app/cart.py", "app/NOTES.md"], "commit_message": MESSAGE})
             while not (repo.root / ".git/committed").exists():
                 time.sleep(0.01)
             server.kill()

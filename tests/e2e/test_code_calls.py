@@ -57,9 +57,7 @@ def test_files_of_tasks_are_checked_with_the_plan(server: Server, repo: Repo) ->
     assert "add_explored_files" in refused["recovery_options"]
     planned = server.accepted({"tasks": [{**task, "files": ["app/cart.py"]}]})
     assert "call_first" not in planned
-    assert server.accepted({"tasks": [{"id": "t1", "description": "d"}]})["call_first"] == [
-        "check_write_target"
-    ]
+    assert server.accepted({"tasks": [{"id": "t1", "description": "d"}]})["call_first"] == ["check_write_target"]
 
 
 def test_a_review_is_not_counted_before_it_was_shown(server: Server, repo: Repo) -> None:

@@ -53,9 +53,7 @@ def test_passed_with_nothing_run_is_refused(server: Server, repo: Repo) -> None:
         ([{"command": "pytest"}], "exit_code"),
     ],
 )
-def test_evidence_that_does_not_hold_is_refused(
-    server: Server, repo: Repo, evidence: list[Any], said: str
-) -> None:
+def test_evidence_that_does_not_hold_is_refused(server: Server, repo: Repo, evidence: list[Any], said: str) -> None:
     """What failed, or was not run, does not let a change pass."""
     to(server, repo, "POST_IMPL_VERIFY", flags=FAST)
     reply = server.submit({**PASSED, "evidence": evidence})
@@ -80,10 +78,7 @@ def test_the_server_runs_the_users_test_command(checking: tuple[Server, Repo]) -
     assert (reply["verified"], reply["phase"]) == (True, "PRE_COMMIT")
     (run,) = reply["evidence"]
     assert (run["command"], run["exit_code"], run["ran_by"]) == ("sh check.sh", 0, "server")
-    assert (run["output_end"], run["output_digest"]) == (
-        "3 passed\n",
-        hashlib.sha256(b"3 passed\n").hexdigest(),
-    )
+    assert (run["output_end"], run["output_digest"]) == ("3 passed\n", hashlib.sha256(b"3 passed\n").hexdigest())
     (saved,) = repo.saved()["check_runs"]
     assert saved == run
 
@@ -116,9 +111,7 @@ def test_a_kill_ends_what_the_server_runs(tmp_path: Path) -> None:
     """With the server end the test command and what it started; the next server is still at the verification."""
     repo = Repo(tmp_path)
     mark = repo.home / "pids"
-    repo.write(
-        "check.sh", f"test -e '{mark}' && exit 0\nsleep 600 & echo $$ $! >'{mark}'\nsetsid sleep 600\n"
-    )
+    repo.write("check.sh", f"test -e '{mark}' && exit 0\nsleep 600 & echo $$ $! >'{mark}'\nsetsid sleep 600\n")
     repo.commit("Check")
     with Server(repo, "--test-command", "sh check.sh") as server:
         to(server, repo, "POST_IMPL_VERIFY", flags=FAST)

@@ -70,8 +70,7 @@ def test_a_pattern_that_begins_with_a_dash_is_a_pattern(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "word"),
-    [({"pattern": "(open"}, "unclosed"), ({"pattern": "x", "file_type": "klingon"}, "klingon")],
+    ("asked", "word"), [({"pattern": "(open"}, "unclosed"), ({"pattern": "x", "file_type": "klingon"}, "klingon")]
 )
 def test_what_cannot_be_searched_for_is_an_error(server: Server, asked: dict[str, str], word: str) -> None:
     """An invalid expression or unknown file type is not `0 matches`: the reply says what is wrong with it."""
@@ -135,10 +134,7 @@ def test_one_question_keeps_what_every_tool_found(server: Server) -> None:
     by_tool = {one["source_tool"]: one for one in results}
     assert by_tool["find_definitions"]["symbol_name"] == "fourfold"
     assert all(one["start_line"] >= 1 and one["content_snippet"] for one in results)
-    assert (
-        server.call("query", {"question": "what does fivefold return?", "show_plan": False})["total_results"]
-        > 0
-    )
+    assert server.call("query", {"question": "what does fivefold return?", "show_plan": False})["total_results"] > 0
 
 
 def test_every_layout_and_overload_has_its_chunk(server: Server) -> None:
@@ -196,9 +192,7 @@ def test_documents_are_summarised_once_and_again_when_they_change(begun: Server)
     assert [one["path"] for one in wanted["documents"]] == ["docs/design.md", "CLAUDE.md"]
     assert wanted["prompts"].keys() == {"design_doc", "project_rules"}
     summaries = [{"path": "docs/design.md", "file": "design.md", "summary": "Shapes are plain."}]
-    kept = server.call(
-        "update_context", {"design_doc_summaries": summaries, "project_rules_summary": "DO test."}
-    )
+    kept = server.call("update_context", {"design_doc_summaries": summaries, "project_rules_summary": "DO test."})
     assert kept["updated"] == {"design_docs": 1, "project_rules": True}
     again = begin()
     assert "context_update_required" not in again

@@ -54,10 +54,7 @@ def test_a_forced_end_of_the_quality_review_commits(server: Server, repo: Repo) 
         assert reply["quality_revert_count"] == count
         if count < 3:
             assert (reply["phase"], reply["revert_to"]) == ("READY", "READY")
-            tasks = [
-                *reply["existing_tasks"],
-                {"id": f"more{count}", "description": "a test", "status": "pending"},
-            ]
+            tasks = [*reply["existing_tasks"], {"id": f"more{count}", "description": "a test", "status": "pending"}]
             server.accepted({"tasks": tasks})
             server.call("check_write_target", {"file_path": "app/cart.py"})
             server.accepted({"task_id": f"more{count}", "summary": "added"})
@@ -85,14 +82,9 @@ def test_a_review_needs_a_message_and_reasons(server: Server, repo: Repo) -> Non
     """PRE_COMMIT is refused without a commit message, and without a reason for what is discarded."""
     ready_to_commit(server, repo)
     files = ["app/cart.py", "app/NOTES.md"]
-    assert (
-        server.submit({"reviewed_files": files, "commit_message": " "})["error"] == "missing_commit_message"
-    )
+    assert server.submit({"reviewed_files": files, "commit_message": " "})["error"] == "missing_commit_message"
     discard = [{"path": path, "decision": "discard"} for path in files]
-    assert (
-        server.submit({"reviewed_files": discard, "commit_message": MESSAGE})["missing_reason"]
-        == "app/cart.py"
-    )
+    assert server.submit({"reviewed_files": discard, "commit_message": MESSAGE})["missing_reason"] == "app/cart.py"
     assert commit_all(server)["commit_hash"]
 
 
@@ -156,15 +148,8 @@ def test_work_that_was_not_committed_before_the_session_stays(server: Server, re
     done = server.accepted({"reviewed_files": ["app/cart.py", "app/NOTES.md"], "commit_message": MESSAGE})
     assert done["left_uncommitted"] == ["README.md", "todo.txt"]
     assert server.accepted({})["merged"] is True
-    assert (repo.branch, "PRICES" in repo.read("README.md"), repo.read("todo.txt")) == (
-        "main",
-        True,
-        "mine\n",
-    )
-    assert set(repo.git("show", "--name-only", "--format=", "main^2").split("\n")) == {
-        "app/NOTES.md",
-        "app/cart.py",
-    }
+    assert (repo.branch, "PRICES" in repo.read("README.md"), repo.read("todo.txt")) == ("main", True, "mine\n")
+    assert set(repo.git("show", "--name-only", "--format=", "main^2").split("\n")) == {"app/NOTES.md", "app/cart.py"}
 
 
 def test_work_of_the_user_that_the_session_went_on_with_needs_a_decision(server: Server, repo: Repo) -> None:
@@ -318,8 +303,7 @@ def test_odd_names_are_names(server: Server, repo: Repo) -> None:
     files = changed(server)
     assert set(odd) <= set(files)
     reviewed = [
-        {"path": path, "decision": "discard" if path == "app/[x].py" else "keep", "reason": "r"}
-        for path in files
+        {"path": path, "decision": "discard" if path == "app/[x].py" else "keep", "reason": "r"} for path in files
     ]
     server.accepted({"reviewed_files": reviewed, "commit_message": MESSAGE})
     assert server.accepted({})["merged"] is True

@@ -58,17 +58,12 @@ def test_what_is_discarded_is_kept_as_it_was(server: Server, repo: Repo) -> None
     names = ["a.nb", "crlf.txt", "run.sh", "away"]
     assert set(names) <= set(changed(server))
     discard = [{"path": name, "decision": "discard", "reason": "no"} for name in names]
-    reply = server.accepted(
-        {"reviewed_files": ["app/cart.py", "app/NOTES.md", *discard], "commit_message": MESSAGE}
-    )
+    reply = server.accepted({"reviewed_files": ["app/cart.py", "app/NOTES.md", *discard], "commit_message": MESSAGE})
     ref = reply["kept"]["ref"]
     assert repo.git("show", f"{ref}:a.nb") == "code\noutput of an hour"
     assert repo.git("cat-file", "-s", f"{ref}:crlf.txt") == "10"
     assert repo.git("show", f"{ref}:away") == "/etc/hostname"
-    assert repo.git("ls-tree", "--format=%(objectmode)", ref, "run.sh", "away").split() == [
-        "120000",
-        "100755",
-    ]
+    assert repo.git("ls-tree", "--format=%(objectmode)", ref, "run.sh", "away").split() == ["120000", "100755"]
     assert not any(os.path.lexists(repo.root / name) for name in names)
 
 
@@ -235,11 +230,7 @@ def test_a_file_that_is_brought_back_is_written_by_its_filter(server: Server, re
     assert server.accepted({"reviewed_files": discard, "commit_message": MESSAGE})["kept"]
     assert "prices" in repo.read("README.md")
     assert written.exists()
-    hooks = (
-        {line.split()[0].rpartition("/")[2] for line in mark.read_text().splitlines()}
-        if mark.exists()
-        else set()
-    )
+    hooks = {line.split()[0].rpartition("/")[2] for line in mark.read_text().splitlines()} if mark.exists() else set()
     assert hooks <= {"post-index-change", "post-checkout"}
 
 
@@ -282,9 +273,7 @@ def test_a_repository_that_leads_elsewhere_is_not_worked_in(tmp_path: Path, lead
     with Server(repo) as server:
         ready_to_commit(server, repo)
         lead(repo, other)
-        told = json.dumps(
-            [server.status(), server.call("review_changes"), server.submit({"reviewed_files": []})]
-        )
+        told = json.dumps([server.status(), server.call("review_changes"), server.submit({"reviewed_files": []})])
         told += json.dumps(server.submit({"reviewed_files": ["app/cart.py"], "commit_message": MESSAGE}))
     assert "secret" not in told
     assert (other.git("for-each-ref"), other.dirty, other.branch) == before

@@ -107,9 +107,7 @@ def test_links_lead_nowhere(server: Server) -> None:
         assert reply["error"], (path, reply)
 
 
-@pytest.mark.parametrize(
-    "path", ["..", "../secret.py", "/etc", "app/../../secret.py", "away", "out.py", "a\0b"]
-)
+@pytest.mark.parametrize("path", ["..", "../secret.py", "/etc", "app/../../secret.py", "away", "out.py", "a\0b"])
 def test_paths_outside_are_refused(server: Server, path: str) -> None:
     """Every tool that takes a path refuses one outside the repository, however it is written, and says so."""
     for tool, more in LOOK.items():
@@ -136,7 +134,5 @@ def test_a_file_that_has_no_structure_is_an_error(server: Server, path: str) -> 
 def test_the_server_still_works(server: Server, repo: Repo) -> None:
     """After all of it a session begins, and nothing was written but what adjourn keeps for itself."""
     assert server.start("what is the needle?", "QUESTION", flags="--no-doc")["success"] is True
-    made = (
-        "app binary.py notes.txt long.py round left right out.py away pipe.py socket.py locked.py closed .git"
-    )
+    made = "app binary.py notes.txt long.py round left right out.py away pipe.py socket.py locked.py closed .git"
     assert {entry.name for entry in repo.root.iterdir()} - set(made.split()) <= {".code-intel", ".aex"}

@@ -50,9 +50,7 @@ FILES = 260  # the first 200 are written at once
 @pytest.fixture
 def many(tmp_path: Path) -> Path:
     body = "".join(f"def part{{0}}_{i}(value):\n    return value + {i}\n\n" for i in range(60))
-    root = repository(
-        tmp_path / "r", {f"m{i // 50}/f{i}.py": body.replace("{0}", str(i)) for i in range(FILES)}
-    )
+    root = repository(tmp_path / "r", {f"m{i // 50}/f{i}.py": body.replace("{0}", str(i)) for i in range(FILES)})
     for file in root.rglob("*.py"):
         os.utime(file, (1_700_000_000, 1_700_000_000))  # what was written just now is examined twice
     return root
@@ -184,8 +182,7 @@ def test_a_change_before_the_watcher_runs_is_found(tmp_path: Path, monkeypatch: 
 def _is_known(codebase: Codebase, name: str) -> bool:
     assert codebase.index is not None
     row = codebase.index.database.one(
-        "SELECT 1 FROM name JOIN symbol ON symbol.name = name.id JOIN file USING (content) WHERE name.name = ?",
-        (name,),
+        "SELECT 1 FROM name JOIN symbol ON symbol.name = name.id JOIN file USING (content) WHERE name.name = ?", (name,)
     )
     return row is not None
 

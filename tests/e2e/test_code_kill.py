@@ -39,9 +39,7 @@ STRAY = "src/pluggy/trace.log"
 def project(tmp_path: Path) -> Any:
     def made(name: str) -> Repo:
         repo = Repo(
-            tmp_path / name,
-            {"README.md": "# pluggy\n\nPlugins.\n", ".gitignore": "*.pyc\n__pycache__/\n"},
-            git=False,
+            tmp_path / name, {"README.md": "# pluggy\n\nPlugins.\n", ".gitignore": "*.pyc\n__pycache__/\n"}, git=False
         )
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(Path(pluggy.__file__).parent, repo.root / "src/pluggy", ignore=ignored)
@@ -67,9 +65,7 @@ def act(server: Server, repo: Repo, reply: Any) -> Any:
     elif number == 13:
         return implement(server, repo, reply)
     elif phase == "PRE_COMMIT":
-        files = [
-            change["path"] for change in server.call("review_changes")["changes"] if not change["before"]
-        ]
+        files = [change["path"] for change in server.call("review_changes")["changes"] if not change["before"]]
         reviewed: list[Any] = [path for path in files if path != STRAY]
         if STRAY in files:
             reviewed.append({"path": STRAY, "decision": "discard", "reason": "left over"})
@@ -145,11 +141,7 @@ def killed_after_each_step(repo: Repo) -> tuple[str, Any, int]:
         with Server(repo) as server:
             status = server.status()
             assert status["recovered_from_checkpoint"] is True
-            assert (status["session_id"], status["phase"], status["step"]) == (
-                session,
-                reply["phase"],
-                reply["step"],
-            )
+            assert (status["session_id"], status["phase"], status["step"]) == (session, reply["phase"], reply["step"])
             assert status["expected_payload"] == reply["expected_payload"]
             reply = act(server, repo, status)
             server.kill()
@@ -226,9 +218,7 @@ def check_work(repo: Repo) -> None:
         assert json.loads(path.read_text())["checkpoint_version"] == "1.12"
 
 
-def one_life(
-    server: Server, repo: Repo, session: str, acts: int, kill: threading.Timer | None
-) -> tuple[str, bool]:
+def one_life(server: Server, repo: Repo, session: str, acts: int, kill: threading.Timer | None) -> tuple[str, bool]:
     """Continue with the session as far as the server lives; it is to be killed in the last of some acts. Its id, and whether it is over."""
     reply = server.status()
     if reply.get("error") == "no_active_session":

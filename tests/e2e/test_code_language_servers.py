@@ -36,7 +36,9 @@ class Project(NamedTuple):
 
 
 RUN_SHELL = "#!/bin/sh\ntouch '{ran}'\n"
-RUN_NODE = "require('fs').writeFileSync('{ran}', ''); module.exports = () => ({ create: (info) => info.languageService });\n"
+RUN_NODE = (
+    "require('fs').writeFileSync('{ran}', ''); module.exports = () => ({ create: (info) => info.languageService });\n"
+)
 PROJECTS = {
     "python": Project(
         {
@@ -144,13 +146,7 @@ def test_errors_are_those_of_the_file_as_it_is(project: Project, repo: Repo) -> 
     with Server(repo, "--symbols") as server:
         server.call("sync_index")
         until(lambda: "exact" in matches(server).values())
-        for more, expected in (
-            ("", 0),
-            ("\n", 0),
-            (project.wrong, 1),
-            (project.wrong + "\n", 1),
-            ("\n\n", 0),
-        ):
+        for more, expected in (("", 0), ("\n", 0), (project.wrong, 1), (project.wrong + "\n", 1), ("\n\n", 0)):
             repo.write(project.user, text + more)
             assert errors() == expected, more
 

@@ -12,18 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from support.code_server import (
-    FAST,
-    FIX,
-    MESSAGE,
-    Repo,
-    Server,
-    begin,
-    changed,
-    ready_to_commit,
-    shared_server,
-    walk,
-)
+from support.code_server import FAST, FIX, MESSAGE, Repo, Server, begin, changed, ready_to_commit, shared_server, walk
 
 server = shared_server()
 
@@ -91,9 +80,7 @@ def test_a_merge_of_the_users_is_not_undone(server: Server, repo: Repo) -> None:
         ("merge.autoStash", "true"),
     ],
 )
-def test_settings_of_merges_do_not_change_what_a_merge_is(
-    server: Server, repo: Repo, key: str, value: str
-) -> None:
+def test_settings_of_merges_do_not_change_what_a_merge_is(server: Server, repo: Repo, key: str, value: str) -> None:
     """Whatever the user's settings say of their own merges, a session's ends in a merge commit, with what is not committed left alone."""
     committed(server, repo)
     repo.git("config", key, value)
@@ -206,9 +193,7 @@ def test_a_session_that_committed_nothing_ends_after_a_kill(repo: Repo) -> None:
     with Server(repo) as server:
         ready_to_commit(server, repo)
         changed(server)
-        discard = [
-            {"path": path, "decision": "discard", "reason": "no"} for path in ("app/cart.py", "app/NOTES.md")
-        ]
+        discard = [{"path": path, "decision": "discard", "reason": "no"} for path in ("app/cart.py", "app/NOTES.md")]
         server.accepted({"reviewed_files": discard, "commit_message": MESSAGE})
         (path,) = repo.checkpoints()
         before = path.read_bytes()

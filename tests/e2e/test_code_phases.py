@@ -10,20 +10,7 @@ from typing import Any
 
 import pytest
 
-from support.code_server import (
-    FIX,
-    FRAME,
-    MESSAGE,
-    SIMPLE,
-    Repo,
-    Server,
-    begin,
-    look,
-    shared_server,
-    step,
-    to,
-    walk,
-)
+from support.code_server import FIX, FRAME, MESSAGE, SIMPLE, Repo, Server, begin, look, shared_server, step, to, walk
 
 server = shared_server()
 strict = shared_server("--strictness", "strict")
@@ -50,26 +37,16 @@ def test_an_empty_payload_does_not_pass(server: Server, repo: Repo, phase: str, 
     server.call("semantic_search", {"query": "discount"})
     server.call("analyze_impact", {"target_files": ["app/cart.py"]})
     reply = server.submit(data)
-    assert (reply["error"], reply["current_phase"], reply["call"]) == (
-        "payload_mismatch",
-        phase,
-        "submit_phase",
-    )
+    assert (reply["error"], reply["current_phase"], reply["call"]) == ("payload_mismatch", phase, "submit_phase")
     assert set(reply["expected_payload"]) == set(data)
     step(server, reply, repo)
 
 
-NEEDED = [
-    ("SEMANTIC", "semantic_search"),
-    ("IMPACT_ANALYSIS", "analyze_impact"),
-    ("13", "check_write_target"),
-]
+NEEDED = [("SEMANTIC", "semantic_search"), ("IMPACT_ANALYSIS", "analyze_impact"), ("13", "check_write_target")]
 
 
 @pytest.mark.parametrize(("phase", "tool"), NEEDED)
-def test_a_phase_rests_on_tools_that_were_called_in_it(
-    server: Server, repo: Repo, phase: str, tool: str
-) -> None:
+def test_a_phase_rests_on_tools_that_were_called_in_it(server: Server, repo: Repo, phase: str, tool: str) -> None:
     """What the server did not see called does not count, whatever `tools_used` says."""
     reply = to(server, repo, phase)
     assert reply["call_first"] == [tool]
@@ -104,9 +81,7 @@ def test_a_hypothesis_that_does_not_hold_keeps_the_session_there(server: Server,
     """`result: false` is not verified; a rejection in words is, with a warning."""
     to(server, repo, "VERIFICATION")
     one = {"hypothesis": "h", "evidence": "app/cart.py:6"}
-    assert server.submit({"hypotheses_verified": [{**one, "result": False}]})["unverified_hypotheses"] == [
-        "h"
-    ]
+    assert server.submit({"hypotheses_verified": [{**one, "result": False}]})["unverified_hypotheses"] == ["h"]
     assert server.accepted({"hypotheses_verified": [{**one, "result": "rejected"}]})["rejected"] == ["h"]
 
 
@@ -142,9 +117,7 @@ def test_arrays_objects_and_flags_may_be_json_text(server: Server, repo: Repo) -
     assert server.call("search_text", {"pattern": "[tz]otal", "case_sensitive": "false"})["total_matches"] > 0
     server.call("find_definitions", {"symbol": "total"})
     server.accepted({"explored_files": '["app/cart.py"]', "findings": '["f"]'})
-    assert (
-        server.accepted({"needs_more_information": "false", "reason": "r"})["decision"] == "SEMANTIC skipped"
-    )
+    assert server.accepted({"needs_more_information": "false", "reason": "r"})["decision"] == "SEMANTIC skipped"
 
 
 def test_several_payloads_stop_at_the_first_refusal(server: Server, repo: Repo) -> None:
@@ -168,12 +141,7 @@ def test_errors_bring_what_is_needed_to_go_on(server: Server, repo: Repo) -> Non
         ({}, "payload_mismatch"),
     ):
         reply = server.submit(data)
-        assert (reply["error"], reply["current_phase"], reply["phase"], reply["step"]) == (
-            code,
-            "Q1",
-            "Q1",
-            6,
-        )
+        assert (reply["error"], reply["current_phase"], reply["phase"], reply["step"]) == (code, "Q1", "Q1", 6)
         assert reply["instruction"]
         assert reply["expected_payload"] == {"needs_more_information": "bool", "reason": "str"}
     assert "flim" in server.call("search_text", {"pattern": "x", "flim": 1})["message"]
@@ -184,9 +152,7 @@ def test_the_task_list_has_its_rules(server: Server, repo: Repo) -> None:
     to(server, repo, "12")
     one, two = ({"id": name, "description": "d", "status": "pending"} for name in ("t1", "t2"))
     assert server.submit({})["error"] == "no_tasks_registered"
-    assert (
-        server.submit({"task_id": "t1", "summary": "s"})["error"] == "payload_mismatch"
-    )  # nothing was asked for
+    assert server.submit({"task_id": "t1", "summary": "s"})["error"] == "payload_mismatch"  # nothing was asked for
     server.call("check_write_target", {"file_path": "app/cart.py"})
     assert server.submit({"task_id": "t1", "summary": "s"})["error"] == "no_tasks"
     assert server.submit({"tasks": []})["error"] == "empty_tasks"
@@ -207,9 +173,7 @@ def test_a_checklist_is_shown_by_places(server: Server, repo: Repo) -> None:
     """Each item is answered by lines that exist and do something, or passed over for a reason."""
     to(server, repo, "12")
     repo.write("app/new.py", "def f():\n    pass\n\n\nx = 1\n")
-    server.accepted(
-        {"tasks": [{"id": "t1", "description": "d", "status": "pending", "checklist": ["a", "b"]}]}
-    )
+    server.accepted({"tasks": [{"id": "t1", "description": "d", "status": "pending", "checklist": ["a", "b"]}]})
     server.call("check_write_target", {"file_path": "app/new.py"})
 
     def done(*items: dict[str, str]) -> Any:
@@ -275,11 +239,7 @@ def test_looking_is_permitted_in_every_phase_and_meaning_from_semantic_on(server
         meaning = server.call("semantic_search", {"query": "sum of prices"})
         assert ("error" in meaning) is (phase in early), phase
         if phase in early:
-            assert (meaning["error"], meaning["current_phase"], meaning["phase"]) == (
-                "phase_blocked",
-                phase,
-                phase,
-            )
+            assert (meaning["error"], meaning["current_phase"], meaning["phase"]) == ("phase_blocked", phase, phase)
             assert "search_text" in meaning["allowed_tools"]
             assert "semantic_search" not in meaning["allowed_tools"]
             assert meaning["hint"]
@@ -386,9 +346,7 @@ def test_a_client_cannot_reset_the_count_of_failures(server: Server, repo: Repo)
     assert reply["existing_tasks"][0] == {
         "id": "t1", "description": "mend apply_discount", "status": "pending", "failure_count": 1, "revert_reason": "d",
     }  # fmt: skip
-    server.accepted(
-        {"tasks": [{"id": "t1", "description": "again", "status": "pending", "failure_count": 0}]}
-    )
+    server.accepted({"tasks": [{"id": "t1", "description": "again", "status": "pending", "failure_count": 0}]})
     assert repo.saved()["tasks"][0]["failure_count"] == 1
 
 

@@ -17,19 +17,7 @@ from adjourn.code import session_state
 from adjourn.code.server.replies import MAX_REPLY
 from adjourn.code.session_state import Phase, SessionState
 from support.code_checkpoint import FULL
-from support.code_server import (
-    FRAME,
-    LARGE,
-    QUERY,
-    SIMPLE,
-    Repo,
-    Server,
-    begin,
-    look,
-    shared_server,
-    step,
-    walk,
-)
+from support.code_server import FRAME, LARGE, QUERY, SIMPLE, Repo, Server, begin, look, shared_server, step, walk
 
 REMOVED = [
     "check_phase_necessity", "set_query_frame", "begin_phase_gate", "submit_for_review", "submit_exploration",
@@ -62,9 +50,7 @@ def leave_checkpoint(repo: Repo, **changes: Any) -> str:
 
 def recover(server: Server, repo: Repo) -> Any:
     """Take up the session of a repository by a client that has none."""
-    server.call(
-        "cleanup_stale_branches", {"repo_path": str(server.repo.root)}
-    )  # leaves what the client works on
+    server.call("cleanup_stale_branches", {"repo_path": str(server.repo.root)})  # leaves what the client works on
     return server.call("get_session_status", {"repo_path": str(repo.root)})
 
 
@@ -123,11 +109,7 @@ class TestCheckpointSerialization:
         }
         repo.write(".code-intel/sessions/session_1.json", json.dumps(text))
         status = recover(shared, repo)
-        assert (status["phase"], status["intent"], status["task_progress"]) == (
-            "EXPLORATION",
-            "IMPLEMENT",
-            None,
-        )
+        assert (status["phase"], status["intent"], status["task_progress"]) == ("EXPLORATION", "IMPLEMENT", None)
         assert status["known"]["gate_level"] == "auto"
 
     def test_nested_dataclass_restore(self, shared: Server, repo: Repo) -> None:
@@ -222,12 +204,7 @@ class TestCheckpointRecovery:
         reply = begin(shared, repo)
         assert reply["recovery_available"] is True
         info = reply["checkpoint_info"]
-        assert (info["session_id"], info["phase"], info["step"], info["query"]) == (
-            session,
-            "READY",
-            13,
-            QUERY,
-        )
+        assert (info["session_id"], info["phase"], info["step"], info["query"]) == (session, "READY", 13, QUERY)
         assert info["checkpoint_at"] == "2026-01-31T12:34:56"
 
     def test_recovered_session_has_correct_phase(self, repo: Repo) -> None:
@@ -238,11 +215,7 @@ class TestCheckpointRecovery:
             server.kill()
         with Server(repo) as server:
             status = server.status()
-            assert (status["phase"], status["step"], status["task_progress"]["next_task"]["id"]) == (
-                "READY",
-                13,
-                "t2",
-            )
+            assert (status["phase"], status["step"], status["task_progress"]["next_task"]["id"]) == ("READY", 13, "t2")
             assert status["task_branch"] == {
                 "enabled": True, "branch": repo.branch, "base": "main", "checked_out": True,
             }  # fmt: skip
@@ -279,25 +252,7 @@ class TestLegacyToolRemoval:
         while not reply.get("session_complete"):
             phases.append((reply["phase"], reply["step"]))
             reply = step(shared, reply, repo)
-        assert [number for _, number in phases] == [
-            3,
-            4,
-            5,
-            6,
-            7,
-            8,
-            9,
-            10,
-            11,
-            12,
-            13,
-            13,
-            14,
-            15,
-            17,
-            18,
-            19,
-        ]
+        assert [number for _, number in phases] == [3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 13, 14, 15, 17, 18, 19]
         assert (reply["merged"], reply["to_branch"]) == (True, "main")
 
 
@@ -315,9 +270,7 @@ class TestCleanupExtension:
 class TestResumeFlag:
     def test_resume_skips_start_session(self, shared: Server, repo: Repo) -> None:
         """Resuming is get_session_status alone: no session is begun, and the work continues from there."""
-        session = leave_checkpoint(
-            repo, current_phase="Q1", fast_mode=False, quick_mode=False, gate_level="auto"
-        )
+        session = leave_checkpoint(repo, current_phase="Q1", fast_mode=False, quick_mode=False, gate_level="auto")
         status = recover(shared, repo)
         assert (status["session_id"], len(repo.checkpoints())) == (session, 1)
         assert shared.accepted({"needs_more_information": False, "reason": "seen enough"})["phase"] == "Q2"
@@ -355,11 +308,7 @@ class TestRecoveryPrompt:
         new = begin(shared, repo)
         assert new["recovery_available"] is True
         status = shared.status()
-        assert (status["session_id"], status["phase"], status["recovered_from_checkpoint"]) == (
-            old,
-            "READY",
-            True,
-        )
+        assert (status["session_id"], status["phase"], status["recovered_from_checkpoint"]) == (old, "READY", True)
         assert [path.stem for path in repo.checkpoints()] == [old]
 
     def test_discard_deletes_old_checkpoint(self, shared: Server, repo: Repo) -> None:
@@ -403,9 +352,7 @@ class TestResponseTruncation:
             server.call("sync_index")
             assert server.call("get_symbols", {"path": "src"})["truncated"] is True
             query = "why is it so? " + "x" * 90_000
-            started = server.text(
-                "start_session", {"intent": "QUESTION", "query": query, "flags": "--no-doc"}
-            )
+            started = server.text("start_session", {"intent": "QUESTION", "query": query, "flags": "--no-doc"})
             assert len(started.encode()) <= MAX_REPLY
             server.accepted({**FRAME, "target_symbols": ["é" * 1000] * 300})
             look(server)

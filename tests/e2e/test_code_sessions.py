@@ -12,19 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from support.code_server import (
-    FIX,
-    FRAME,
-    SIMPLE,
-    Repo,
-    Server,
-    begin,
-    changed,
-    look,
-    shared_server,
-    to,
-    walk,
-)
+from support.code_server import FIX, FRAME, SIMPLE, Repo, Server, begin, changed, look, shared_server, to, walk
 
 server = shared_server()
 
@@ -60,16 +48,12 @@ def test_an_edit_is_seen_by_the_next_search(server: Server, repo: Repo) -> None:
     """No cache of a session answers with what a file was before it was edited."""
     to(server, repo, "EXPLORATION")
     assert (
-        server.call("find_definitions", {"symbol": "apply_discount", "exact_match": True})["definitions"][0][
-            "line"
-        ]
+        server.call("find_definitions", {"symbol": "apply_discount", "exact_match": True})["definitions"][0]["line"]
         == 5
     )
     repo.write("app/cart.py", "# one\n# two\n" + repo.read("app/cart.py"))
     assert (
-        server.call("find_definitions", {"symbol": "apply_discount", "exact_match": True})["definitions"][0][
-            "line"
-        ]
+        server.call("find_definitions", {"symbol": "apply_discount", "exact_match": True})["definitions"][0]["line"]
         == 7
     )
 
@@ -241,11 +225,7 @@ def test_the_skill_is_written_once(repo: Repo) -> None:
     with Server(repo) as server:
         names = {tool.name for tool in server.tools().tools}
         assert server.start(flags="--no-doc")["success"] is True
-    called = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", command)) & {
-        *names,
-        "record_outcome",
-        "submit_exploration",
-    }
+    called = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", command)) & {*names, "record_outcome", "submit_exploration"}
     assert called == {"start_session", "submit_phase", "get_session_status", "cleanup_stale_branches", "sync_index",
                       "update_context", "check_write_target", "add_explored_files", "revert_to_exploration", "review_changes"}  # fmt: skip
     repo.write(".claude/commands/code.md", "mine")
@@ -271,9 +251,7 @@ def test_a_map_hit_comes_with_definitions_that_outlive_the_server(repo: Repo) ->
         walk(server, repo, server.start(flags="--no-doc"))
         to(server, repo, "SEMANTIC")
         found = server.call("semantic_search", asked)
-        assert [(one["name"], one["file"]) for one in found["definitions"]] == [
-            ("apply_discount", "app/cart.py")
-        ]
+        assert [(one["name"], one["file"]) for one in found["definitions"]] == [("apply_discount", "app/cart.py")]
         assert "5-6 def apply_discount(price, share)" in server.text("semantic_search", asked)
         assert server.call("semantic_search", {"query": "total of prices", "collection": "forest"})["hits"]
         server.kill()

@@ -82,9 +82,7 @@ def test_what_a_use_means_who_calls_and_what_overrides(server: Server) -> None:
     assert (places(callers), callers["references"][0]["kind"]) == ({("use.py", 5)}, "call main")
     callees = ready(lambda: asked(server, "find_references", symbol="areas", relation="callees"))
     assert ("shapes.py", 2) in places(callees)
-    overriding = ready(
-        lambda: asked(server, "find_references", symbol="Shape.area", relation="implementations")
-    )
+    overriding = ready(lambda: asked(server, "find_references", symbol="Shape.area", relation="implementations"))
     assert ("shapes.py", 7) in places(overriding)
     assert "FILE:LINE" in asked(server, "find_definitions", symbol="areas", at="use.py")["message"]
 

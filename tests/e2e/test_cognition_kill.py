@@ -29,9 +29,7 @@ def test_nothing_that_was_acknowledged_is_lost(tmp_path: Path) -> None:
     chance = random.Random(7)
     acknowledged = 0
     for _ in range(KILLS):
-        process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(path)], stdout=subprocess.PIPE, text=True
-        )
+        process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         first = int(process.stdout.readline())
         assert first in (acknowledged + 1, acknowledged + 2)  # one answer may be written and not yet told

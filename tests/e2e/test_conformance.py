@@ -26,9 +26,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayWorkspace]
 
 
 @pytest.mark.parametrize(("revision", "passed"), [("2025-11-25", 60), ("2026-07-28", 100)])
-def test_the_suite_finds_the_same_with_the_gateway(
-    work: GatewayWorkspace, revision: str, passed: int
-) -> None:
+def test_the_suite_finds_the_same_with_the_gateway(work: GatewayWorkspace, revision: str, passed: int) -> None:
     """Each scenario passes and fails as many checks as against the server alone, and most pass."""
     urls = (f"http://127.0.0.1:{work.server_port}/mcp", work.url("/mcp"))
     alone, through = (checks(run_suite("server", "--url", url, "--requirements", revision)) for url in urls)
@@ -60,28 +58,14 @@ def test_the_suite_finds_the_same_of_tasks(tmp_path: Path) -> None:
     installed()
     path = tmp_path / "gateway"
     path.mkdir()
-    scenarios = (
-        "lifecycle",
-        "capability-negotiation",
-        "dispatch-and-envelope",
-        "mrtr-input",
-        "request-headers",
-    )
+    scenarios = ("lifecycle", "capability-negotiation", "dispatch-and-envelope", "mrtr-input", "request-headers")
     with (
         Servers(path).http("other", program=SERVER) as servers,
         GatewayWorkspace(path, "mode observe", "allow *", server=TASKS, settings=servers.toml) as work,
     ):
         suite = renamed(tmp_path / "suite", "up")
         for name in (*scenarios, "required-task-error"):
-            words = (
-                "server",
-                "--scenario",
-                f"tasks-{name}",
-                "--force",
-                "--spec-version",
-                "2026-07-28",
-                "--url",
-            )
+            words = ("server", "--scenario", f"tasks-{name}", "--force", "--spec-version", "2026-07-28", "--url")
             found = verdicts(run_suite(*words, work.url("/mcp"), suite=suite))
             assert len(found) >= 3
             assert set(found.values()) == {"SUCCESS"}, found

@@ -29,9 +29,7 @@ def work(tmp_path: Path) -> Iterator[GatewayWorkspace]:
         yield workspace
 
 
-def run(
-    work: GatewayWorkspace, session: Callable[[Client], Awaitable[_T]], *words: str, **options: Any
-) -> _T:
+def run(work: GatewayWorkspace, session: Callable[[Client], Awaitable[_T]], *words: str, **options: Any) -> _T:
     """Do something with a client that starts `adjourn WORDS`."""
     started = StdioServerParameters(
         command=sys.executable, args=["-m", "adjourn", *words], cwd=str(work.root), env=work.environment
@@ -56,10 +54,7 @@ def test_a_server_over_http_is_governed_like_any_other(work: GatewayWorkspace, m
             heard.append(f"{progress} {total} {message}")
 
         answers = await asyncio.gather(
-            *(
-                client.call_tool("echo", {"text": f"ü{number}"}, progress_callback=progress)
-                for number in range(5)
-            )
+            *(client.call_tool("echo", {"text": f"ü{number}"}, progress_callback=progress) for number in range(5))
         )
         assert [text_of(answer) for answer in answers] == [f"ü{number}" for number in range(5)]
         assert text_of(await client.call_tool("write", {"text": "one"})) == "written"
@@ -68,9 +63,7 @@ def test_a_server_over_http_is_governed_like_any_other(work: GatewayWorkspace, m
         assert isinstance(read, types.TextResourceContents)
         assert read.text == "a note"
 
-    run(
-        work, session, "proxy", "--name", "up", "--url", f"http://127.0.0.1:{work.server_port}/mcp", mode=mode
-    )
+    run(work, session, "proxy", "--name", "up", "--url", f"http://127.0.0.1:{work.server_port}/mcp", mode=mode)
     assert heard == ["1.0 2.0 half"] * 5
     assert work.called() == ["one"]
     assert work.adjourn("verify").startswith("valid: 1 task")
@@ -94,9 +87,7 @@ def test_a_question_of_the_server_is_answered(work: GatewayWorkspace) -> None:
 
 def test_a_server_that_is_gone_is_named(work: GatewayWorkspace) -> None:
     """A server that does not listen: each request gets an error that names it."""
-    line = json.dumps(
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
-    )
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}})
     done = subprocess.run(
         [sys.executable, "-m", "adjourn", "connect", "http://127.0.0.1:9/mcp"],
         input=line + "\n", capture_output=True, text=True, timeout=20, check=True, cwd=work.root, env=work.environment,

@@ -44,9 +44,7 @@ def test_the_containerfile_has_no_finding() -> None:
     program = tools.python_program("hadolint", "deploy")
     if program is None:
         pytest.skip("hadolint is not installed: make tools")
-    done = subprocess.run(
-        [*program, str(DEPLOY / "Containerfile")], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*program, str(DEPLOY / "Containerfile")], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
 
@@ -122,9 +120,7 @@ def test_the_unit_is_valid_and_hardened(tmp_path: Path) -> None:
 
 
 @pytest.mark.campaign
-@pytest.mark.skipif(
-    os.environ.get("ADJOURN_CAMPAIGN") != "1", reason="installs packages for a minute: make campaign"
-)
+@pytest.mark.skipif(os.environ.get("ADJOURN_CAMPAIGN") != "1", reason="installs packages for a minute: make campaign")
 def test_what_the_image_installs_is_a_gateway(tmp_path: Path) -> None:
     """The steps of the build, with this Python and these folders in the place of the image's."""
     stage = deployed.instructions()[: -len(deployed.final_stage())]
@@ -137,10 +133,7 @@ def test_what_the_image_installs_is_a_gateway(tmp_path: Path) -> None:
         if name == "ENV":
             environment |= dict(word.split("=", 1) for word in shlex.split(here(rest)))
         elif name == "COPY":
-            source, target = (
-                rest.split()[:-1],
-                tmp_path / "src" / rest.split()[-1].removeprefix("/src").lstrip("/."),
-            )
+            source, target = (rest.split()[:-1], tmp_path / "src" / rest.split()[-1].removeprefix("/src").lstrip("/."))
             for one in (DEPLOY.parent / word for word in source):
                 if one.is_dir():
                     shutil.copytree(one, target, dirs_exist_ok=True)

@@ -35,9 +35,7 @@ def built(source: Path) -> Path:
 def test_two_builds_of_a_commit_are_the_same_bytes(source: Path, built: Path, tmp_path: Path) -> None:
     """Another folder, time, time zone, locale and umask change neither the wheel nor the sdist."""
     run(["git", "clone", "--quiet", str(source), str(tmp_path / "another")], tmp_path, umask=0o077)
-    again = build(
-        tmp_path / "another", "--bare", umask=0o077, TZ="Asia/Tokyo", LC_ALL="C", SOURCE_DATE_EPOCH="1"
-    )
+    again = build(tmp_path / "another", "--bare", umask=0o077, TZ="Asia/Tokyo", LC_ALL="C", SOURCE_DATE_EPOCH="1")
     for name in (WHEEL, SDIST):
         assert (again / name).read_bytes() == (built / name).read_bytes(), name
 
@@ -47,25 +45,13 @@ def test_the_wheel_has_what_an_installation_needs(built: Path) -> None:
     with zipfile.ZipFile(built / WHEEL) as archive:
         names = set(archive.namelist())
         metadata = archive.read(f"adjourn-{__version__}.dist-info/METADATA").decode()
-    manual = {
-        f"adjourn-{__version__}.data/data/share/man/man1/{page.name}" for page in (ROOT / "man").iterdir()
-    }
-    code = {
-        path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*") if _is_source(path)
-    }
+    manual = {f"adjourn-{__version__}.data/data/share/man/man1/{page.name}" for page in (ROOT / "man").iterdir()}
+    code = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src").rglob("*") if _is_source(path)}
     licences = {
-        f"adjourn-{__version__}.dist-info/licenses/{name}"
-        for name in ("LICENSE", "src/adjourn/ui/static/htmx.LICENSE")
+        f"adjourn-{__version__}.dist-info/licenses/{name}" for name in ("LICENSE", "src/adjourn/ui/static/htmx.LICENSE")
     }
-    rest = {
-        f"adjourn-{__version__}.dist-info/{name}"
-        for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt")
-    }
-    assert {
-        "adjourn/py.typed",
-        "adjourn/store/schema/sqlite_0002.sql",
-        "adjourn/cli/help.py",
-    } <= code
+    rest = {f"adjourn-{__version__}.dist-info/{name}" for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt")}
+    assert {"adjourn/py.typed", "adjourn/store/schema/sqlite_0002.sql", "adjourn/cli/help.py"} <= code
     assert names == manual | code | rest | licences
     assert f"\nVersion: {__version__}\n" in metadata
     assert "\nRequires-Python: >=3.11\n" in metadata
@@ -80,14 +66,7 @@ def test_the_sdist_has_what_the_repository_has(built: Path) -> None:
     with tarfile.open(built / SDIST) as archive:
         members = archive.getmembers()
     names = {member.name.partition("/")[2] for member in members}
-    assert {
-        "PKG-INFO",
-        "LICENSE",
-        "Makefile",
-        "pyproject.toml",
-        "tests/constraints.txt",
-        "man/adjourn.1",
-    } <= names
+    assert {"PKG-INFO", "LICENSE", "Makefile", "pyproject.toml", "tests/constraints.txt", "man/adjourn.1"} <= names
     assert not [name for name in names if JUNK.search(name) or "stray" in name]
     assert {(member.uid, member.uname, member.mtime) for member in members} == {(0, "", 1777716000)}
 
@@ -104,7 +83,5 @@ def test_everything_is_listed_and_summed(source: Path, tmp_path: Path) -> None:
     assert str(tmp_path) not in text
     assert "/tmp" not in text
     summed = run(["sha256sum", "--check", "--strict", "SHA256SUMS"], clone / "dist")
-    assert summed.splitlines() == [
-        f"{name}: OK" for name in (WHEEL, f"adjourn-{__version__}.cdx.json", SDIST)
-    ]
+    assert summed.splitlines() == [f"{name}: OK" for name in (WHEEL, f"adjourn-{__version__}.cdx.json", SDIST)]
     run([PROGRAMS / "twine", "check", "--strict", WHEEL, SDIST], clone / "dist")

@@ -90,9 +90,7 @@ class Page:
 
     @property
     def runs(self) -> bool:
-        return any(
-            block.language in ("console", "python") and "needs" not in block.comments for block in self.blocks
-        )
+        return any(block.language in ("console", "python") and "needs" not in block.comments for block in self.blocks)
 
     def _parse(self) -> Iterator[Block]:
         lines = iter(enumerate(self.text.splitlines(), 1))
@@ -104,9 +102,7 @@ class Page:
                 yield Block(number, fence[2], "".join(inner[indent:] + "\n" for inner in body), comments)
                 comments = {}
             elif line.startswith("<!-- setup"):
-                yield Block(
-                    number, "console", "".join(inner + "\n" for inner in _until(lines, "-->")), comments
-                )
+                yield Block(number, "console", "".join(inner + "\n" for inner in _until(lines, "-->")), comments)
                 comments = {}
             elif comment := _COMMENT.match(line):
                 self._remark(comment[1], comment[2], comments)
@@ -403,9 +399,7 @@ def test_a_reader_sees_what_a_page_needs(page: Path) -> None:
         if match := re.match(r"<!-- file: (.+?) -->$", line):
             assert match[1] in above, f"say above the block that it is `{match[1]}`"
         elif match := re.match(r"<!-- uses: (\S+)", line):
-            assert any(f"{Path(match[1]).name})" in one for one in shown[:20]), (
-                f"link {match[1]} near the top"
-            )
+            assert any(f"{Path(match[1]).name})" in one for one in shown[:20]), f"link {match[1]} near the top"
         elif line.strip() and not line.startswith("<!--"):
             above = f"{above} {line}" if above and not line.startswith("#") else line
         if line.startswith("```"):

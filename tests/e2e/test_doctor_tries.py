@@ -86,9 +86,7 @@ def test_servers_of_the_home_folder_are_tried(place: Place, tmp_path: Path) -> N
     words = place.behind(sys.executable, "-c", "raise SystemExit('no database')")
     for path in (".claude.json", ".cursor/mcp.json"):
         (home / path).parent.mkdir(exist_ok=True)
-        (home / path).write_text(
-            json.dumps({"mcpServers": {"inv": {"command": words[0], "args": words[1:]}}})
-        )
+        (home / path).write_text(json.dumps({"mcpServers": {"inv": {"command": words[0], "args": words[1:]}}}))
     env = place.environment | {"HOME": str(home)}
     findings = run("doctor", "--yes", "--json", cwd=place.root, env=env).json["findings"]
     [failed] = [one for one in findings if one["code"] == "server-failed"]
@@ -135,9 +133,7 @@ def test_a_session_full_of_refusals_is_told(place: Place) -> None:
         assert refused(client.call(tool, {}))
     client.kill()
     message = place.doctor()["many-refused"]["message"]
-    assert message.endswith(
-        ": 6 calls refused because no rule allows them: echo.drop, echo.remove, echo.wipe"
-    )
+    assert message.endswith(": 6 calls refused because no rule allows them: echo.drop, echo.remove, echo.wipe")
     place.write_policy("allow *")
     assert "many-refused" not in place.doctor()
 

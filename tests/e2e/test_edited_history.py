@@ -46,13 +46,9 @@ def rewrite(work: ProxyWorkspace, mend: int) -> None:
         at = next(number for number, row in enumerate(rows) if OLD in row[2])
         link: tuple[str, str] = ("", "")
         for number, (position, old, data) in enumerate(rows[at : at + max(mend, 1)]):
-            changed = (
-                data.replace(OLD, NEW) if not number else data.replace(link[0].encode(), link[1].encode())
-            )
+            changed = data.replace(OLD, NEW) if not number else data.replace(link[0].encode(), link[1].encode())
             link = old, sha256(changed).hexdigest() if mend else old
-            connection.execute(
-                "UPDATE event SET hash = ?, data = ? WHERE position = ?", (link[1], changed, position)
-            )
+            connection.execute("UPDATE event SET hash = ?, data = ? WHERE position = ?", (link[1], changed, position))
         connection.commit()
 
 

@@ -69,9 +69,7 @@ def tokenise() -> Tokenise:
 
 
 def shown(text: list[Line]) -> str:
-    return "".join(
-        f"{number}: {piece}  {scope}\n" for number, line in enumerate(text, 1) for piece, scope in line
-    )
+    return "".join(f"{number}: {piece}  {scope}\n" for number, line in enumerate(text, 1) for piece, scope in line)
 
 
 def is_keyword(line: Line) -> bool:
@@ -79,9 +77,7 @@ def is_keyword(line: Line) -> bool:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.stem)
-def test_a_document_is_made_of_the_pieces_written_down(
-    document: Path, tokenise: Tokenise, tmp_path: Path
-) -> None:
+def test_a_document_is_made_of_the_pieces_written_down(document: Path, tokenise: Tokenise, tmp_path: Path) -> None:
     """Each piece of each statement has the scope that it was seen to need."""
     written = document.with_suffix(".tokens")
     found = tmp_path / written.name
@@ -124,9 +120,7 @@ def test_every_word_within_a_statement_is_one_in_the_editor(tokenise: Tokenise) 
 
 @given(st.lists(contract_lines, min_size=100, max_size=200))
 @settings(max_examples=3, deadline=None, phases=[Phase.generate])  # to shrink is to start Node for hours
-def test_a_line_is_highlighted_where_the_parser_sees_a_statement(
-    tokenise: Tokenise, statements: list[str]
-) -> None:
+def test_a_line_is_highlighted_where_the_parser_sees_a_statement(tokenise: Tokenise, statements: list[str]) -> None:
     """On lines of every sort, the editor's first word is a keyword exactly where the parser's is."""
     first = [statement.partition("\n")[0].replace("\ufeff", "").rstrip() for statement in statements]
     known = [build(text).nodes[0].kind not in ("unknown", "blank", "comment") for text in first]
@@ -150,9 +144,7 @@ def test_the_extension_packs_with_the_standard_tool(tmp_path: Path) -> None:
             "package.json", "readme.md", "changelog.md", "LICENSE.txt",
             "language-configuration.json", "snippets.json", "syntaxes/aex.tmLanguage.json",
         }  # fmt: skip
-        assert json.loads(packed.read("extension/syntaxes/aex.tmLanguage.json")) == json.loads(
-            GRAMMAR.read_text()
-        )
+        assert json.loads(packed.read("extension/syntaxes/aex.tmLanguage.json")) == json.loads(GRAMMAR.read_text())
 
 
 def manifest() -> Any:
@@ -164,9 +156,7 @@ def test_the_manifest_names_files_that_are_there() -> None:
     told = manifest()
     assert told["version"] == __version__
     assert (EXTENSION / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
-    [language], [grammar], [snippets] = (
-        told["contributes"][what] for what in ("languages", "grammars", "snippets")
-    )
+    [language], [grammar], [snippets] = (told["contributes"][what] for what in ("languages", "grammars", "snippets"))
     for path in (language["configuration"], grammar["path"], snippets["path"]):
         json.loads((EXTENSION / path).read_text())
     assert grammar["scopeName"] == json.loads(GRAMMAR.read_text())["scopeName"]

@@ -118,9 +118,7 @@ def test_no_effect_is_doubled_and_none_is_lost(tmp_path: Path, monkeypatch: pyte
             kills += 1
         one.end()
         total, doubts, happened = total + len(one.effects()), doubts + one.doubts, happened + one.happened
-    print(
-        f"{kills} kills, {tasks} tasks, {total} effects, {doubts} in doubt, of which {happened} had happened"
-    )
+    print(f"{kills} kills, {tasks} tasks, {total} effects, {doubts} in doubt, of which {happened} had happened")
     assert doubts
 
 
@@ -170,11 +168,7 @@ class _Job:
             for doubt in list(task.ledger.doubts.values()):
                 done = any(doubt.digest == EffectCall("", "", {"key": key}).digest for key in self.effects())
                 self.doubts, self.happened = self.doubts + 1, self.happened + done
-                open_ = [
-                    one["id"]
-                    for one in records.resolve("line")["questionsForUser"]
-                    if one["status"] == "open"
-                ]
+                open_ = [one["id"] for one in records.resolve("line")["questionsForUser"] if one["status"] == "open"]
                 question = next((name for name in open_ if f"effect-{doubt.call}." in name), "")
                 if question:
                     records.answer_question("line", question, DONE if done else NOT_DONE, ANN)

@@ -95,9 +95,7 @@ def test_a_call_that_was_refused_is_not_in_doubt(tmp_path: Path, pair: Pair) -> 
 
 
 @pytest.mark.parametrize("way", ["DELETE", "SIGTERM"])
-def test_an_answer_that_waits_is_recorded_though_its_session_ends(
-    tmp_path: Path, pair: Pair, way: str
-) -> None:
+def test_an_answer_that_waits_is_recorded_though_its_session_ends(tmp_path: Path, pair: Pair, way: str) -> None:
     """A session is deleted, or its client leaves and the gateway ends, while PostgreSQL is down: what the server answered is not in doubt."""
     lasting = "[limits]\ndrain_seconds = 300"
     with (

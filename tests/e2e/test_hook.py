@@ -68,12 +68,7 @@ def test_tools_of_mcp_servers_go_by_server_and_tool(work: HookWorkspace) -> None
     work.write_policy("use files.read_file, notes.*", "deny notes.clear")
     decisions = {
         name: work.ask(name).decision
-        for name in (
-            "mcp__files__read_file",
-            "mcp__files__write_file",
-            "mcp__notes__set",
-            "mcp__notes__clear",
-        )
+        for name in ("mcp__files__read_file", "mcp__files__write_file", "mcp__notes__set", "mcp__notes__clear")
     }
     assert list(decisions.values()) == ["allow", "deny", "allow", "deny"]
 
@@ -106,10 +101,7 @@ def test_protected_places_from_where_the_client_s_shell_went(work: HookWorkspace
             said = work.ask(name, arguments, env={"CLAUDE_PROJECT_DIR": str(work.root)}, cwd=cwd)
             assert (said.decision, "protected" in said.reason) == ("deny", True), (name, path)
     said = work.ask(
-        "Edit",
-        {"file_path": "policy.aex"},
-        env={"CLAUDE_PROJECT_DIR": str(work.root)},
-        cwd=str(work.root / "src"),
+        "Edit", {"file_path": "policy.aex"}, env={"CLAUDE_PROJECT_DIR": str(work.root)}, cwd=str(work.root / "src")
     )
     assert said.decision == "allow"
 
@@ -152,15 +144,7 @@ def test_the_project_decides_wherever_its_shell_went(work: HookWorkspace) -> Non
 
 
 @pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b"{}",
-        b'{"tool_name": 5}',
-        b'{"tool_name": "Read", "hook_event_name": "Notification"}',
-    ],
+    "data", [b"", b"{", b"[]", b"{}", b'{"tool_name": 5}', b'{"tool_name": "Read", "hook_event_name": "Notification"}']
 )
 def test_no_call_to_decide_on_blocks(work: HookWorkspace, data: bytes) -> None:
     """Exit code 2, which the client takes for a refusal, and a message that says why."""
@@ -243,9 +227,7 @@ def test_nothing_heavy_is_imported(work: HookWorkspace) -> None:
     """A hook runs once a call: what it loads is felt."""
     command = [sys.executable, "-X", "importtime", "-m", "adjourn", "hook"]
     said = work.ask("Bash", {"command": "make"}, command=command)
-    loaded = {
-        line.rpartition("|")[2].strip() for line in said.err.splitlines() if line.startswith("import time:")
-    }
+    loaded = {line.rpartition("|")[2].strip() for line in said.err.splitlines() if line.startswith("import time:")}
     assert {"adjourn.hooks.main", "msgspec", "sqlite3"} <= loaded
     assert {module.partition(".")[0] for module in loaded} & HEAVY == set()
     assert not loaded & {
@@ -327,16 +309,8 @@ def test_a_store_that_is_deleted_between_two_hooks_refunds_nothing(tmp_path: Pat
 
 def test_the_hook_names_tools_as_the_proxy_does(work: HookWorkspace) -> None:
     """Rules name an MCP server's tool SERVER.TOOL or TOOL at the hook, too; the history has the server beside the tool."""
-    work.write_policy(
-        "use read_file, my_server.search, other-server.search", "deny remove_item", "use notes.*"
-    )
-    names = (
-        "files__read_file",
-        "my-server__search",
-        "other-server__search",
-        "notes__remove_item",
-        "files__search",
-    )
+    work.write_policy("use read_file, my_server.search, other-server.search", "deny remove_item", "use notes.*")
+    names = ("files__read_file", "my-server__search", "other-server__search", "notes__remove_item", "files__search")
     decisions = [work.ask(f"mcp__{name}").decision for name in names]
     assert decisions == ["allow", "allow", "allow", "deny", "deny"]
     assert [(fact.server, fact.tool) for fact in work.facts("tool.allowed")] == [

@@ -226,11 +226,7 @@ def test_killed_at_any_moment_it_leaves_a_valid_chain(work: HookWorkspace) -> No
     whole = time.monotonic() - began
     for number in range(12):
         started = subprocess.Popen(
-            HOOK,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=work.environment,
+            HOOK, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=work.environment
         )
         assert started.stdin is not None
         assert started.stdout is not None

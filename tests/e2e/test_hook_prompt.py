@@ -110,9 +110,7 @@ def prompt_refs(work: HookEventWorkspace) -> dict[str, str]:
         return store.refs("prompt/")
 
 
-def test_a_prompt_beside_pending_work_is_kept_for_a_task_of_its_own(
-    work: HookEventWorkspace, pending: str
-) -> None:
+def test_a_prompt_beside_pending_work_is_kept_for_a_task_of_its_own(work: HookEventWorkspace, pending: str) -> None:
     """It opens no task. The client's first call does, with the first thing that was asked for."""
     assert ASKED not in work.brief()
     for prompt in (ASKED, "yes, go on"):
@@ -124,9 +122,7 @@ def test_a_prompt_beside_pending_work_is_kept_for_a_task_of_its_own(
     assert prompt_refs(work) == {}
 
 
-def test_a_proxy_opens_the_task_with_the_prompt_that_its_client_heard(
-    work: HookEventWorkspace, pending: str
-) -> None:
+def test_a_proxy_opens_the_task_with_the_prompt_that_its_client_heard(work: HookEventWorkspace, pending: str) -> None:
     """Hooks and proxies of one client share it."""
     client = work.client()
     assert client.tools()
@@ -148,9 +144,7 @@ def test_a_task_that_is_resumed_instead_keeps_its_own_goal(work: HookEventWorksp
     assert prompt_refs(work) == {}
 
 
-def test_a_new_conversation_forgets_the_prompt_of_the_one_before(
-    work: HookEventWorkspace, pending: str
-) -> None:
+def test_a_new_conversation_forgets_the_prompt_of_the_one_before(work: HookEventWorkspace, pending: str) -> None:
     """What was asked for in a conversation that made no call is not the mission of the next."""
     work.tell("UserPromptSubmit", prompt="never mind")
     assert list(prompt_refs(work).values()) == ["never mind"]

@@ -57,9 +57,7 @@ class Standing(ProxyWorkspace):
         return done.returncode, output.get("permissionDecision", ""), err.decode()
 
     def request(self, tool: str = "Read") -> bytes:
-        return json.dumps(
-            {"tool_name": tool, "tool_input": {"file_path": "a"}, "cwd": str(self.root)}
-        ).encode()
+        return json.dumps({"tool_name": tool, "tool_input": {"file_path": "a"}, "cwd": str(self.root)}).encode()
 
     def standing(self) -> list[int]:
         """The processes that stand by here, and those that answer for them."""
@@ -205,9 +203,7 @@ def test_a_sandbox_is_not_left(work: Standing) -> None:
     """A hook with fewer rights than the standby process answers itself: it gains no permissions."""
     work.ask()
     work.wait_for(1)
-    confine = (
-        "import ctypes, os, sys; ctypes.CDLL(None).prctl(38, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
-    )
+    confine = "import ctypes, os, sys; ctypes.CDLL(None).prctl(38, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
     hook = [sys.executable, "-X", "importtime", "-m", "adjourn", "hook", "--stay"]
     done = subprocess.run(
         [sys.executable, "-c", confine, *hook],
@@ -225,9 +221,7 @@ def test_a_sandbox_is_not_left(work: Standing) -> None:
 def test_an_update_ends_it(work: Standing, tmp_path: Path) -> None:
     """When a file of adjourn has changed, the hook that asks answers itself, by the new code."""
     work.package = str(tmp_path / "package")
-    shutil.copytree(
-        Path(adjourn.__file__).parent, tmp_path / "package/adjourn", ignore=lambda *_: ["__pycache__"]
-    )
+    shutil.copytree(Path(adjourn.__file__).parent, tmp_path / "package/adjourn", ignore=lambda *_: ["__pycache__"])
     work.ask()
     [old] = work.wait_for(1)
     assert work.ask()[1] == "allow"  # it has loaded what it needs by then

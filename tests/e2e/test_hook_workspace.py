@@ -20,9 +20,7 @@ def work(tmp_path: Path) -> Iterator[HookWorkspace]:
 
 @pytest.mark.parametrize("place", [".aex/policy.aex", "aex.policy.aex"])
 @pytest.mark.parametrize("mark", ["", ".git"])
-def test_a_policy_beneath_the_workspace_counts_for_nothing(
-    work: HookWorkspace, place: str, mark: str
-) -> None:
+def test_a_policy_beneath_the_workspace_counts_for_nothing(work: HookWorkspace, place: str, mark: str) -> None:
     """Wherever the agent's shell has gone, the outermost folder with a policy is the workspace."""
     nested = work.root / "sub" / "deep"
     (nested / place).parent.mkdir(parents=True)
@@ -79,9 +77,7 @@ def test_a_policy_of_the_home_folder_is_for_the_home_folder_alone(work: HookWork
     (home / "aex.policy.aex").write_text(WIDE)
     env = {"HOME": str(home)}
     assert work.ask("Bash", {"command": "make"}, env=env).decision == "deny"
-    assert (
-        work.ask("Bash", {"command": "make"}, env=env, cwd=str(home)).decision == "deny"
-    )  # its keys are in it
+    assert work.ask("Bash", {"command": "make"}, env=env, cwd=str(home)).decision == "deny"  # its keys are in it
     elsewhere = env | {"ADJOURN_CONFIG": str(home.parent / f"{home.name}-config")}
     assert work.ask("Bash", {"command": "make"}, env=elsewhere, cwd=str(home)).decision == "allow"
 

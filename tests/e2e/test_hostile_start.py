@@ -71,9 +71,7 @@ class Installed(Server):
 
 
 def hostile(path: Path, **more: str) -> Hostile:
-    files = {
-        f"src/module{number}.py": f"def function{number}():\n    return {number}\n" for number in range(70)
-    }
+    files = {f"src/module{number}.py": f"def function{number}():\n    return {number}\n" for number in range(70)}
     files |= {"table.lua": "function table_of_lua() end\n", "README.md": "# Shop\n"}
     repo = Hostile(path, files, git=False)
     repo.more = more
@@ -85,9 +83,7 @@ def hostile(path: Path, **more: str) -> Hostile:
 # --- adjourn code
 
 
-@pytest.mark.parametrize(
-    "variable", ["", "PYTHONPATH=.", "PYTHONPATH=:", "PYTHONPATH=src", "PYTHONUSERBASE=."]
-)
+@pytest.mark.parametrize("variable", ["", "PYTHONPATH=.", "PYTHONPATH=:", "PYTHONPATH=src", "PYTHONUSERBASE=."])
 def test_the_server_for_code_imports_nothing_of_the_workspace(tmp_path: Path, variable: str) -> None:
     """Neither the server nor its workers do, whatever the repository has, and wherever PYTHONPATH leads; and definitions are found."""
     name, _, value = variable.partition("=")
@@ -127,9 +123,7 @@ def test_programs_are_not_those_of_the_workspace(tmp_path: Path, where: str) -> 
         assert server.start("what is function7?", "QUESTION", flags="--no-doc")["phase"]
         server.call("sync_index", {"force": True})
     for arguments in (["doctor", "--json"], ["init", "--yes"], ["status"]):
-        subprocess.run(
-            [*command, *arguments], cwd=repo.root, env=repo.environment, check=False, timeout=SECONDS
-        )
+        subprocess.run([*command, *arguments], cwd=repo.root, env=repo.environment, check=False, timeout=SECONDS)
     assert not mark.exists(), mark.read_text()
 
 
@@ -161,9 +155,7 @@ def test_commands_import_nothing_of_the_workspace(tmp_path: Path, arguments: lis
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         mark = tmp_path / "mark"
         trap(
-            work.root,
-            mark,
-            tuple(name for name in TRAPPED if not name.startswith(("adjourn", "site", "user", "json"))),
+            work.root, mark, tuple(name for name in TRAPPED if not name.startswith(("adjourn", "site", "user", "json")))
         )
         env = work.environment | {"PYTHONPATH": "."}
         done = subprocess.run(
@@ -230,15 +222,7 @@ def test_what_init_writes_starts_nothing_of_the_workspace(tmp_path: Path) -> Non
     words = shlex.split(settings["hooks"]["PreToolUse"][0]["hooks"][0]["command"])
     assert words[:4] == [sys.executable, "-P", "-m", "adjourn"]
     server = json.loads((at.root / ".mcp.json").read_text())["mcpServers"]["files"]
-    assert [server["command"], *server["args"]] == [
-        *words[:4],
-        "proxy",
-        "--name",
-        "files",
-        "--",
-        "echo",
-        "files",
-    ]
+    assert [server["command"], *server["args"]] == [*words[:4], "proxy", "--name", "files", "--", "echo", "files"]
     request = json.dumps({"tool_name": "Read", "tool_input": {"file_path": "a"}, "cwd": str(at.root)})
     done = subprocess.run(
         [word for word in words if word != "--stay"],
@@ -268,8 +252,7 @@ def test_a_name_that_is_looked_up_in_the_workspace_first_is_not_written(tmp_path
 
 
 @pytest.mark.parametrize(
-    "start",
-    [f"{sys.executable} -m adjourn", "./adjourn", ".venv/bin/python -P -m adjourn", "python -u -m adjourn"],
+    "start", [f"{sys.executable} -m adjourn", "./adjourn", ".venv/bin/python -P -m adjourn", "python -u -m adjourn"]
 )
 def test_doctor_finds_a_start_that_was_written_before_and_init_mends_it(tmp_path: Path, start: str) -> None:
     """`python -m adjourn` without -P and a relative command are errors, in hooks and in servers; init rewrites both."""
@@ -280,9 +263,7 @@ def test_doctor_finds_a_start_that_was_written_before_and_init_mends_it(tmp_path
     at.write(".mcp.json", '{"mcpServers": {"files": {"command": "echo", "args": ["files"]}}}')
     at.run("init", "--yes")
     words = start.split()
-    servers = {
-        "files": {"command": words[0], "args": [*words[1:], "proxy", "--task", "t", "--", "echo", "files"]}
-    }
+    servers = {"files": {"command": words[0], "args": [*words[1:], "proxy", "--task", "t", "--", "echo", "files"]}}
     at.write(".mcp.json", json.dumps({"mcpServers": servers}))
     settings = at.root / ".claude/settings.json"
     settings.write_text(settings.read_text().replace("adjourn hook", f"{start} hook"))
@@ -292,9 +273,7 @@ def test_doctor_finds_a_start_that_was_written_before_and_init_mends_it(tmp_path
     assert {".mcp.json", ".claude/settings.json"} <= set(found)
     assert done.code == 1
     assert at.run("init", "--yes", **env).code == 0
-    assert [
-        one for one in at.run("doctor", "--json", **env).json["findings"] if one["code"] == "client-start"
-    ] == []
+    assert [one for one in at.run("doctor", "--json", **env).json["findings"] if one["code"] == "client-start"] == []
     server = json.loads((at.root / ".mcp.json").read_text())["mcpServers"]["files"]
     assert [server["command"], *server["args"]] == [
         "adjourn", "proxy", "--name", "files", "--task", "t", "--", "echo", "files",
@@ -375,8 +354,7 @@ def test_a_script_can_set_up_a_repository_without_starting_its_servers(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("command", "args"),
-    [("npx", ["-y", "docs"]), ("adjourn", ["proxy", "--name", "docs", "--", "npx", "-y", "docs"])],
+    ("command", "args"), [("npx", ["-y", "docs"]), ("adjourn", ["proxy", "--name", "docs", "--", "npx", "-y", "docs"])]
 )
 def test_a_path_that_an_entry_sets_leads_to_no_adjourn_of_the_workspace(
     tmp_path: Path, command: str, args: list[str]

@@ -175,9 +175,7 @@ def test_settings_that_are_not_utf_8_are_an_error(at: Home) -> None:
     """They are broken, as those that cannot be parsed are: nothing is changed, and no policy is written."""
     (at.root / ".mcp.json").write_bytes(b'{"mcpServers": {"caf\xe9": {"command": "x"}}}')
     done = at.run("init", "--yes")
-    assert (done.code, "it is not UTF-8" in done.err, "nothing was changed" in done.err) == (1, True, True), (
-        done
-    )
+    assert (done.code, "it is not UTF-8" in done.err, "nothing was changed" in done.err) == (1, True, True), done
     assert not (at.root / ".aex").exists()
 
 
@@ -241,9 +239,7 @@ def test_hooks_of_others_and_options_of_one_s_own_stay(at: Home) -> None:
     mine = {"matcher": "Bash", "hooks": [{"type": "command", "command": "lint.sh"}]}
     ours: dict[str, Any] = {
         "matcher": "*",
-        "hooks": [
-            {"type": "command", "command": "adjourn hook --policy strict.aex --proxied=old", "timeout": 9}
-        ],
+        "hooks": [{"type": "command", "command": "adjourn hook --policy strict.aex --proxied=old", "timeout": 9}],
     }
     at.write(".claude/settings.json", json.dumps({"hooks": {"PreToolUse": [mine, ours], "Stop": [mine]}}))
     at.run("init", "--yes")
@@ -265,13 +261,7 @@ def test_codex_hands_the_proxy_what_its_hooks_see(at: Home) -> None:
     )
     assert at.run("init", "--yes").code == 0
     made = tomllib.loads((at.root / ".codex/config.toml").read_text())["mcp_servers"]
-    assert made["a"]["env_vars"] == [
-        "TOKEN",
-        "ADJOURN_STORE",
-        "ADJOURN_CONFIG",
-        "ADJOURN_TASK",
-        "XDG_CONFIG_HOME",
-    ]
+    assert made["a"]["env_vars"] == ["TOKEN", "ADJOURN_STORE", "ADJOURN_CONFIG", "ADJOURN_TASK", "XDG_CONFIG_HOME"]
     assert made["b"]["env_vars"] == ["ADJOURN_CONFIG", "ADJOURN_STORE", "XDG_CONFIG_HOME"]
     assert made["c"] == {"command": "adjourn", "args": ["proxy", "--name", "c", "--", "x"]}
 
@@ -315,11 +305,7 @@ def test_what_is_not_understood_is_left_alone_and_named(at: Home) -> None:
     for path in (odd, real, away / "mcp.json"):
         assert before.get(str(path), (path.read_bytes(), 0))[0] == path.read_bytes()
     notes = at.notes()
-    for part in (
-        "server x is not put behind",
-        "server y is not put",
-        "is a link",
-    ):
+    for part in ("server x is not put behind", "server y is not put", "is a link"):
         assert part in notes
     assert "mcp.json" in notes
 
@@ -368,9 +354,7 @@ def test_a_file_changed_between_showing_and_writing_is_not_written_over(at: Home
 def test_where_adjourn_is_not_on_the_path_the_interpreter_is_named(at: Home) -> None:
     """A client that cannot find the program could start nothing."""
     assert at.run("init", "--yes", PATH="/usr/bin:/bin").code == 0
-    args = json.loads((at.root / ".claude/settings.json").read_text())["hooks"]["Stop"][0]["hooks"][0][
-        "command"
-    ]
+    args = json.loads((at.root / ".claude/settings.json").read_text())["hooks"]["Stop"][0]["hooks"][0]["command"]
     assert args.startswith(f"{sys.executable} -P -m adjourn hook ")
     assert at.run("init", "--yes", PATH="/usr/bin:/bin").out.startswith("nothing to change")
 
@@ -378,13 +362,7 @@ def test_where_adjourn_is_not_on_the_path_the_interpreter_is_named(at: Home) -> 
 def test_aex_init_is_as_it_was_published(at: Home) -> None:
     """Without options it writes a sample task, and touches no client."""
     done = subprocess.run(
-        [f"{BIN}/aex", "init"],
-        cwd=at.root,
-        env=at.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
+        [f"{BIN}/aex", "init"], cwd=at.root, env=at.environment, capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0
     assert "tasks/sample-task.aex" in done.stdout
@@ -431,9 +409,7 @@ def test_what_codex_does_not_trust_yet_is_a_finding(at: Home) -> None:
     hooks = f'\n[hooks.state."{at.root}/.codex/hooks.json:stop:0:0"]\ntrusted_hash = "sha256:00"\n'
     for text in (CODEX, CODEX + trust, CODEX + trust + hooks):
         at.write("~/.codex/config.toml", text)
-        said.append(
-            [one["message"] for one in at.run("doctor", "--json").json["findings"] if one["code"] == "client"]
-        )
+        said.append([one["message"] for one in at.run("doctor", "--json").json["findings"] if one["code"] == "client"])
     assert [len(one) for one in said] == [1, 1, 0]
     assert "does not trust this folder" in said[0][0]
     assert "silently skips these hooks" in said[1][0]

@@ -25,10 +25,7 @@ def at(tmp_path: Path) -> Home:
     inv = {"command": sys.executable, "args": [*server, "list_items", "add_item", "remove_item"]}
     at.write(".mcp.json", json.dumps({"mcpServers": {"inv": inv}}, indent=2))
     args = json.dumps([*server, "get_stock", "reset_stock"])
-    at.write(
-        ".codex/config.toml",
-        f'# ours\n[mcp_servers."my stock"]\ncommand = "{sys.executable}"\nargs = {args}\n',
-    )
+    at.write(".codex/config.toml", f'# ours\n[mcp_servers."my stock"]\ncommand = "{sys.executable}"\nargs = {args}\n')
     return at
 
 
@@ -126,9 +123,7 @@ def test_a_server_that_does_not_start_is_named_with_its_stderr(at: Home) -> None
 def test_the_table_shows_what_each_tool_does_and_why(at: Home) -> None:
     """Server, tool, effect, rule and reason, for people and for machines; no server is started without an approval."""
     shown = at.run("init", "--diff", "--yes")
-    rows = {
-        tuple(line.split()[:4]) for line in shown.out.splitlines() if line.startswith(("inv ", "my_stock "))
-    }
+    rows = {tuple(line.split()[:4]) for line in shown.out.splitlines() if line.startswith(("inv ", "my_stock "))}
     assert rows == {
         ("inv", "list_items", "reads", "allow"), ("inv", "add_item", "writes", "confirm"),
         ("inv", "remove_item", "destroys", "deny"), ("my_stock", "get_stock", "reads", "allow"),
@@ -157,8 +152,7 @@ def test_init_has_the_store_know_what_new_servers_list(at: Home) -> None:
 def test_no_argument_of_a_server_stands_in_the_policy(at: Home) -> None:
     """A policy is committed, and a server's words may hold a secret: the program and what it runs are named, nothing else."""
     at.write(
-        ".mcp.json",
-        '{"mcpServers": {"s": {"command": "/no/bin/run", "args": ["-y", "@a/server", "--key", "hush"]}}}',
+        ".mcp.json", '{"mcpServers": {"s": {"command": "/no/bin/run", "args": ["-y", "@a/server", "--key", "hush"]}}}'
     )
     assert at.run("init", "--yes").code == 0
     text = (at.root / ".aex" / "policy.aex").read_text()

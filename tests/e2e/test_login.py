@@ -30,11 +30,7 @@ from support.proxy import wait_for
 from support.terminal import at_terminal
 
 KILLS = 40 if os.environ.get("ADJOURN_CAMPAIGN") == "1" else 3
-INITIALIZE = {
-    "protocolVersion": "2025-11-25",
-    "capabilities": {},
-    "clientInfo": {"name": "client", "version": "1"},
-}
+INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "client", "version": "1"}}
 
 
 @pytest.fixture(scope="module")
@@ -329,9 +325,7 @@ def test_logins_are_listed_without_their_tokens(work: LoginWorkspace) -> None:
     assert "no login is kept" in work.person("login", terminal=False).stdout
     work.login()
     listed = work.person("login", terminal=False).stdout
-    assert re.search(
-        rf"{re.escape(work.url)}\s+http://127.0.0.1:{work.authority_port}\s+mcp\s+is renewed", listed
-    )
+    assert re.search(rf"{re.escape(work.url)}\s+http://127.0.0.1:{work.authority_port}\s+mcp\s+is renewed", listed)
     (row,) = json.loads(work.person("login", "--json", terminal=False).stdout)["logins"]
     assert row == {
         "server": work.url,
@@ -371,9 +365,7 @@ def test_a_logout_deletes_and_revokes(work: LoginWorkspace) -> None:
         ({"metadata": {"code_challenge_methods_supported": ["plain"]}}, "PKCE"),
     ],
 )
-def test_a_login_that_is_not_safe_is_refused(
-    work: LoginWorkspace, settings: dict[str, object], said: str
-) -> None:
+def test_a_login_that_is_not_safe_is_refused(work: LoginWorkspace, settings: dict[str, object], said: str) -> None:
     """A no of the person, an answer of another issuer, endpoints without encryption, no PKCE: nothing is kept."""
     work.behave(**settings)
     with pytest.raises(RefusedError, match=said):
@@ -386,9 +378,7 @@ def test_only_the_named_authorization_server_is_used(work: LoginWorkspace) -> No
     own = f"http://127.0.0.1:{work.authority_port}"
     with pytest.raises(RefusedError, match=f"leads to the authorization server {own}, not to"):
         work.login(
-            LoginOptions(
-                client_id="known", client_secret="of-known", issuer="https://mine.example", browser=False
-            )
+            LoginOptions(client_id="known", client_secret="of-known", issuer="https://mine.example", browser=False)
         )
     assert work.grants() == []
     work.login(LoginOptions(issuer=own + "/", browser=False))

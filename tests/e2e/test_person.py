@@ -49,9 +49,7 @@ def answered(work: ProxyWorkspace) -> bool:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_an_agent_inside_its_client_cannot_approve_its_own_call(
-    work: ProxyWorkspace, *, terminal: bool
-) -> None:
+def test_an_agent_inside_its_client_cannot_approve_its_own_call(work: ProxyWorkspace, *, terminal: bool) -> None:
     """`adjourn approve` below a governed client is refused, with a terminal and without one."""
     done = inside(work, "approve", question(work), terminal=terminal)
     assert (done.code, answered(work)) == (3, False)
@@ -91,9 +89,7 @@ def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProxyWorkspace]:
 
 
 @pytest.mark.parametrize("command", EVERY, ids=" ".join)
-def test_every_such_command_is_refused_inside_a_client(
-    still: ProxyWorkspace, command: tuple[str, ...]
-) -> None:
+def test_every_such_command_is_refused_inside_a_client(still: ProxyWorkspace, command: tuple[str, ...]) -> None:
     """Each command that speaks for a person exits with 3 inside a client."""
     done = inside(still, *command)
     assert (done.code, "a client that adjourn governs" in done.err) == (3, True), done
@@ -106,9 +102,7 @@ def test_a_typed_yes_inside_a_client_sets_nothing_up(still: ProxyWorkspace, tmp_
     os.write(master, b"y\n")
     env = still.environment | {"HOME": str(tmp_path)}
     command = [*COMMAND, "init", "--user"]
-    done = subprocess.run(
-        command, cwd=still.root, env=env, stdin=terminal, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=still.root, env=env, stdin=terminal, capture_output=True, text=True, check=False)
     os.close(master)
     os.close(terminal)
     assert (done.returncode, "a client that adjourn governs" in done.stderr) == (3, True), done
@@ -118,8 +112,7 @@ def test_a_typed_yes_inside_a_client_sets_nothing_up(still: ProxyWorkspace, tmp_
 def test_every_command_of_the_tables_is_tried_here() -> None:
     """The tests here try each command that the tables name."""
     words = {
-        command[0] if command[0] not in ("api-keys", "keys", "record") else " ".join(command[:2])
-        for command in EVERY
+        command[0] if command[0] not in ("api-keys", "keys", "record") else " ".join(command[:2]) for command in EVERY
     }
     assert words == {*AT_TERMINAL, *OUTSIDE_CLIENT} - WHEN_WRITING - (WHEN_SAID - {"keys trust"})
 
@@ -132,10 +125,7 @@ def test_each_needs_a_terminal_unless_it_is_for_machines(command: tuple[str, ...
     with ProxyWorkspace(tmp_path) as work:
         words = [*COMMAND, *command]
         done = at_terminal(words, cwd=work.root, env=work.environment, terminal=False)
-    machine = command[0] in ("api-keys", "run", "review", "tighten", "doctor", "notify") or command == (
-        "init",
-        "--yes",
-    )
+    machine = command[0] in ("api-keys", "run", "review", "tighten", "doctor", "notify") or command == ("init", "--yes")
     assert ("there is no terminal" in done.stderr, done.returncode == 3) == (not machine, not machine), done
 
 
@@ -165,9 +155,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize("where", ["hook", "proxy", "proxy of a client that is elsewhere"])
-@pytest.mark.parametrize(
-    "command", [("keys", "trust", "bob", KEY), ("ui", "-C", "{root}", "--no-open")], ids=" ".join
-)
+@pytest.mark.parametrize("command", [("keys", "trust", "bob", KEY), ("ui", "-C", "{root}", "--no-open")], ids=" ".join)
 def test_another_folder_hides_no_client(command: tuple[str, ...], where: str, tmp_path: Path) -> None:
     """A client of its own, with a proxy or a hook, has its shell go elsewhere: its workspace still tells."""
     with ProxyWorkspace(tmp_path, "use *") as work:
@@ -208,9 +196,7 @@ def test_a_run_inside_a_client_asks_elsewhere_than_at_its_terminal(tmp_path: Pat
         process, terminal = pty.fork()
         if process == 0:
             os.chdir(work.root)
-            os.execve(
-                sys.executable, [*COMMAND, "run", "task.aex", "--confirm-timeout", "1"], work.environment
-            )
+            os.execve(sys.executable, [*COMMAND, "run", "task.aex", "--confirm-timeout", "1"], work.environment)
         os.write(terminal, b"y\n" * 5)
         seen = b""
         with suppress(OSError):  # EIO: whoever had the terminal has ended
@@ -229,9 +215,7 @@ def test_a_hook_refuses_such_a_command_before_it_runs(tmp_path: Path) -> None:
         assert said.decision == "deny"
         assert "may not run `adjourn approve`: it speaks for a person" in said.reason
         assert work.ask("Bash", {"command": 'git commit -m "adjourn approve docs"'}).decision == "allow"
-        assert [(fact.reason, fact.rule) for fact in work.facts("tool.denied")] == [
-            ("protected", "adjourn approve")
-        ]
+        assert [(fact.reason, fact.rule) for fact in work.facts("tool.denied")] == [("protected", "adjourn approve")]
 
 
 def test_an_agent_cannot_tell_its_hook_what_came_of_a_call(tmp_path: Path) -> None:

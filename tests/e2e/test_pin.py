@@ -110,9 +110,7 @@ def test_three_wrong_pins_end_the_command_and_are_counted(work: ProxyWorkspace, 
 DETACHED = "setsid -f script -qfc {inner!r} {log} </dev/null >/dev/null"
 
 
-def test_a_terminal_that_an_agent_makes_gives_no_answer(
-    work: ProxyWorkspace, account: Account, tmp_path: Path
-) -> None:
+def test_a_terminal_that_an_agent_makes_gives_no_answer(work: ProxyWorkspace, account: Account, tmp_path: Path) -> None:
     """A process of no parent, with a terminal of its making, is asked for the PIN; without one it gave the answer."""
     _, _, question = waiting(work)
     log = tmp_path / "typescript"
@@ -124,9 +122,7 @@ def test_a_terminal_that_an_agent_makes_gives_no_answer(
     assert not yes(work)
     typing = line.replace("</dev/null", f"< <(sleep 1; echo {WRONG}; sleep 3)")
     subprocess.run(["bash", "-c", typing], cwd=work.root, env=environment, check=True)
-    wait_for(
-        lambda: b"wrong since the last right one" in log.read_bytes() or bool(work.facts("pin.refused")), 20
-    )
+    wait_for(lambda: b"wrong since the last right one" in log.read_bytes() or bool(work.facts("pin.refused")), 20)
     assert not yes(work)
 
 
@@ -142,19 +138,13 @@ def test_no_command_speaks_without_the_pin_whatever_settings_say(
     """Without a terminal: exit code 3, for a person's commands and for those of machines."""
     before = account.pin.state()
     done = at_terminal(
-        [*COMMAND, *command],
-        cwd=work.root,
-        env=account.environment(work.environment),
-        apart=apart,
-        terminal=False,
+        [*COMMAND, *command], cwd=work.root, env=account.environment(work.environment), apart=apart, terminal=False
     )
     assert (done.returncode, "needs your PIN" in done.stderr) == (3, True), done
     assert account.pin.state() == before
 
 
-def test_another_configuration_folder_hides_no_pin(
-    work: ProxyWorkspace, account: Account, tmp_path: Path
-) -> None:
+def test_another_configuration_folder_hides_no_pin(work: ProxyWorkspace, account: Account, tmp_path: Path) -> None:
     """Variables that an agent sets lead to no account without a PIN."""
     _, _, question = waiting(work)
     empty = str(tmp_path / "empty")
@@ -168,10 +158,7 @@ def test_another_configuration_folder_hides_no_pin(
 def test_notifications_need_no_pin(work: ProxyWorkspace, account: Account) -> None:
     """`adjourn notify` records no answer, and runs as a service."""
     done = at_terminal(
-        [*COMMAND, "notify", "--once"],
-        cwd=work.root,
-        env=account.environment(work.environment),
-        terminal=False,
+        [*COMMAND, "notify", "--once"], cwd=work.root, env=account.environment(work.environment), terminal=False
     )
     assert "PIN" not in done.stderr
     assert done.returncode != 3, done
@@ -222,11 +209,7 @@ def test_setting_changing_and_removing_it(work: ProxyWorkspace, tmp_path: Path) 
     said = shown.finish()
     assert (shown.code, "PIN set" in said) == (0, True), said
     shown = screen(work, account, "keys", "pin", apart=True)
-    for prompt, text in (
-        ("PIN for `adjourn keys pin`", PIN),
-        ("New PIN", "lilac-99"),
-        ("The same again", "lilac-99"),
-    ):
+    for prompt, text in (("PIN for `adjourn keys pin`", PIN), ("New PIN", "lilac-99"), ("The same again", "lilac-99")):
         shown.reply(prompt, text)
     said += shown.finish()
     assert (shown.code, "PIN changed" in said) == (0, True), said
@@ -268,10 +251,7 @@ def test_the_page_asks(work: ProxyWorkspace, account: Account) -> None:
     """`adjourn ui` asks when it starts, and each session of a browser asks again."""
     waiting(work)
     done = at_terminal(
-        [*COMMAND, "ui", "--no-open"],
-        cwd=work.root,
-        env=account.environment(work.environment),
-        terminal=False,
+        [*COMMAND, "ui", "--no-open"], cwd=work.root, env=account.environment(work.environment), terminal=False
     )
     assert (done.returncode, "needs your PIN" in done.stderr) == (3, True)
     unasked = Account(account.home)  # the page was started before the PIN was set

@@ -79,9 +79,7 @@ def test_of_a_tool_that_is_listed_twice_the_worse_counts(tmp_path: Path) -> None
         (["refuses"], "refused `tools/list`: log in first", None),
     ],
 )  # fmt: skip
-def test_a_server_that_goes_wrong_has_a_reason(
-    tmp_path: Path, way: list[str], failure: str, code: int | None
-) -> None:
+def test_a_server_that_goes_wrong_has_a_reason(tmp_path: Path, way: list[str], failure: str, code: int | None) -> None:
     """A server that ends or breaks a bound lists no tools, and the failure says why."""
     found = probed(odd(*way), tmp_path)
     assert (found.failure, found.exit_code, found.tools) == (failure, code, ())

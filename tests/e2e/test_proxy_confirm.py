@@ -7,12 +7,7 @@ from pathlib import Path
 from threading import Barrier
 
 from support.confirming import ARGUMENTS
-from support.proxy import (
-    Client,
-    Message,
-    ProxyWorkspace,
-    refused,
-)
+from support.proxy import Client, Message, ProxyWorkspace, refused
 
 # --- no dialog: another terminal answers, or the call times out
 

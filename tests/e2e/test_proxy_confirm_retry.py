@@ -6,13 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from support.confirming import ACCEPT, ARGUMENTS, POLICY
-from support.proxy import (
-    MODERN,
-    Client,
-    Message,
-    ProxyWorkspace,
-    refused,
-)
+from support.proxy import MODERN, Client, Message, ProxyWorkspace, refused
 from support.requirements import requirement
 
 

@@ -85,9 +85,7 @@ def test_hooks_work_on_the_task_that_their_client_is_bound_to(tmp_path: Path) ->
         hook = [sys.executable, "-m", "adjourn", "hook"]
         environment = {key: value for key, value in work.environment.items() if not key.startswith("CLAUDE")}
         said = [
-            subprocess.run(
-                hook, input=request, capture_output=True, text=True, env=environment, check=True
-            ).stdout
+            subprocess.run(hook, input=request, capture_output=True, text=True, env=environment, check=True).stdout
             for _ in range(2)
         ]
         assert ['"allow"' in one for one in said] == [True, False]

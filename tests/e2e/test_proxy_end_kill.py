@@ -34,22 +34,12 @@ _STEP = re.compile(r"Continue with step (\d+)")
 def _work(client: Client, first: int) -> Iterator[Any]:
     """What the agent sends: after every call and destructive call, where the next session has to begin."""
     for number in range(first, first + STEPS):
+        yield client.message("tools/call", {"name": "echo", "arguments": {"n": number}}, request_id=f"e{number}")
         yield client.message(
-            "tools/call", {"name": "echo", "arguments": {"n": number}}, request_id=f"e{number}"
+            "tools/call", {"name": "echo", "arguments": {"command": f"rm file-{number}"}}, request_id=f"d{number}"
         )
-        yield client.message(
-            "tools/call",
-            {"name": "echo", "arguments": {"command": f"rm file-{number}"}},
-            request_id=f"d{number}",
-        )
-        report = {
-            "name": NAME,
-            "resumptionPoint": f"Continue with step {number}",
-            "description": f"did {number}",
-        }
-        yield client.message(
-            "tools/call", {"name": "aex_checkpoint", "arguments": report}, request_id=f"c{number}"
-        )
+        report = {"name": NAME, "resumptionPoint": f"Continue with step {number}", "description": f"did {number}"}
+        yield client.message("tools/call", {"name": "aex_checkpoint", "arguments": report}, request_id=f"c{number}")
 
 
 def _acknowledged(client: Client, seconds: float) -> int:

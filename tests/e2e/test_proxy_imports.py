@@ -33,9 +33,7 @@ def test_nothing_heavy_is_imported_until_the_first_call_is_answered(tmp_path: Pa
         assert not refused(client.call("echo", {"a": 1}))
         client.kill()
         loaded = {
-            line.rpartition("|")[2].strip()
-            for line in client.stderr().splitlines()
-            if line.startswith("import time:")
+            line.rpartition("|")[2].strip() for line in client.stderr().splitlines() if line.startswith("import time:")
         }
         assert {"adjourn.proxy.main", "msgspec", "sqlite3"} <= loaded
         packages = {module.partition(".")[0] for module in loaded}

@@ -32,9 +32,7 @@ KILLS = 1000 if CAMPAIGN else 20
 KILLS_A_TASK = 25
 WINDOW = 12
 WISH = "aex.checkpoint"
-TOOLS = (
-    ("echo",) * 8 + ("file.read",) * 4 + ("slow", "slow", "fail", "error", "deploy.run", "shell.exec", WISH)
-)
+TOOLS = ("echo",) * 8 + ("file.read",) * 4 + ("slow", "slow", "fail", "error", "deploy.run", "shell.exec", WISH)
 DESTRUCTIVE = {"fail": "fail", "deploy.run": "deploy.run: deploy", "shell.exec": "shell.exec: rm"}
 """And how the triggers name them: the policy names one, another's name tells, the third's command."""
 
@@ -53,9 +51,7 @@ class Figures:
     """The outcome of all lives together."""
 
     def __init__(self) -> None:
-        self.calls = self.answers = self.refusals = self.doubts = self.most = self.pages = (
-            self.checkpoints
-        ) = 0
+        self.calls = self.answers = self.refusals = self.doubts = self.most = self.pages = self.checkpoints = 0
 
     def __str__(self) -> str:
         return (
@@ -159,9 +155,7 @@ class _Watch:
     def _check_calls(self, life: Round, figures: Figures) -> None:
         for number, tool in life.answered.items():
             if tool == WISH:
-                wishes = [
-                    seq for seq, made in self.checkpoints.values() if made.description == f"as of {number}"
-                ]
+                wishes = [seq for seq, made in self.checkpoints.values() if made.description == f"as of {number}"]
                 assert len(wishes) == 1  # the checkpoint that was confirmed is there
                 self.needed = max(self.needed, *wishes)
                 self.wished.add("wished")
@@ -177,9 +171,7 @@ class _Watch:
         executed = len(self.work.executed()) - self.executed
         assert ledger.calls_used == len(self.allowed) >= executed
         open_now = [call for call in ledger.open_calls.values() if call.effectful]
-        assert len(open_now) <= len(
-            [tool for tool in life.in_flight.values() if tool not in ("file.read", WISH)]
-        )
+        assert len(open_now) <= len([tool for tool in life.in_flight.values() if tool not in ("file.read", WISH)])
         assert len(ledger.doubts) == self.doubts  # those of this life are shown by the next one
         self.doubts += len(open_now)
         figures.answers += len(life.answered)

@@ -6,12 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from support.proxy import (
-    Client,
-    ProxyWorkspace,
-    refused,
-    text_of,
-)
+from support.proxy import Client, ProxyWorkspace, refused, text_of
 
 
 def _says(client: Client, *messages: Any, tool: str = "send") -> Any:

@@ -24,9 +24,7 @@ def test_sister_proxies_of_one_client_note_at_once_and_nothing_is_lost(work: Pro
     clients = [work.client("--task", "t") for _ in range(2)]
     calls = [
         [
-            client.call_message(
-                "adjourn.note", {"facts": [f"{who} {n}"], "learnings": [{"content": f"{who} {n}"}]}
-            )
+            client.call_message("adjourn.note", {"facts": [f"{who} {n}"], "learnings": [{"content": f"{who} {n}"}]})
             for n in range(6)
         ]
         for who, client in enumerate(clients)

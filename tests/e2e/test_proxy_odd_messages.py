@@ -5,11 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from support.proxy import (
-    ProxyWorkspace,
-    encode,
-    refused,
-)
+from support.proxy import ProxyWorkspace, encode, refused
 from support.requirements import requirement
 
 

@@ -80,9 +80,7 @@ def test_a_living_session_of_another_machine_holds_its_task_until_its_lease_runs
         assert workspace.executed().count("echo") == 2
 
 
-def test_two_machines_share_one_budget_to_the_call(
-    tmp_path: Path, new_postgres_url: Callable[[], str]
-) -> None:
+def test_two_machines_share_one_budget_to_the_call(tmp_path: Path, new_postgres_url: Callable[[], str]) -> None:
     """Calls made one after the other from both machines, with --take-over, are forwarded exactly as often as the budget says."""
     url = new_postgres_url()
     with ProxyWorkspace(tmp_path, "use *", "budget calls=5") as workspace:

@@ -61,9 +61,7 @@ def test_fifty_mebibytes_each_way_pass_a_slow_reader_in_bounded_memory(tmp_path:
             most = 0
             if who == "client":
                 before = -1
-                while (
-                    before != sender.sent or not before
-                ):  # until nobody can continue, once the proxy has started
+                while before != sender.sent or not before:  # until nobody can continue, once the proxy has started
                     before = sender.sent
                     time.sleep(0.5)
                 assert 0 < before < CALLS

@@ -28,9 +28,7 @@ def failing(work: ProxyWorkspace) -> list[str]:
 
 @pytest.mark.parametrize("era", [NEW, MODERN])
 @pytest.mark.parametrize("pause", [0.0, 0.6])
-def test_a_server_that_exits_at_once_reaches_the_client_with_its_reason(
-    tmp_path: Path, era: str, pause: float
-) -> None:
+def test_a_server_that_exits_at_once_reaches_the_client_with_its_reason(tmp_path: Path, era: str, pause: float) -> None:
     """Exit code and the last lines of stderr are in the error of the first request, before and after the server exited."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(upstream=failing(work), era=era, greet=False)

@@ -23,9 +23,7 @@ def test_a_text_with_errors_stops_the_start_with_every_diagnostic(tmp_path: Path
             work.write_policy("allow echo", "alow file.*", "deny [", "budget calls=many")
             client, source = work.client(greet=False), ".aex/policy.aex"
         else:
-            (work.root / "c.aex").write_text(
-                'task c v0\ngoal "g"\nuse echo\nuze x\n\nbudget calls=many\nreturn 1\n'
-            )
+            (work.root / "c.aex").write_text('task c v0\ngoal "g"\nuse echo\nuze x\n\nbudget calls=many\nreturn 1\n')
             client, source = work.client("--contract", "c.aex", greet=False), "c.aex"
         assert client.ended() == 1
         assert client.received == []
@@ -68,9 +66,7 @@ def test_a_file_that_is_not_there_stops_the_start(tmp_path: Path, named: str) ->
         (["--store", "memory:"], ""),
     ],
 )
-def test_a_command_line_that_is_not_well_formed_is_refused(
-    tmp_path: Path, options: list[str], says: str
-) -> None:
+def test_a_command_line_that_is_not_well_formed_is_refused(tmp_path: Path, options: list[str], says: str) -> None:
     """An unknown option or an invalid value exits with 2 and names it."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client(*options, greet=False)
@@ -89,9 +85,7 @@ def test_the_upstream_may_be_given_as_one_text_or_without_dashes(tmp_path: Path)
         command = work.command()
         behind = command[command.index("--") + 1 :]
         for words in (["--upstream", " ".join(behind)], behind, [f"--upstream={' '.join(behind)}"]):
-            client = Client(
-                [*command[: command.index("--")], *words], work.root, work.environment, NEW, "tester", {}
-            )
+            client = Client([*command[: command.index("--")], *words], work.root, work.environment, NEW, "tester", {})
             work.clients.append(client)
             client.greet()
             assert not refused(client.call("echo"))
@@ -138,9 +132,7 @@ def test_the_log_is_json_on_request(tmp_path: Path) -> None:
         bodies = [json.loads(line) for line in client.stderr().splitlines()]
         assert all(list(body) == ["event", "data", "timestamp", "level"] for body in bodies)
         assert {body["level"] for body in bodies} == {"info", "warning"}
-        assert {"tool.allowed", "tool.denied", "message.refused", "ending"} <= {
-            body["event"] for body in bodies
-        }
+        assert {"tool.allowed", "tool.denied", "message.refused", "ending"} <= {body["event"] for body in bodies}
         assert encode(bodies)
 
 

@@ -22,9 +22,7 @@ def test_a_clients_bytes_reach_the_upstream_unchanged(tmp_path: Path, era: str) 
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client(era=era)
         before = len(work.forwarded())
-        meta = (
-            b'"_meta" : {"io.modelcontextprotocol/protocolVersion":"2026-07-28"}, ' if era == MODERN else b""
-        )
+        meta = b'"_meta" : {"io.modelcontextprotocol/protocolVersion":"2026-07-28"}, ' if era == MODERN else b""
         lines = [
             b'{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{%s"name":"echo","arguments":{"f":1.0,"e":1e2,'
             b'"l":12345678901234567890123,"u":"\\u00e9\\/","n":-0}},"more":[1.50]}\n' % meta,

@@ -56,10 +56,7 @@ for _ in $(seq 600); do test -e slow || exit 1; sleep 0.1; done
 exit 1
 """
 PATIENCE = 40.0
-PAIRS = [
-    pytest.param(CLAUDE, CODEX, id="claude-then-codex"),
-    pytest.param(CODEX, CLAUDE, id="codex-then-claude"),
-]
+PAIRS = [pytest.param(CLAUDE, CODEX, id="claude-then-codex"), pytest.param(CODEX, CLAUDE, id="codex-then-claude")]
 
 
 @pytest.fixture(autouse=True)
@@ -131,9 +128,7 @@ def history(place: Place, name: str) -> History:
 
 @pytest.mark.parametrize("killed", ["the agent", "the agent and its proxy"])
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_another_agent_goes_on_where_one_was_killed(
-    first: Agent, second: Agent, killed: str, place: Place
-) -> None:
+def test_another_agent_goes_on_where_one_was_killed(first: Agent, second: Agent, killed: str, place: Place) -> None:
     """The first is killed in the middle of a commit. The second is informed, must not blindly repeat it, and has what is left of the budget."""
     site = {"repo_path": str(place.site)}
     commit = Use("git_commit", site | {"message": "ready"})
@@ -226,9 +221,7 @@ def set_up(agent: Agent, place: Place, *, for_every_project: bool = False) -> No
     """What a user has of the agent, and then runs: `adjourn init`, and `adjourn init --user`."""
     home = place.root / "home" / agent.name
     home.mkdir(parents=True)
-    own = {
-        name: value for name, value in place.environment().items() if name not in ("PATH", "ADJOURN_CONFIG")
-    }
+    own = {name: value for name, value in place.environment().items() if name not in ("PATH", "ADJOURN_CONFIG")}
     agent.as_user(place.root, home, command_of(GIT, place), own)
     done = at_terminal(  # as a person does, outside the clients that this process has started
         [sys.executable, "-m", "adjourn", "init", "--yes", "--json"],
@@ -246,9 +239,7 @@ def set_up(agent: Agent, place: Place, *, for_every_project: bool = False) -> No
 @contextmanager
 def set_up_at_work(agent: Agent, place: Place, model: Model) -> Iterator[subprocess.Popen[bytes]]:
     """The agent with what `adjourn init` made of its files; killed at the end, if it still runs."""
-    process = agent.start_as_set_up(
-        place.root, place.root / "home" / agent.name, model.address, around(place)
-    )
+    process = agent.start_as_set_up(place.root, place.root / "home" / agent.name, model.address, around(place))
     try:
         yield process
     finally:
@@ -271,11 +262,7 @@ def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Age
 
     commit = Use("git_commit", site | {"message": "ready"})
     (place.root / "slow").touch()
-    begin = [
-        own_write(agent, place, "note.txt", "begun"),
-        Use("git_add", site | {"files": ["a.txt"]}),
-        commit,
-    ]
+    begin = [own_write(agent, place, "note.txt", "begun"), Use("git_add", site | {"files": ["a.txt"]}), commit]
     with running(begin, SERVER) as model, set_up_at_work(agent, place, model) as process:
         until((place.root / "started").exists, "the commit", place.root / "home")
         [task] = tasks_of(open_at(str(place.root)))
@@ -307,14 +294,10 @@ def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Age
     assert ledger.calls_used == 6
     assert [doubt.tool for doubt in ledger.doubts.values()] == ["git_commit"]
     assert not ledger.open_calls
-    assert "hook" not in {
-        sitting.era for sitting in ledger.sessions.values()
-    }  # the proxy may have been killed
+    assert "hook" not in {sitting.era for sitting in ledger.sessions.values()}  # the proxy may have been killed
     after = history(place, ledger.checkpoint)
     assert after.broken == ""
-    assert [event.name for event in after.events if isinstance(event, kinds.CheckpointResumed)] == [
-        told["name"]
-    ]
+    assert [event.name for event in after.events if isinstance(event, kinds.CheckpointResumed)] == [told["name"]]
     assert isinstance(after.events[-1], kinds.CheckpointCreated)
     assert (place.root / ".aex" / "checkpoints" / ledger.checkpoint / "audit.jsonl").exists()
     for command in (["verify"], ["doctor"]):
@@ -337,11 +320,7 @@ def test_set_up_without_a_policy_the_first_read_works(agent: Agent, place: Place
         if agent is CLAUDE
         else Use("exec_command", {"cmd": f"cat {place.root}/notes.txt"}, own=True)
     )
-    script = [
-        Use("git_status", site),
-        own_read,
-        Use("git_add", site | {"files": ["a.txt"]}),
-    ]
+    script = [Use("git_status", site), own_read, Use("git_add", site | {"files": ["a.txt"]})]
     with running(script, SERVER) as model, set_up_at_work(agent, place, model) as process:
         until(lambda: process.poll() is not None, "the end of the script", place.root / "home")
     assert "a.txt" in model.results[0]
@@ -373,9 +352,7 @@ def test_three_sessions_of_two_clients_are_told_what_the_one_before_did(place: P
     go_on = [
         Use("aex.resume", named_in),
         Use("git_commit", site | {"message": "ready, the second time"}),
-        Use(
-            "aex.checkpoint", {"name": "committed", "resumptionPoint": "Say in note.txt that it is committed"}
-        ),
+        Use("aex.checkpoint", {"name": "committed", "resumptionPoint": "Say in note.txt that it is committed"}),
         own_write(CODEX, place, "waits", "now"),
     ]
     with running(go_on, SERVER) as model, set_up_at_work(CODEX, place, model) as process:
@@ -426,9 +403,7 @@ def _git(place: Place, *words: str) -> None:
 
 @pytest.mark.parametrize("where", ["subfolder", "worktree"])
 @pytest.mark.parametrize("agent", [CLAUDE, CODEX], ids=lambda agent: agent.name)
-def test_a_session_below_the_project_or_in_a_work_tree_is_governed(
-    agent: Agent, place: Place, where: str
-) -> None:
+def test_a_session_below_the_project_or_in_a_work_tree_is_governed(agent: Agent, place: Place, where: str) -> None:
     """Its first reads work, and it is in the one history of the workspace, whose policy is committed with the project.
 
     Claude Code reads a project's hooks only where it is started, so for a subfolder it is set up for every project.

@@ -79,9 +79,7 @@ def assert_same_list(direct: Exchange, through: Exchange) -> None:
     names = [tool["name"] for tool in theirs["tools"]]
     added = [] if theirs.get("nextCursor") else list(explore.META_TOOLS)
     assert [tool["name"] for tool in ours["tools"]] == names + added
-    assert {key: ours[key] for key in ours if key != "tools"} == {
-        key: theirs[key] for key in theirs if key != "tools"
-    }
+    assert {key: ours[key] for key in ours if key != "tools"} == {key: theirs[key] for key in theirs if key != "tools"}
     start = direct.answer.index(b'"tools":[') + len(b'"tools":[')
     end = start + len(_array(direct.answer, start))
     assert direct.answer[start:end].rstrip(b"] ") in through.answer
@@ -104,9 +102,7 @@ def _array(line: bytes, start: int) -> bytes:
 
 
 def assert_same(server: Server, direct: LineClient, through: LineClient) -> None:
-    assert [exchange.label for exchange in through.exchanges] == [
-        exchange.label for exchange in direct.exchanges
-    ]
+    assert [exchange.label for exchange in through.exchanges] == [exchange.label for exchange in direct.exchanges]
     for one, other in zip(direct.exchanges, through.exchanges, strict=True):
         if one.method == "tools/list" and "result" in one.body:
             assert_same_list(one, other)

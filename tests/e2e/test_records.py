@@ -72,8 +72,5 @@ def test_carrying(run: Shell, tmp_path: Path) -> None:
     run("record", "import", str(tmp_path / "two.jsonl"), "--as", "theirs")
     run("record", "merge", "line", "theirs")
     merged = run.store().resolve("line")
-    assert (merged["questionsForUser"][0]["answer"], merged["decisions"][0]["description"]) == (
-        "no",
-        "Use a file",
-    )
+    assert (merged["questionsForUser"][0]["answer"], merged["decisions"][0]["description"]) == ("no", "Use a file")
     assert run("record", "verify").startswith("valid: 2 records")

@@ -60,9 +60,7 @@ def test_each_job_has_the_rights_that_it_needs(jobs: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("tag", "passes"), [(f"v{__version__}", True), ("v9.9.9", False), (f"v{__version__}rc1", False)]
 )
-def test_a_tag_that_is_not_the_version_stops_the_release(
-    jobs: dict[str, Any], tag: str, passes: bool
-) -> None:
+def test_a_tag_that_is_not_the_version_stops_the_release(jobs: dict[str, Any], tag: str, passes: bool) -> None:
     """The tag `v` and the version; the first script of the build fails for another one."""
     script = next(step["run"] for step in jobs["build"]["steps"] if "run" in step)
     assert (attempt(["bash", "-e", "-c", script], ROOT, -1, GITHUB_REF_NAME=tag).returncode == 0) is passes

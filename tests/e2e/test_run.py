@@ -170,9 +170,7 @@ def killed_in_doubt(work: RunWorkspace) -> str:
 
 
 @pytest.mark.parametrize(("typed", "code", "effects"), [("y\n", 0, 1), ("n\n", 0, 2), ("\n", 1, 1)])
-def test_a_doubt_is_a_question_at_the_terminal(
-    work: RunWorkspace, typed: str, code: int, effects: int
-) -> None:
+def test_a_doubt_is_a_question_at_the_terminal(work: RunWorkspace, typed: str, code: int, effects: int) -> None:
     """It happened: not again; it did not: done now; not known: left."""
     killed_in_doubt(work)
     ended, seen = work.on_a_terminal("run", "--resume", answers={"Did it happen?": typed})
@@ -269,12 +267,9 @@ def test_a_changed_contract_is_refused(work: RunWorkspace) -> None:
 def test_a_model_handler_makes(work: RunWorkspace) -> None:
     """A function of a module in the working folder."""
     work.write(
-        "answers.py",
-        "def answer(system, prompt):\n    return '{\"length\": %d}' % (1 if 'Ann' in prompt else 0)\n",
+        "answers.py", "def answer(system, prompt):\n    return '{\"length\": %d}' % (1 if 'Ann' in prompt else 0)\n"
     )
-    file = work.contract(
-        "need who: str", "make found: json from who with:", "  - count", "return found.length"
-    )
+    file = work.contract("need who: str", "make found: json from who with:", "  - count", "return found.length")
     given = '{"who": "Ann"}'
     done = work.adjourn("run", file, "--inputs", "-", "--model-handler", "answers:answer", given=given)
     assert done.stdout.endswith("runtime success\n1\n"), done.stderr
@@ -317,15 +312,11 @@ def test_the_examples_do_what_they_say(work: RunWorkspace) -> None:
         assert json.loads(done.stdout.split("runtime success\n")[1]) == expected, path.name
 
 
-def test_a_run_whose_budget_is_spent_leaves_a_checkpoint_and_one_that_ends_well_none(
-    work: RunWorkspace,
-) -> None:
+def test_a_run_whose_budget_is_spent_leaves_a_checkpoint_and_one_that_ends_well_none(work: RunWorkspace) -> None:
     """The last thing written is a checkpoint that says how to continue; what is to be said of its page is on stderr."""
     work.write("a.txt", "a")
     (work.root / "tmp").write_text("no folder")
-    (work.root / ".aex" / "policy.aex").write_text(
-        'policy work v0\ngoal "g"\nallow file.read\nbudget calls=1\n'
-    )
+    (work.root / ".aex" / "policy.aex").write_text('policy work v0\ngoal "g"\nallow file.read\nbudget calls=1\n')
     read = 'do file.read(paths="a.txt") -> t'
     blocked = work.adjourn("run", work.contract(read, read, "return 1"), "--task", "spent")
     assert blocked.returncode == 1

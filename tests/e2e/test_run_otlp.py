@@ -58,12 +58,7 @@ def test_each_event_is_a_span_whatever_is_printed(
 
 def test_an_address_with_a_path_is_taken_as_it_is(work: RunWorkspace, collector: Collector) -> None:
     """A collector may listen elsewhere than at /v1/traces."""
-    assert (
-        work.adjourn(
-            "run", work.contract("return 1"), "--otlp-endpoint", f"{collector.url}/in?k=1"
-        ).returncode
-        == 0
-    )
+    assert work.adjourn("run", work.contract("return 1"), "--otlp-endpoint", f"{collector.url}/in?k=1").returncode == 0
     assert {path for path, _, _ in collector.posted} == {"/in?k=1"}
 
 

@@ -54,10 +54,7 @@ def test_a_client_works_through_the_gateway(work: GatewayWorkspace, mode: Mode) 
             assert (progress, total) == (1, 2)
             heard.append(message or "")
 
-        assert (
-            text_of(await client.call_tool("echo", {"text": "hi\nthere"}, progress_callback=progress))
-            == "hi\nthere"
-        )
+        assert text_of(await client.call_tool("echo", {"text": "hi\nthere"}, progress_callback=progress)) == "hi\nthere"
         assert text_of(await client.call_tool("write", {"text": "one"})) == "written"
         refused = await client.call_tool("drop", {})
         assert refused.is_error
@@ -111,9 +108,7 @@ def test_a_task_is_named_in_the_path(work: GatewayWorkspace) -> None:
         await client.call_tool("write", {"text": "x"})
 
     for name in ("first", "second"):
-        work.run(
-            session, path="/up/t/release-1/mcp", client_info=types.Implementation(name=name, version="1")
-        )
+        work.run(session, path="/up/t/release-1/mcp", client_info=types.Implementation(name=name, version="1"))
     work.run(session, path="/mcp", client_info=types.Implementation(name="first", version="1"))
     tasks = {one["task"]: one["callsUsed"] for one in json.loads(work.adjourn("tasks", "--json"))["tasks"]}
     assert len(tasks) == 2

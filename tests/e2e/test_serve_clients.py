@@ -32,10 +32,7 @@ PROGRAM = Path(__file__).parents[1] / "support" / "typescript_client.mjs"
 SDK = tools.TOOLS / "sdk/node_modules/@modelcontextprotocol/client/dist/index.mjs"
 TASK = "/up/t/ship/mcp"
 SECONDS = 40.0
-PAIRS = [
-    pytest.param(CLAUDE, CODEX, id="claude-then-codex"),
-    pytest.param(CODEX, CLAUDE, id="codex-then-claude"),
-]
+PAIRS = [pytest.param(CLAUDE, CODEX, id="claude-then-codex"), pytest.param(CODEX, CLAUDE, id="codex-then-claude")]
 
 
 @pytest.fixture
@@ -66,12 +63,7 @@ def said(program: subprocess.Popen[str]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 def test_a_client_of_the_typescript_sdk_works_and_continues(work: GatewayWorkspace, mode: str) -> None:
     """It lists, calls, sees progress and confirms. The gateway is killed in a call, which the next client finds in doubt."""
-    calls = [
-        ("echo", {"text": "hi"}),
-        ("write", {"text": "one"}),
-        ("drop", {}),
-        ("aex.checkpoint", {"name": "half"}),
-    ]
+    calls = [("echo", {"text": "hi"}), ("write", {"text": "one"}), ("drop", {}), ("aex.checkpoint", {"name": "half"})]
     program = started(work, mode, "first", *calls, ("slow", {"text": "two"}))
     wait_for(lambda: work.called() == ["one", "two"], SECONDS)
     work.stop(signal.SIGKILL)
@@ -93,9 +85,7 @@ def test_a_client_of_the_typescript_sdk_works_and_continues(work: GatewayWorkspa
     assert work.adjourn("verify").startswith("valid: 1 task")
 
 
-def continued(
-    work: GatewayWorkspace, mode: str, calls: list[tuple[str, dict[str, Any]]]
-) -> list[dict[str, Any]]:
+def continued(work: GatewayWorkspace, mode: str, calls: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
     """The answers to the next client, which declines what it is asked: of the Python SDK, or in the handshake era of TypeScript's."""
     if mode == "legacy":
         return said(started(work, mode, "second", *calls, answer="decline"))[1:]
@@ -165,9 +155,7 @@ def test_a_coding_agent_continues_over_http_where_another_was_cut_off(
     ]
     with at_work(first, work, begin, answers=True) as (process, model):
         wait_for(lambda: work.called() == ["one", "two"] or process.poll() is not None, SECONDS)
-        assert work.called() == ["one", "two"], (
-            "\n".join(map(str, model.results.items())) + model.context[-3000:]
-        )
+        assert work.called() == ["one", "two"], "\n".join(map(str, model.results.items())) + model.context[-3000:]
         work.stop(signal.SIGKILL)
         wait_for(lambda: process.poll() is not None, SECONDS)
     assert "hi" in model.results[0]

@@ -79,9 +79,7 @@ def asked(address: str, **headers: str) -> httpx.Response:
 def test_a_server_gets_its_own_credentials_and_not_the_clients(tmp_path: Path, recorder: Recorder) -> None:
     """Token and header come from the variables; a client's Authorization and cookies stay at the gateway."""
     url = f"http://127.0.0.1:{recorder.server_port}/mcp"
-    servers = (
-        f'[servers.up]\nurl = "{url}"\nbearer_env = "UP_TOKEN"\nheaders_env = {{X-Api-Key = "UP_KEY"}}\n'
-    )
+    servers = f'[servers.up]\nurl = "{url}"\nbearer_env = "UP_TOKEN"\nheaders_env = {{X-Api-Key = "UP_KEY"}}\n'
     with serving(tmp_path, servers) as address:
         assert "result" in asked(f"{address}/mcp", authorization="Bearer of-the-client", cookie="a=b").json()
     (seen,) = recorder.seen

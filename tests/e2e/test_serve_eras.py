@@ -48,11 +48,7 @@ async def tools_of(client: Client, servers: Sequence[str] = NAMES) -> list[str]:
 
 
 def run(
-    work: GatewayWorkspace,
-    mode: Mode,
-    task: str,
-    session: Callable[[Client], Awaitable[None]],
-    **options: Any,
+    work: GatewayWorkspace, mode: Mode, task: str, session: Callable[[Client], Awaitable[None]], **options: Any
 ) -> None:
     """Have a client do something on a task of its own, after it has listed the tools."""
 
@@ -100,9 +96,7 @@ def test_templates_and_completion_find_their_server(work: GatewayWorkspace, mode
     async def session(client: Client) -> None:
         templates = (await client.list_resource_templates()).resource_templates
         uris = [one.uri_template for one in templates]
-        assert [uri for uri in uris if not uri.startswith("up:")] == [
-            f"{one}://pages/{{page}}" for one in SERVERS
-        ]
+        assert [uri for uri in uris if not uri.startswith("up:")] == [f"{one}://pages/{{page}}" for one in SERVERS]
         for server, name in zip(SERVERS, NAMES, strict=True):
             read: Any = (await client.read_resource(f"{server}://pages/1")).contents[0]
             assert read.text == f"1 of {server}"
@@ -176,9 +170,7 @@ def test_a_cancelled_call_is_cancelled_at_its_server(work: GatewayWorkspace, mod
     waiting = json.loads(work.adjourn("inbox", "--json"))["waiting"]
     mine = {one["title"]: one["kind"] for one in waiting if one["task"] == f"cancel-{mode}"}
     silent = [name for name in NAMES if name != "old_http"]  # the SDK's answers there
-    assert mine | {"old_http.pause": "in-doubt"} == {
-        f"{name}.pause": "in-doubt" for name in ("old_http", *silent)
-    }
+    assert mine | {"old_http.pause": "in-doubt"} == {f"{name}.pause": "in-doubt" for name in ("old_http", *silent)}
 
 
 def test_only_who_subscribed_hears_of_a_resource(work: GatewayWorkspace, mode: Mode) -> None:

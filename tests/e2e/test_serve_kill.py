@@ -32,10 +32,7 @@ ACCEPTED = {"accept": "application/json, text/event-stream"}
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def work(
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-    new_postgres_url: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, request: pytest.FixtureRequest, new_postgres_url: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[GatewayWorkspace]:
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
     if request.param == "postgres":
@@ -73,9 +70,7 @@ class Caller:
             self._count += 1
             text = f"{self._name}-{self._count}"
             call = {"name": "write", "arguments": {"text": text}}
-            answer = await client.post(
-                self._url, json=_request("tools/call", call, self._count), headers=session
-            )
+            answer = await client.post(self._url, json=_request("tools/call", call, self._count), headers=session)
             assert answer.status_code == 200, answer.text
             assert "written" in answer.text, answer.text
             self.answered.append(text)

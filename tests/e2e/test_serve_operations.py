@@ -97,10 +97,7 @@ POST = b"POST /up/mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/j
         ((POST + b"content-length: 100\r\n\r\n", b'{"jsonrpc'), b"the request's body did not arrive in time"),
         ((POST + b"x-long: " + b"x" * 70_000,), b"431 Request Header Fields Too Large"),
         ((POST + b"content-length: 5000\r\n\r\n",), b"413 "),
-        (
-            (POST + b"transfer-encoding: chunked\r\n\r\n", b"1388\r\n" + b" " * 5000 + b"\r\n"),
-            b"413 ",
-        ),
+        ((POST + b"transfer-encoding: chunked\r\n\r\n", b"1388\r\n" + b" " * 5000 + b"\r\n"), b"413 "),
     ],
 )
 def test_a_request_that_is_too_slow_or_too_large_ends_its_connection(
@@ -118,10 +115,7 @@ def test_a_client_that_does_not_read_its_answer_loses_its_connection(tmp_path: P
     message = call("echo", 1, text="x" * (size // 2))
     body = json.dumps(message).encode()
     head = "".join(f"{name}: {value}\r\n" for name, value in headers_of(message).items())
-    request = (
-        f"POST /up/mcp HTTP/1.1\r\nhost: localhost\r\n{head}content-length: {len(body)}\r\n\r\n".encode()
-        + body
-    )
+    request = f"POST /up/mcp HTTP/1.1\r\nhost: localhost\r\n{head}content-length: {len(body)}\r\n\r\n".encode() + body
 
     def read_with(gateway: GatewayWorkspace, pauses: list[float]) -> int:
         with socket.create_connection(("127.0.0.1", gateway.port), 30) as connection:

@@ -54,9 +54,7 @@ class Pages:
             session = (await agent.post("/up/mcp", json=INIT)).headers["mcp-session-id"]
             call = {**CALL, "params": {"name": "write", "arguments": {"text": text}}}
             known = {"mcp-session-id": session, "mcp-protocol-version": "2025-06-18"}
-            await agent.post(
-                "/up/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=known
-            )
+            await agent.post("/up/mcp", json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=known)
             asked = asyncio.create_task(agent.post("/up/mcp", json=call, headers=known, timeout=60))
             await asyncio.to_thread(wait_for, lambda: self.waiting() != before)
             await asyncio.sleep(0.2)
@@ -128,9 +126,7 @@ def test_people_of_a_shared_group_answer_for_its_services(pages: Pages) -> None:
     assert approved == [{"id": "gil", "type": "human"}]
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/live", "/answer", "/policy", "/tasks", "/nothing", "/enter?credential=x"]
-)
+@pytest.mark.parametrize("path", ["/", "/live", "/answer", "/policy", "/tasks", "/nothing", "/enter?credential=x"])
 def test_nobody_else_gets_in(pages: Pages, path: str) -> None:
     """Without a credential, with a wrong one, or with that of a service there is the form to sign in, and no cookie."""
     for key in ("", "adj_aaaaaaaaaa_nokey", "Zoë\r\nx: y", pages.work.key("robot")):
@@ -210,18 +206,14 @@ def test_the_session_is_the_browsers_own(pages: Pages) -> None:
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
     assert key not in cookie
-    elsewhere = httpx.post(
-        f"{pages.origin}/enter", data={"credential": key}, headers={"origin": "http://evil.example"}
-    )
+    elsewhere = httpx.post(f"{pages.origin}/enter", data={"credential": key}, headers={"origin": "http://evil.example"})
     assert elsewhere.status_code == 403
     browser = pages.enter(key)
     assert browser.get("/", headers={"host": "evil.example"}).status_code == 421
     assert browser.get("/", headers={"sec-fetch-site": "cross-site"}).status_code == 403
     assert "default-src 'none'" in browser.get("/").headers["content-security-policy"]
     kept = dict(browser.cookies)
-    browser.post(
-        "/leave", headers={"origin": pages.origin, "content-type": "application/x-www-form-urlencoded"}
-    )
+    browser.post("/leave", headers={"origin": pages.origin, "content-type": "application/x-www-form-urlencoded"})
     assert httpx.get(pages.origin, cookies=kept).status_code == 401
 
 

@@ -78,9 +78,7 @@ def test_without_a_key_there_is_no_answer(work: GatewayWorkspace, credential: st
     if credential:
         headers["authorization"] = credential
     for path in ("/up/mcp", "/mcp", "/no-such/mcp", "/up/t/release-1/mcp"):
-        answer = httpx.post(
-            work.url(path), json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers=headers
-        )
+        answer = httpx.post(work.url(path), json={"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers=headers)
         assert answer.status_code in (400, 401)
         assert answer.headers["www-authenticate"].startswith('Bearer realm="adjourn"')
 
@@ -89,9 +87,7 @@ def test_a_revoked_key_ends(work: GatewayWorkspace) -> None:
     """Within two seconds a revoked key is one that does not exist."""
     key = work.key("dan")
     assert calls(work, key, "echo") == ["x"]
-    (listed,) = [
-        one for one in json.loads(work.adjourn("api-keys", "--json"))["keys"] if one["name"] == "dan"
-    ]
+    (listed,) = [one for one in json.loads(work.adjourn("api-keys", "--json"))["keys"] if one["name"] == "dan"]
     work.adjourn("api-keys", "revoke", listed["id"])
     headers = {"accept": "application/json, text/event-stream", "authorization": f"Bearer {key}"}
     message = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -128,9 +124,7 @@ def waiting(work: GatewayWorkspace) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_an_answer_in_the_client_is_by_the_person_who_authenticated(
-    work: GatewayWorkspace, mode: str
-) -> None:
+def test_an_answer_in_the_client_is_by_the_person_who_authenticated(work: GatewayWorkspace, mode: str) -> None:
     """A person who says yes in the client's dialog is on record by name, in both revisions of the protocol."""
 
     async def say_yes(_context: object, params: types.ElicitRequestParams) -> types.ElicitResult:
@@ -181,16 +175,10 @@ def test_a_key_and_a_token_of_one_name_are_two_principals(tmp_path: Path) -> Non
             for task in (one["task"] for one in json.loads(work.adjourn("tasks", "--json"))["tasks"]):
                 events = [json.loads(line) for line in work.adjourn("log", task, "--json").splitlines()]
                 opened += [one["data"] for one in events if one["event"] == "session.opened"]
-    said = {
-        (one["principal"].partition(":")[0], one["principalName"], one["principalType"]) for one in opened
-    }
+    said = {(one["principal"].partition(":")[0], one["principalName"], one["principalType"]) for one in opened}
     assert ("key", "ann", "human") in said
     assert {one["principalName"] for one in opened if one["principal"] == f"{issuer.url} u1"} == {"ann (u1)"}
-    alike = {
-        (one["principalName"], one["principalType"])
-        for one in opened
-        if one["principal"] == f"{issuer.url} ann"
-    }
+    alike = {(one["principalName"], one["principalType"]) for one in opened if one["principal"] == f"{issuer.url} ann"}
     assert alike == {("ann", "service"), (f"ann (another ann ({issuer.url} ann))", "human")}
     assert len({one["principal"] for one in opened}) == 3
 

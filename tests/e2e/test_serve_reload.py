@@ -75,12 +75,7 @@ def call(work: GatewayWorkspace, number: int, tool: str, **arguments: object) ->
 
 
 def post(
-    work: GatewayWorkspace,
-    path: str,
-    tool: str,
-    headers: dict[str, str],
-    number: int = 1,
-    **arguments: object,
+    work: GatewayWorkspace, path: str, tool: str, headers: dict[str, str], number: int = 1, **arguments: object
 ) -> httpx.Response:
     """A call of the stateless revision."""
     meta = {
@@ -116,15 +111,11 @@ def test_limits_change_and_no_call_is_dropped(process: GatewayWorkspace, tmp_pat
         return call(process, number, "write", text="x" * 3000).status_code
 
     limited = reload.first.replace("# settings", "[limits]\nbody_bytes = 2048")
-    other = reload.first.replace("# settings", 'hosts = ["other.example"]').replace(
-        "listen", "log = 'json'\nlisten"
-    )
+    other = reload.first.replace("# settings", 'hosts = ["other.example"]').replace("listen", "log = 'json'\nlisten")
     with ThreadPoolExecutor(8) as threads:
         paused = threads.submit(call, process, 0, "pause", text="held", seconds=300)
         wait_for(lambda: "held" in process.called())
-        writing = [
-            threads.submit(call, process, number, "write", text=str(number)) for number in range(1, 61)
-        ]
+        writing = [threads.submit(call, process, number, "write", text=str(number)) for number in range(1, 61)]
         reload.with_(limited, "limits changed")
         assert large(100) == 413
         reload.with_("listen = \n", "line 1")
@@ -145,10 +136,7 @@ def test_limits_change_and_no_call_is_dropped(process: GatewayWorkspace, tmp_pat
 @pytest.mark.parametrize("mode", MODES)
 def test_servers_and_who_may_ask_change_under_a_call(tmp_path: Path, mode: Mode) -> None:
     """A call that takes seconds gets its answer while its server is taken away and its key is refused; the server ends, what is new is there."""
-    keys, proxy = (
-        "[auth]\nkeys = true",
-        '[auth.proxy]\ntrusted = ["127.0.0.1"]\nheader = "x-client"\n' + LASTING,
-    )
+    keys, proxy = ("[auth]\nkeys = true", '[auth.proxy]\ntrusted = ["127.0.0.1"]\nheader = "x-client"\n' + LASTING)
     with (
         InProcessServers(tmp_path).http("more") as servers,
         InProcessGateway(tmp_path, "allow *", over="stdio", settings=keys) as work,
@@ -190,11 +178,7 @@ def test_a_server_with_other_settings_is_another_one(work: GatewayWorkspace, tmp
     """A call in flight is answered by the server that it was for, the next one goes to the new one, and sessions begin again there."""
     reload = Reloading(work)
     with InProcessServers(tmp_path).http("up", "legacy") as servers:
-        hello = {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "clientInfo": {"name": "c", "version": "1"},
-        }
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
         begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
         session = {"mcp-session-id": work.post(begin).headers["mcp-session-id"]}
         with ThreadPoolExecutor(1) as threads:
@@ -254,17 +238,12 @@ def test_clients_of_all_servers_hear_of_others(tmp_path: Path, mode: Mode) -> No
             assert not held.done()
             (tmp_path / "go").touch()
             assert text_of(await held) == "paused"
-            refused = await asyncio.gather(
-                client.call_tool("more.write", {"text": "no"}), return_exceptions=True
-            )
+            refused = await asyncio.gather(client.call_tool("more.write", {"text": "no"}), return_exceptions=True)
             assert "no server has a tool named more.write" in str(refused)
             assert text_of(await client.call_tool("up.echo", {"text": "still"})) == "still"
 
         async def run() -> None:
-            async with (
-                Client(work.url("/mcp"), mode=mode, message_handler=heard) as client,
-                AsyncExitStack() as stack,
-            ):
+            async with Client(work.url("/mcp"), mode=mode, message_handler=heard) as client, AsyncExitStack() as stack:
                 if mode == "auto":
                     await stack.enter_async_context(client.listen(tools_list_changed=True))
                 await session(client)

@@ -67,9 +67,7 @@ def test_no_call_reads_or_writes_the_settings_that_the_gateway_runs_on(tmp_path:
 
         said = work.run(session)
     assert said.pop("notes.txt") == ["x", "written"]
-    assert all(
-        "may not touch the settings of the gateway" in text for texts in said.values() for text in texts
-    ), said
+    assert all("may not touch the settings of the gateway" in text for texts in said.values() for text in texts), said
 
 
 def test_a_command_has_its_own_variables_and_those_of_no_other_server(tmp_path: Path) -> None:
@@ -130,19 +128,13 @@ def test_an_error_names_neither_the_servers_address_nor_its_program(tmp_path: Pa
         f'[servers.missing]\ncommand = ["{tmp_path}/no-such-program"]\n'
     )
     with InProcessGateway(tmp_path, "allow *", settings=more) as work:
-        said = [
-            work.post(message, at=path).text
-            for path in ("/gone/mcp", "/missing/mcp", "/mcp")
-            for message in ASKED
-        ]
+        said = [work.post(message, at=path).text for path in ("/gone/mcp", "/missing/mcp", "/mcp") for message in ASKED]
         gateway = work.gateway
         assert gateway is not None
         gateway.terminate()
         log = gateway.communicate(timeout=30)[1]
     shown = "\n".join(said)
-    assert not [word for word in (str(port), "inner", "no-such-program", str(tmp_path)) if word in shown], (
-        shown
-    )
+    assert not [word for word in (str(port), "inner", "no-such-program", str(tmp_path)) if word in shown], shown
     ids = set(re.findall(r"\(error ([0-9a-z]{8})\)", shown))
     assert len(ids) >= 2
     assert all(f"error {number}: " in log for number in ids)
@@ -158,9 +150,7 @@ def test_an_error_of_the_store_does_not_say_where_it_is(tmp_path: Path) -> None:
     store = tmp_path / "store" / "history.db"
     arguments = ["--store", f"sqlite:{store}"]
     variables = {"ADJOURN_STORE": f"sqlite:{store}"}  # of the commands of the test
-    with InProcessGateway(
-        tmp_path, "allow *", settings=settings, arguments=arguments, variables=variables
-    ) as work:
+    with InProcessGateway(tmp_path, "allow *", settings=settings, arguments=arguments, variables=variables) as work:
         key = work.key("ann", "--human")
         said: list[str] = []
 
@@ -168,11 +158,7 @@ def test_an_error_of_the_store_does_not_say_where_it_is(tmp_path: Path) -> None:
             assert text_of(await client.call_tool("write", {"text": "a"})) == "written"
             for file in store.parent.iterdir():
                 file.write_bytes(b"no store" * 4096)
-            for tool, given in (
-                ("write", {"text": "b"}),
-                ("aex.checkpoint", {"name": "x"}),
-                ("aex.list_tasks", {}),
-            ):
+            for tool, given in (("write", {"text": "b"}), ("aex.checkpoint", {"name": "x"}), ("aex.list_tasks", {})):
                 said.append(text_of(await client.call_tool(tool, given)))
 
         work.run(session, token=key)
@@ -183,9 +169,7 @@ def test_an_error_of_the_store_does_not_say_where_it_is(tmp_path: Path) -> None:
         gateway.terminate()
         log = gateway.communicate(timeout=30)[1]
     shown = "\n".join(said)
-    assert not [
-        word for word in (str(tmp_path), "history.db", "malformed", "not a database") if word in shown
-    ], shown
+    assert not [word for word in (str(tmp_path), "history.db", "malformed", "not a database") if word in shown], shown
     ids = set(re.findall(r"\(error ([0-9a-z]{8})\)", shown))
     assert ids
     assert all(f"error {number}: " in log for number in ids)

@@ -32,9 +32,7 @@ ADDRESSES = {"/old/mcp": "", "/mcp": "old."}
 def ways(work: GatewayWorkspace, servers: Servers) -> dict[str, Any]:
     """What a client may connect to, to reach the server `old`."""
     command = ["-m", "adjourn", "proxy", "--name", "old", "--url", servers.url("old")]
-    proxy = StdioServerParameters(
-        command=sys.executable, args=command, cwd=str(work.root), env=work.environment
-    )
+    proxy = StdioServerParameters(command=sys.executable, args=command, cwd=str(work.root), env=work.environment)
     return {address: work.url(address) for address in ADDRESSES} | {"proxy": proxy}
 
 
@@ -75,9 +73,7 @@ def run(connect: Any, session: Callable[[Client], Awaitable[None]], **options: A
 
 @pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")  # of the server, which asks as old ones do
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_an_old_server_is_governed_like_any_other(
-    work: GatewayWorkspace, servers: Servers, mode: Mode
-) -> None:
+def test_an_old_server_is_governed_like_any_other(work: GatewayWorkspace, servers: Servers, mode: Mode) -> None:
     """Tools, progress, an effect, a refusal, a question to the client's model, a resource; the history has it all."""
 
     async def sampled(_context: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
@@ -177,10 +173,7 @@ def test_the_official_server_of_that_transport_is_reached(tmp_path: Path, mode: 
     port = free_port()
     settings = f'[servers.old]\nurl = "http://127.0.0.1:{port}/sse"\n'
     server = subprocess.Popen(
-        [*program, "sse"],
-        env={**os.environ, "PORT": str(port)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        [*program, "sse"], env={**os.environ, "PORT": str(port)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         wait_for_port(port)

@@ -61,12 +61,7 @@ def streams(work: GatewayWorkspace, headers: Mapping[str, str], page: str = "") 
             session = http.post(url, json=BEGIN, headers={**ACCEPTS, **headers}).headers["mcp-session-id"]
             known = {"accept": "text/event-stream", "mcp-session-id": session, **headers}
             opened.append(Stream(http, "GET", url, headers=known))
-            about = {
-                "mcp-protocol-version": STATELESS,
-                "mcp-method": "subscriptions/listen",
-                **ACCEPTS,
-                **headers,
-            }
+            about = {"mcp-protocol-version": STATELESS, "mcp-method": "subscriptions/listen", **ACCEPTS, **headers}
             opened.append(Stream(http, "POST", url, json=LISTEN, headers=about))
         if page:
             key = headers["authorization"].partition(" ")[2]
@@ -84,7 +79,9 @@ def revoke(work: GatewayWorkspace, name: str) -> None:
 def test_the_streams_of_a_revoked_key_end(tmp_path: Path) -> None:
     """Those of clients and of the page end in order once the key is revoked, though nothing is sent; those of another key stay."""
     page = f"http://127.0.0.1:{free_port()}"
-    settings = f'[auth]\nkeys = true\n[page]\nlisten = "{page.removeprefix("http://")}"\n[servers.more]\ncommand = ["true"]\n'
+    settings = (
+        f'[auth]\nkeys = true\n[page]\nlisten = "{page.removeprefix("http://")}"\n[servers.more]\ncommand = ["true"]\n'
+    )
     with InProcessGateway(tmp_path, "allow *", settings=settings) as work, ExitStack() as stack:
         ann, bob = ({"authorization": f"Bearer {work.key(name, '--human')}"} for name in ("ann", "bob"))
         hers = stack.enter_context(streams(work, ann, page))

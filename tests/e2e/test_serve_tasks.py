@@ -246,9 +246,7 @@ def test_an_id_reaches_no_other_server(work: GatewayWorkspace, method: str) -> N
     ]
     assert [client.code(method, one) for one in unknown] == [INVALID] * len(unknown)
     assert client.code(method, None) == INVALID
-    assert [client.code(method, one) for one in (7, [task], {"a": task})] == [
-        MISMATCH
-    ] * 3  # no header says that
+    assert [client.code(method, one) for one in (7, [task], {"a": task})] == [MISMATCH] * 3  # no header says that
     assert client.code(method, f"plain.{own}") == UNKNOWN_METHOD  # what that server says
     assert client.code(method, task, **{"mcp-name": f"git_like.{own}"}) == MISMATCH
     stranger = Asker(work.url("/mcp"), declares=False)
@@ -266,9 +264,7 @@ def test_servers_without_tasks_have_no_such_method(tmp_path: Path) -> None:
             client = Asker(work.url("/mcp"), revision)
             assert EXTENSION not in client.offered.get("extensions", {})
             assert "tasks" not in client.offered
-            assert [client.code(method, "up.x") for method in ("tasks/get", "tasks/cancel")] == [
-                UNKNOWN_METHOD
-            ] * 2
+            assert [client.code(method, "up.x") for method in ("tasks/get", "tasks/cancel")] == [UNKNOWN_METHOD] * 2
         assert client.ask("tasks/list")["error"]["code"] == UNKNOWN_METHOD
 
 

@@ -173,9 +173,7 @@ def test_contracts_of_others_cannot_be_reviewed(work: GatewayWorkspace, ann: str
     """`aex.review_task` reads contracts of the workspace, and no file that another principal's work left there."""
     del ann
     (work.root / "tasks").mkdir(exist_ok=True)
-    (work.root / "tasks" / "ours.aex").write_text(
-        'task ours v1\ngoal "shared"\nallow up.echo\n', encoding="utf-8"
-    )
+    (work.root / "tasks" / "ours.aex").write_text('task ours v1\ngoal "shared"\nallow up.echo\n', encoding="utf-8")
     folder = work.root / ".aex" / "runs"
     folder.mkdir(exist_ok=True)
     (folder / "r.aex").write_text('task r v1\ngoal "private"\n', encoding="utf-8")

@@ -113,9 +113,7 @@ def test_each_client_is_asked_its_own(work: GatewayWorkspace) -> None:
         return await asyncio.gather(*(one(*pair) for pair in asked))
 
     found = asyncio.run(asyncio.wait_for(both(), 60))
-    assert [colour in text for colour, text in zip(("blue", "red", "green"), found, strict=True)] == [
-        True
-    ] * 3
+    assert [colour in text for colour, text in zip(("blue", "red", "green"), found, strict=True)] == [True] * 3
 
 
 def test_a_server_comes_back(tmp_path: Path) -> None:

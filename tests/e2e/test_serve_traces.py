@@ -89,11 +89,7 @@ def test_one_trace_leads_from_the_client_to_the_server(work: Traced, collector: 
     for span in (decided, asked, *appends):
         assert start <= int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"]) <= end
     told = attributes(served)
-    assert (told["adjourn.decision"], told["adjourn.outcome"], told["adjourn.server"]) == (
-        "allowed",
-        "ok",
-        "up",
-    )
+    assert (told["adjourn.decision"], told["adjourn.outcome"], told["adjourn.server"]) == ("allowed", "ok", "up")
     assert (told["mcp.method.name"], told["http.response.status_code"]) == ("tools/call", "200")
     assert "private" not in json.dumps(collector.posted)
     ((headers, message),) = work.upstream.of("tools/call")
@@ -103,9 +99,7 @@ def test_one_trace_leads_from_the_client_to_the_server(work: Traced, collector: 
     assert message["params"]["arguments"] == {"text": "private"}
 
 
-def test_a_refused_call_has_a_trace_and_one_that_is_not_sampled_has_none(
-    work: Traced, collector: Collector
-) -> None:
+def test_a_refused_call_has_a_trace_and_one_that_is_not_sampled_has_none(work: Traced, collector: Collector) -> None:
     """A refusal shows its decision and asks no server; what the client does not sample passes on as it is."""
     work.ask("tools/list")
     plain = f"00-{'a' * 32}-{SPAN}-00"

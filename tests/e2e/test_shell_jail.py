@@ -23,12 +23,7 @@ def test_no_line_that_passes_reaches_a_protected_place(tmp_path: Path) -> None:
     jail.mkdir(mode=0o755)
     for folder in (tmp_path, *tmp_path.parents[:2]):
         folder.chmod(folder.stat().st_mode | 0o011)
-    closing = [
-        "unshare",
-        "-mnp" if os.getuid() == 0 else "-rmnp",
-        "--fork",
-        "--kill-child",
-    ]
+    closing = ["unshare", "-mnp" if os.getuid() == 0 else "-rmnp", "--fork", "--kill-child"]
     try:
         subprocess.run([*closing, "true"], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError) as error:

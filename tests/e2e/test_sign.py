@@ -69,10 +69,7 @@ def test_a_shared_secret_by_option_and_by_file(ann: Person, bob: Person, root: P
     """Both name the same secret; another one, or none, does not verify."""
     (root / "secret").write_text(f"  {SECRET}\n")
     signed = ann.run("sign", "look.aex", "--id", "ann", "--key-file", "secret", "--output", "sub.json")
-    assert (
-        signed.out
-        == "signed: look.aex, by ann with a shared secret\n  written: sub.json (aex/signature@v2)\n"
-    )
+    assert signed.out == "signed: look.aex, by ann with a shared secret\n  written: sub.json (aex/signature@v2)\n"
     options = ("--signature", "sub.json", "--id", "ann")
     assert bob.run("verify", "look.aex", *options, "--key", SECRET).code == 0
     assert bob.run("verify", "look.aex", *options, "--key", "other").code == 1
@@ -105,11 +102,7 @@ def test_json_says_the_same(ann: Person, root: Path) -> None:
     assert signed["path"] == "look.aex.signature.json"
     assert json.loads((root / signed["path"]).read_text()) == signed["signature"]
     told = ann.run("verify", "look.aex", "--json").json
-    assert (told["valid"], told["trustedAs"], told["covers"]) == (
-        True,
-        ["default"],
-        ["text", "signer", "time"],
-    )
+    assert (told["valid"], told["trustedAs"], told["covers"]) == (True, ["default"], ["text", "signer", "time"])
     (root / signed["path"]).write_text("{}")
     done = ann.run("verify", "look.aex", "--json")
     assert (done.code, done.json["valid"]) == (1, False)
@@ -143,9 +136,7 @@ def test_an_unsigned_contract_is_not_valid(ann: Person) -> None:
         (("verify", "task", "--key", "x"), 2),
     ],
 )
-def test_what_cannot_be_done_is_said_on_stderr(
-    ann: Person, root: Path, arguments: tuple[str, ...], code: int
-) -> None:
+def test_what_cannot_be_done_is_said_on_stderr(ann: Person, root: Path, arguments: tuple[str, ...], code: int) -> None:
     """With a remedy, and nothing is left behind."""
     done = ann.run(*arguments)
     assert (done.code, done.out) == (code, "")
@@ -167,9 +158,7 @@ def test_proxy_and_run_start_with_a_signed_contract_only(ann: Person, bob: Perso
     """`require signed by`: unsigned and changed contracts are refused before anything is asked, with exit code 1."""
     bob.run("keys", "trust", "ann", ann.run("keys", "show").out.strip())
     (root / ".aex").mkdir()
-    (root / ".aex" / "policy.aex").write_text(
-        'policy work v1\ngoal "do it"\nallow file.read\nrequire signed by ann\n'
-    )
+    (root / ".aex" / "policy.aex").write_text('policy work v1\ngoal "do it"\nallow file.read\nrequire signed by ann\n')
     start = ("proxy", "--contract", "look.aex", "--", "cat")
     refused = bob.run(*start)
     assert (refused.code, "AEX150" in refused.err, "not signed" in refused.err) == (1, True, True)

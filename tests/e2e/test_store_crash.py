@@ -117,9 +117,7 @@ def test_postgres_keeps_every_acknowledged_entry_through_kills(new_postgres_url:
 
 
 @pytest.mark.timeout(1800)
-def test_postgres_keeps_every_acknowledged_entry_of_a_batch_through_kills(
-    new_postgres_url: Callable[[], str],
-) -> None:
+def test_postgres_keeps_every_acknowledged_entry_of_a_batch_through_kills(new_postgres_url: Callable[[], str]) -> None:
     """The same for twenty threads whose appends go together."""
     _kill_while_appending(new_postgres_url(), KILLS // 3, *(f"s{number}" for number in range(20)))
 
@@ -133,9 +131,7 @@ def test_two_processes_may_create_one_store_at_once(tmp_path: Path) -> None:
     for number in range(3):
         path = tmp_path / f"{number}" / "new" / "adjourn.db"
         children = [
-            subprocess.Popen(
-                [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stderr=subprocess.PIPE
-            )
+            subprocess.Popen([sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
             for _ in range(4)
         ]
         time.sleep(0.3)  # until all wait for the end of their input
@@ -184,9 +180,7 @@ def _fill(store: Store, head: Head, made: list[Entry], size: int, count: int) ->
 
 
 @pytest.mark.parametrize("count", [1, 5])
-def test_a_full_disk_is_named_and_the_store_works_again_once_there_is_space(
-    small_disk: Path, count: int
-) -> None:
+def test_a_full_disk_is_named_and_the_store_works_again_once_there_is_space(small_disk: Path, count: int) -> None:
     """Nothing is half written when the disk fills up, and the same store continues when space was freed."""
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(700_000))
@@ -199,9 +193,7 @@ def test_a_full_disk_is_named_and_the_store_works_again_once_there_is_space(
     assert list(store.read("s")) == made
     for _ in range(3):  # it stays so
         with pytest.raises(StoreError, match="full"):
-            store.append(
-                "s", [entry(bytes(200_000))], expect=store.head("s"), refs={"r": "v"}, blobs=[b"b" * 9000]
-            )
+            store.append("s", [entry(bytes(200_000))], expect=store.head("s"), refs={"r": "v"}, blobs=[b"b" * 9000])
     assert store.ref("r") is None
     ballast.unlink()
     last = entry(b"after")

@@ -109,11 +109,7 @@ def test_a_fresh_proxy_goes_on_with_the_same_budget(work: ElsewhereThen, era: st
     doubt = work.adjourn("settle", "--json").json["inDoubt"][0]["call"]
     work.adjourn("settle", doubt, "--not-done")
     status = work.adjourn("status", FIRST, "--json").json
-    assert (status["callsUsed"], status["budgetRemaining"], status["inDoubt"]) == (
-        USED + 2,
-        BUDGET - USED - 2,
-        [],
-    )
+    assert (status["callsUsed"], status["budgetRemaining"], status["inDoubt"]) == (USED + 2, BUDGET - USED - 2, [])
     client.meta("aex.checkpoint", name="now")
     assert client.close() == 0
     events = [bytes(event.data) for event in work.events(FIRST)]
@@ -141,9 +137,7 @@ def test_a_history_that_is_gone_is_missed(work: ElsewhereThen) -> None:
     """The heads that were kept beside the keys then still tell that a task was there, when the store has no trace of it."""
     database = sqlite3.connect(work.store_url)
     with database:
-        database.execute(
-            "DELETE FROM event WHERE position >> 40 = (SELECT id FROM stream WHERE name = ?)", (SECOND,)
-        )
+        database.execute("DELETE FROM event WHERE position >> 40 = (SELECT id FROM stream WHERE name = ?)", (SECOND,))
         database.execute("DELETE FROM stream WHERE name = ?", (SECOND,))
         database.execute("DELETE FROM ref WHERE instr(name, ?)", (SECOND,))
     database.close()

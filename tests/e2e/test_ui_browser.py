@@ -187,9 +187,7 @@ def test_without_scripts_the_page_is_read_and_answered(work: ProxyWorkspace, ope
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 360])
-def test_the_page_fits_and_can_be_heard(
-    work: ProxyWorkspace, opened: Opened, scheme: Scheme, width: int
-) -> None:
+def test_the_page_fits_and_can_be_heard(work: ProxyWorkspace, opened: Opened, scheme: Scheme, width: int) -> None:
     """On no page anything sticks out of the window, or axe finds anything: names, roles, contrast, order."""
     asks(work, work.client(elicits=False))
     window = opened(viewport={"width": width, "height": 800}, color_scheme=scheme)

@@ -78,9 +78,7 @@ ADDRESSES = {
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 360)])
-def test_every_page_fits_and_can_be_heard(
-    browser: Browser, read_week: Week, scheme: Scheme, width: int
-) -> None:
+def test_every_page_fits_and_can_be_heard(browser: Browser, read_week: Week, scheme: Scheme, width: int) -> None:
     """Nothing sticks out, axe finds nothing, the console says nothing; reading works without JavaScript. Leaves pictures."""
     size: Any = {"width": width, "height": 800}
     context = browser.new_context(viewport=size, color_scheme=scheme, storage_state=read_week.state)
@@ -124,9 +122,7 @@ def test_everything_that_waits_is_answered(browser: Browser, week: Week, *, scri
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_a_checkpoint_is_corrected_verified_and_gone_back_to(
-    browser: Browser, week: Week, *, scripts: bool
-) -> None:
+def test_a_checkpoint_is_corrected_verified_and_gone_back_to(browser: Browser, week: Week, *, scripts: bool) -> None:
     """From the task to its checkpoint: edit, preview, save, verify, go back; with and without JavaScript."""
     window = Window(browser.new_context(java_script_enabled=scripts), week.served)
     page = window.page

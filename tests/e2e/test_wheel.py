@@ -20,17 +20,7 @@ from adjourn import __version__
 from support.home import Home
 from support.proxy import ECHO, NEW, Client, Done, refused, wait_for
 from support.proxy import run as run_at_terminal
-from support.releasing import (
-    PROGRAMS,
-    ROOT,
-    Interpreter,
-    attempt,
-    build,
-    from_index,
-    interpreters,
-    repository,
-    run,
-)
+from support.releasing import PROGRAMS, ROOT, Interpreter, attempt, build, from_index, interpreters, repository, run
 
 IS_LONG = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 RUNNING = Interpreter("{}.{}".format(*sys.version_info), sys.executable)
@@ -97,9 +87,7 @@ def test_a_session_is_killed_and_resumed(
 
     def client() -> Client:
         server = json.loads((at.root / ".mcp.json").read_text())["mcpServers"]["echo"]
-        clients.append(
-            Client([server["command"], *server["args"]], at.root, at.environment, NEW, "tester", {})
-        )
+        clients.append(Client([server["command"], *server["args"]], at.root, at.environment, NEW, "tester", {}))
         clients[-1].greet()
         return clients[-1]
 
@@ -154,9 +142,7 @@ class Tools:
         self.wheel = str(wheel)
         self.root, self.bin, self.cache = path / "work", path / "local-bin", path / "cache"
         self.root.mkdir()
-        certificates = {
-            name: os.environ[name] for name in ("SSL_CERT_FILE", "PIP_CERT") if name in os.environ
-        }
+        certificates = {name: os.environ[name] for name in ("SSL_CERT_FILE", "PIP_CERT") if name in os.environ}
         self.environment = certificates | {
             "HOME": str(path), "LANG": "C.UTF-8", "PATH": f"{self.bin}:/usr/bin:/bin", "XDG_CACHE_HOME": str(self.cache),
             "PIPX_HOME": str(path / "pipx"), "PIPX_BIN_DIR": str(self.bin), "UV_TOOL_BIN_DIR": str(self.bin),
@@ -180,12 +166,7 @@ class Tools:
 def tools(tmp_path: Path, wheel: Path) -> Tools:
     tools = Tools(tmp_path, wheel)
     from_index(
-        attempt(
-            [PROGRAMS / "uvx", "--from", str(wheel), "adjourn", "--version"],
-            tools.root,
-            -1,
-            **tools.environment,
-        )
+        attempt([PROGRAMS / "uvx", "--from", str(wheel), "adjourn", "--version"], tools.root, -1, **tools.environment)
     )
     return tools
 
@@ -216,9 +197,7 @@ def test_what_is_installed_as_a_tool_starts_without_the_cache(
     shutil.rmtree(tools.cache)
     server = tools.server()
     assert server["args"][0] == "proxy"
-    clients.append(
-        Client([server["command"], *server["args"]], tools.root, tools.environment, NEW, "tester", {})
-    )
+    clients.append(Client([server["command"], *server["args"]], tools.root, tools.environment, NEW, "tester", {}))
     clients[-1].greet()
     assert not refused(clients[-1].call("list_items"))
     assert tools.run("adjourn", "doctor", "--yes").code == 0

@@ -49,9 +49,7 @@ def main() -> None:
     model = questions.model_name()
     with tempfile.TemporaryDirectory(prefix="adjourn-eval-", dir=options.folder) as folder:
         about = machine.describe(shlex.join(["python", "-m", "evaluation", *sys.argv[1:]]), folder)
-        work = [
-            (plot, seed, f"{folder}/{seed}-{PLOTS.index(plot)}", model) for seed in seeds for plot in plots
-        ]
+        work = [(plot, seed, f"{folder}/{seed}-{PLOTS.index(plot)}", model) for seed in seeds for plot in plots]
         with ProcessPoolExecutor(options.jobs) as pool:
             results = list(pool.map(_one, work))
     about["load at the end"] = machine.load()
@@ -76,19 +74,13 @@ def main() -> None:
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--seeds", type=int, default=SEEDS, metavar="N", help=f"play each scenario N times (default: {SEEDS})"
     )
-    parser.add_argument(
-        "--only", action="append", default=[], metavar="TITLE", choices=[plot.title for plot in PLOTS]
-    )
+    parser.add_argument("--only", action="append", default=[], metavar="TITLE", choices=[plot.title for plot in PLOTS])
     parser.add_argument("--short", action="store_true", help="play a few scenarios, once")
-    parser.add_argument(
-        "--jobs", type=int, default=os.cpu_count(), metavar="N", help="scenarios at the same time"
-    )
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="scenarios at the same time")
     parser.add_argument("--json", metavar="FILE", help="write the tables, and every reading")
     parser.add_argument("--misses", metavar="FILE", help="write what each text does not tell, or tells wrong")
     parser.add_argument("--folder", metavar="DIR", help="create the files in DIR")

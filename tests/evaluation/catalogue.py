@@ -212,13 +212,9 @@ def _import(story: Story) -> None:
     step, path = author.say("steps"), author.path()
     used = 25
     stamp = "2026-01-02T03:04:05.678Z"
-    history = [
-        {"tool": trade.writes.name, "timestamp": stamp, "decision": "forward"} for _ in range(used - 1)
-    ]
+    history = [{"tool": trade.writes.name, "timestamp": stamp, "decision": "forward"} for _ in range(used - 1)]
     history.append({"tool": trade.checks.name, "timestamp": stamp, "decision": "forward"})
-    history.append(
-        {"tool": trade.banned.name, "timestamp": stamp, "decision": "block", "reason": "deny_list"}
-    )
+    history.append({"tool": trade.banned.name, "timestamp": stamp, "decision": "block", "reason": "deny_list"})
     published = {
         "name": story.checkpoint, "description": f"Wrote {path}. Next: {step.text}", "timestamp": stamp,
         "callsUsed": used, "budget": story.budget, "toolHistory": history,

@@ -83,9 +83,7 @@ def nearest(text: str, needle: Needle) -> str:
         return ""
     best = max(
         units,
-        key=lambda unit: sum(
-            needle._replace(patterns=(one,), within="").found_in([unit]) for one in needle.patterns
-        ),
+        key=lambda unit: sum(needle._replace(patterns=(one,), within="").found_in([unit]) for one in needle.patterns),
     )
     hits = [one for one in needle.patterns if needle._replace(patterns=(one,), within="").found_in([best])]
     return f"{best.context} / {best.text}"[:300] if hits else ""

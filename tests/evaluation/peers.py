@@ -45,11 +45,7 @@ def history(played: Played) -> list[Line]:
         if event.event == "tool.allowed":
             calls[data["call"]] = {name: data[name] for name in ("tool", "arguments") if name in data}
         lines.append(
-            {
-                "event": event.event,
-                "data": calls.get(data.get("call", ""), {}) | data,
-                "timestamp": event.timestamp,
-            }
+            {"event": event.event, "data": calls.get(data.get("call", ""), {}) | data, "timestamp": event.timestamp}
         )
     return lines
 

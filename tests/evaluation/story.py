@@ -100,9 +100,7 @@ class Story:
     def fails(self) -> None:
         """A call that ends with an error of the tool."""
         tool, target, said = self.trade.checks, self.author.name(), self.author.say("errors")
-        self.stage.script(
-            tool.name, {tool.argument: target}, "fails", f"{said.text}\n  at line 1\n  at line 2"
-        )
+        self.stage.script(tool.name, {tool.argument: target}, "fails", f"{said.text}\n  at line 1\n  at line 2")
         assert refused(self.client.call(tool.name, {tool.argument: target}))
         self._know_call("failure", VITAL, (tool, target), FAILED, ("What was done", "failed"))
         self._know("error message", USEFUL, said, ANYTHING, "What was done")
@@ -139,9 +137,7 @@ class Story:
         request = self.client.begin(tool.name, arguments)
         asked = self.stage.wait_for_question()
         if not answer:
-            self._know_call(
-                "waiting for approval", VITAL, (tool, about), WAITS, ("Waiting", "waits for a person")
-            )
+            self._know_call("waiting for approval", VITAL, (tool, about), WAITS, ("Waiting", "waits for a person"))
             self._not_done("waiting call told as done", tool, about)
             return
         self.stage.person("approve" if answer == "yes" else "deny", asked["approval"])
@@ -150,18 +146,14 @@ class Story:
         if answer == "yes":
             self._know_call("approved and done", USEFUL, (tool, about), ANYTHING, ("What was done", "ok"))
             return
-        self._know_call(
-            "refusal by a person", VITAL, (tool, about), REFUSED, ("Refused", "a person denied it")
-        )
+        self._know_call("refusal by a person", VITAL, (tool, about), REFUSED, ("Refused", "a person denied it"))
         self._not_done("refused call told as done", tool, about)
 
     def unanswered(self) -> None:
         """A call that nobody answered in time."""
         tool, about = self.trade.acts, self.author.name()
         assert refused(self.client.call(tool.name, {tool.argument: about}))
-        self._know_call(
-            "unanswered approval", VITAL, (tool, about), EXPIRED, ("Waiting", "nobody answered; ask again")
-        )
+        self._know_call("unanswered approval", VITAL, (tool, about), EXPIRED, ("Waiting", "nobody answered; ask again"))
         self._not_done("unanswered call told as done", tool, about)
         self.traps.append(
             Trap(
@@ -175,13 +167,7 @@ class Story:
         """A call that is cut off. Call `end("kill")` next."""
         tool, about = self.trade.sends, self.author.name()
         self.stage.hang(self.client, tool.name, {tool.argument: about, "number": self.rng.randrange(99)})
-        needle = self._know_call(
-            "call in doubt",
-            VITAL,
-            (tool, about),
-            DOUBT,
-            ("In doubt", "outcome is unknown"),
-        )
+        needle = self._know_call("call in doubt", VITAL, (tool, about), DOUBT, ("In doubt", "outcome is unknown"))
         trap = self._not_done("call in doubt told as done", tool, about)
         self._hanging.append((tool, about, needle, trap))
 
@@ -196,19 +182,11 @@ class Story:
         self.stage.person("settle", call, "--done" if happened else "--not-done")
         if happened:
             self._know_call(
-                "settled as done",
-                VITAL,
-                (tool, about),
-                DONE,
-                ("What was done", "a person settled it as done"),
+                "settled as done", VITAL, (tool, about), DONE, ("What was done", "a person settled it as done")
             )
         else:
             self._know_call(
-                "settled as not done",
-                VITAL,
-                (tool, about),
-                NOT_DONE,
-                ("Not done", "a person settled it as not done"),
+                "settled as not done", VITAL, (tool, about), NOT_DONE, ("Not done", "a person settled it as not done")
             )
             self._not_done("settled as not done, told as done", tool, about)
         self.traps.append(
@@ -287,16 +265,12 @@ class Story:
         self._know("decision", VITAL, new, ANYTHING, "Decisions")
         unless = r"supersed|replac|reject|no longer|instead|earlier|was:|before|variant|\bold\b"
         lie = ("Decisions", f"accepted: {old.said[1]}")
-        self.traps.append(
-            Trap("superseded decision told as current", old.patterns, "decision|accepted", unless, lie)
-        )
+        self.traps.append(Trap("superseded decision told as current", old.patterns, "decision|accepted", unless, lie))
 
     def record(self) -> str:
         """The id of the task's record."""
         listed = self.stage.person("record", "--json").json["records"]
-        return only(
-            one["record"] for one in listed if one["goal"] == self.goal_text and one["record"] != "theirs"
-        )
+        return only(one["record"] for one in listed if one["goal"] == self.goal_text and one["record"] != "theirs")
 
     def asks(self, *, answered: bool) -> None:
         """A question for a person; where it is answered, the answer counts."""
@@ -351,9 +325,7 @@ class Story:
         """How many calls are left."""
         left = self.budget - calls
         pattern = whole(str(left)) if left < 1000 else rf"(?<!\d){left // 1000},?{left % 1000:03}(?!\d)"
-        self.needles.append(
-            Needle("budget left", VITAL, (pattern,), BUDGET, ("Budget", f"{left} calls left"))
-        )
+        self.needles.append(Needle("budget left", VITAL, (pattern,), BUDGET, ("Budget", f"{left} calls left")))
 
     # --- needles
 
@@ -361,9 +333,7 @@ class Story:
         old = self._planned
         if old is not None:
             unless = r"earlier|old|before|superseded|replaced|\bnot\b"
-            self.traps.append(
-                Trap("old plan told as the next step", old.keys, NEXT, unless, ("Next step", old.text))
-            )
+            self.traps.append(Trap("old plan told as the next step", old.keys, NEXT, unless, ("Next step", old.text)))
         self._drop("next step")
         self._know("next step", VITAL, step, NEXT, "Next step")
         self._planned = step
@@ -371,9 +341,7 @@ class Story:
     def _know(self, kind: str, weight: int, said: Saying, within: str, heading: str) -> None:
         self.needles.append(Needle(kind, weight, said.keys, within, (heading, said.text)))
 
-    def _know_call(
-        self, kind: str, weight: int, call: tuple[Tool, str], within: str, told: tuple[str, str]
-    ) -> Needle:
+    def _know_call(self, kind: str, weight: int, call: tuple[Tool, str], within: str, told: tuple[str, str]) -> Needle:
         """A call, which its tool and its telling argument name. `told`: a heading, and the outcome."""
         (tool, about), (heading, outcome) = call, told
         patterns = (re.escape(tool.name), whole(about))

@@ -44,9 +44,7 @@ def _session(client: Client, number: int) -> dict[int, int]:
 
 def _acknowledged(client: Client, steps: dict[int, int]) -> int:
     """The newest step whose checkpoint was answered; 0 for none."""
-    answers = [
-        body for line in client.received if line.endswith(b"\n") and "result" in (body := decoded(line))
-    ]
+    answers = [body for line in client.received if line.endswith(b"\n") and "result" in (body := decoded(line))]
     return max((steps[body["id"]] for body in answers if body.get("id") in steps), default=0)
 
 

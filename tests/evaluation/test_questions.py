@@ -17,21 +17,10 @@ from support.model_server import Reply, serving
 
 GOAL = Needle("goal", VITAL, (whole("4711"),), "", ("Goal", "Close ticket 4711"))
 STEP = Needle("next step", VITAL, (whole("raven-queue"),), "next", ("Next step", "Drain raven-queue"))
-FACTS = [
-    Needle("fact", USEFUL, (whole(name),), "", ("Facts", name)) for name in ("birch-cache", "kelp-index")
-]
-OLD = Trap(
-    "old plan told as the next step", (whole("sable-broker"),), "next", "", ("Next step", "Fill sable-broker")
-)
+FACTS = [Needle("fact", USEFUL, (whole(name),), "", ("Facts", name)) for name in ("birch-cache", "kelp-index")]
+OLD = Trap("old plan told as the next step", (whole("sable-broker"),), "next", "", ("Next step", "Fill sable-broker"))
 HANDOVER = "## Next step\n| - Drain raven-queue\n"
-RIGHT = [
-    "Close ticket 4711",
-    "Drain raven-queue",
-    *["none"] * 5,
-    "birch-cache and kelp-index",
-    "none",
-    "none",
-]
+RIGHT = ["Close ticket 4711", "Drain raven-queue", *["none"] * 5, "birch-cache and kelp-index", "none", "none"]
 
 
 @pytest.fixture
@@ -40,9 +29,7 @@ def played(tmp_path: Path) -> Played:
     return Played(PLOTS[0], stage, stage, "a", [GOAL, STEP, *FACTS], [OLD])
 
 
-def _asked(
-    played: Played, reply: str, monkeypatch: pytest.MonkeyPatch, provider: str
-) -> tuple[Answered, str]:
+def _asked(played: Played, reply: str, monkeypatch: pytest.MonkeyPatch, provider: str) -> tuple[Answered, str]:
     """The outcome of a model's reply, and what the model was asked."""
     given = Reading(played.plot, 1, questions.WHAT, LARGE, Score(1, 1, 1, True, [], [], 9), HANDOVER)
     with serving(Reply(reply)) as server:
@@ -72,9 +59,7 @@ def test_wrong_answers_are_wrong(played: Played, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("reply", ["", "no", "[]", '["one"]', '{"a": 1}', "[1, 2"])
-def test_an_answer_of_another_form_counts_nothing(
-    played: Played, monkeypatch: pytest.MonkeyPatch, reply: str
-) -> None:
+def test_an_answer_of_another_form_counts_nothing(played: Played, monkeypatch: pytest.MonkeyPatch, reply: str) -> None:
     """What is no array of ten texts is no answer, and the table says so."""
     answered, _ = _asked(played, reply, monkeypatch, "anthropic")
     assert answered.right == [0.0] * 10

@@ -87,25 +87,19 @@ def test_what_is_missed_is_listed_with_what_was_said_instead(evaluated: list[Eva
     needle = Needle("call", VITAL, ("mail.send", whole("ann")), "doubt", ("In doubt", "mail.send ann"))
     lost = Score(0, 0, 0, None, [needle], [], 9)
     one = first._replace(what="aex.resume", score=lost, given="## Done\nmail.send bob\n")
-    assert (
-        list(misses([one]))[1] == "- missed (vital) call: 'mail.send ann'; instead: ## Done / mail.send bob"
-    )
+    assert list(misses([one]))[1] == "- missed (vital) call: 'mail.send ann'; instead: ## Done / mail.send bob"
 
 
 def test_there_are_thirty_scenarios_ten_of_each_trade() -> None:
     """The catalogue has ten scenarios of each trade, from 10 to 5,000 calls, each with a title of its own."""
     assert len({plot.title for plot in PLOTS}) == len(PLOTS) == 30
-    assert [sum(plot.trade == trade for plot in PLOTS) for trade in ("coding", "research", "operations")] == [
-        10
-    ] * 3
+    assert [sum(plot.trade == trade for plot in PLOTS) for trade in ("coding", "research", "operations")] == [10] * 3
     assert (min(plot.calls for plot in PLOTS), max(plot.calls for plot in PLOTS)) == (10, 5000)
 
 
 # --- the reader
 
-DOUBTED = Needle(
-    "call in doubt", VITAL, (r"mail\.send", whole("ann")), "doubt", ("In doubt", "mail.send ann")
-)
+DOUBTED = Needle("call in doubt", VITAL, (r"mail\.send", whole("ann")), "doubt", ("In doubt", "mail.send ann"))
 STEP = Needle("next step", VITAL, (whole("raven-queue"),), "next|resum", ("Next step", "Drain raven-queue"))
 
 

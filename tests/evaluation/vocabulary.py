@@ -92,10 +92,7 @@ class Author:
         turn = self._used.get(subject, self.rng.randrange(len(forms)))
         self._used[subject] = turn + 1
         form = forms[turn % len(forms)]
-        values = {
-            "w": self.name() if "{w}" in form else "",
-            "n": str(self._numbers.pop()) if "{n}" in form else "",
-        }
+        values = {"w": self.name() if "{w}" in form else "", "n": str(self._numbers.pop()) if "{n}" in form else ""}
         fields = {field for _, field, _, _ in string.Formatter().parse(form) if field}
         return Saying(form.format(**values), tuple(whole(values[field]) for field in sorted(fields)))
 

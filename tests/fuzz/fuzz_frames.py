@@ -13,9 +13,7 @@ from typing import Any
 
 import atheris
 
-with atheris.instrument_imports(
-    include=["adjourn.mcp", "adjourn.text.strict_json", "adjourn.policy.protected"]
-):
+with atheris.instrument_imports(include=["adjourn.mcp", "adjourn.text.strict_json", "adjourn.policy.protected"]):
     from adjourn.mcp import frames, server_lines
     from adjourn.mcp.frames import FrameError, Message
     from adjourn.policy.calls import arguments_digest

@@ -110,9 +110,7 @@ class Database:
 
     def _notify(self, batch: Batch) -> None:
         def locked() -> None:
-            self._loop.after(
-                self._costs.notify_us * MICRO, lambda: self._flush(batch._replace(done=acknowledged))
-            )
+            self._loop.after(self._costs.notify_us * MICRO, lambda: self._flush(batch._replace(done=acknowledged)))
 
         def acknowledged() -> None:
             self._lock.release()
@@ -132,9 +130,7 @@ class Database:
             self._primary.add(last)
             return
         extra = self._plan.hop + self._costs.standby_us * MICRO
-        self._primary.add(
-            batch._replace(done=lambda: self._loop.after(extra, lambda: self._standby.add(last)))
-        )
+        self._primary.add(batch._replace(done=lambda: self._loop.after(extra, lambda: self._standby.add(last))))
 
     def _acknowledge(self, batch: Batch) -> None:
         if self._is_down:

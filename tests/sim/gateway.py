@@ -206,7 +206,5 @@ class Gateway:
         seconds, size = costs.heartbeat_database_us * leases * MICRO, costs.heartbeat_wal_bytes * leases
         self._compute(
             costs.heartbeat_gateway_us * leases * MICRO,
-            lambda: self._database.renew(
-                statements, seconds, size, lambda: done() if self.is_alive else None
-            ),
+            lambda: self._database.renew(statements, seconds, size, lambda: done() if self.is_alive else None),
         )

@@ -44,9 +44,7 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             known = "mcp-session-id" in headers
             session = b"" if known else b"mcp-session-id: %s\r\n" % secrets.token_hex(8).encode()
             if "id" in message:
-                reply = json.dumps(
-                    {"jsonrpc": "2.0", "id": message["id"], "result": _answer(message)}
-                ).encode()
+                reply = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": _answer(message)}).encode()
                 head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n%bcontent-length: %d\r\n\r\n"
                 writer.write(head % (session, len(reply)) + reply)
             else:
@@ -58,9 +56,7 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 async def _read(reader: asyncio.StreamReader) -> tuple[str, dict[str, str], bytes]:
     """The first line, the headers and the body of a message."""
     first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-    headers = {
-        name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)
-    }
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}
     if headers.get("transfer-encoding") == "chunked":
         body = b""
         while size := int(await reader.readuntil(b"\r\n"), 16):
@@ -83,11 +79,7 @@ class HttpClient:
 
     async def open(self) -> None:
         await self.connect()
-        hello = {
-            "protocolVersion": VERSION,
-            "capabilities": {},
-            "clientInfo": {"name": self._name, "version": "1"},
-        }
+        hello = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": self._name, "version": "1"}}
         headers, body = await self.ask("initialize", hello)
         assert b'"result"' in body, body[:400]
         self._headers += f"mcp-protocol-version: {VERSION}\r\nmcp-session-id: {headers['mcp-session-id']}\r\n"

@@ -56,8 +56,7 @@ class Measuring:
 
     def show(self, name: str, **values: object) -> None:
         shown = ", ".join(
-            f"{key} = {value:.6g}" if isinstance(value, float) else f"{key} = {value}"
-            for key, value in values.items()
+            f"{key} = {value:.6g}" if isinstance(value, float) else f"{key} = {value}" for key, value in values.items()
         )
         print(f"{name} = {{ {shown} }}", flush=True)
 
@@ -130,9 +129,7 @@ class Measuring:
         admin.execute("CREATE TABLE bench (stream text PRIMARY KEY, data text)")
 
         def set_synchronous(on: bool) -> None:
-            admin.execute(
-                f"ALTER SYSTEM SET synchronous_standby_names = '{'standby' if on else ''}'".encode()
-            )
+            admin.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{'standby' if on else ''}'".encode())
             admin.execute("SELECT pg_reload_conf()")
             time.sleep(1)
 
@@ -172,16 +169,9 @@ class Measuring:
         connection.execute("CHECKPOINT")
 
         def write(seq: int) -> None:
-            rows = [
-                list(streams),
-                [seq] * batch,
-                ["0" * 64] * batch,
-                [data] * batch,
-                ["0" * 64] * batch,
-            ]
+            rows = [list(streams), [seq] * batch, ["0" * 64] * batch, [data] * batch, ["0" * 64] * batch]
             assert (
-                len(connection.execute(_APPEND, (*rows, "\n".join(streams)[:7900]), prepare=True).fetchall())
-                == batch
+                len(connection.execute(_APPEND, (*rows, "\n".join(streams)[:7900]), prepare=True).fetchall()) == batch
             )
 
         for seq in range(5):
@@ -283,9 +273,7 @@ class Measuring:
             for tool in ("notes.get", "notes.set"):
                 for in_flight in (1, 64):
                     loads = [
-                        asyncio.run(
-                            http_load.load(port, tool, in_flight, self.seconds, lambda: processor(pid))
-                        )
+                        asyncio.run(http_load.load(port, tool, in_flight, self.seconds, lambda: processor(pid)))
                         for _ in range(self.repeats)
                     ]
                     least = min(loads, key=lambda one: one.used / len(one.times))
@@ -302,9 +290,7 @@ class Measuring:
                 self.show("event", kind=f'"{kind}"', count=count, bytes=size)
             before, tasks = resident(pid), 300
             asyncio.run(self._open(port, tasks))
-            self.show(
-                "memory", base_mib=before / 1024 / 1024, kib_per_task=(resident(pid) - before) / 1024 / tasks
-            )
+            self.show("memory", base_mib=before / 1024 / 1024, kib_per_task=(resident(pid) - before) / 1024 / tasks)
 
     @staticmethod
     async def _open(port: int, tasks: int) -> None:
@@ -316,9 +302,7 @@ class Measuring:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = ("database", "statement", "heartbeat", "pages", "gateway")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2)

@@ -186,9 +186,7 @@ class Simulation:
     def result(self) -> Result:
         plan, seconds = self.plan, self.plan.seconds
         self._count(0)
-        late = [
-            call for call in (*self.done, *self._asked) if plan.warm <= call.arrived <= self.loop.now - TAIL
-        ]
+        late = [call for call in (*self.done, *self._asked) if plan.warm <= call.arrived <= self.loop.now - TAIL]
         ended = [call for call in self.done if call.ended >= plan.warm]
         whole, database, costs = self.loop.now, self.database, self.costs
         return Result(
@@ -204,9 +202,7 @@ class Simulation:
             flushes_per_s=database.flushes / whole,
             wal_bytes_per_s=database.bytes / whole + whole_pages(plan, costs, database.rows / whole),
             lease_statements_per_s=database.lease_statements / whole,
-            lease_round=max(
-                (max(gateway.rounds) for gateway in self.gateways if gateway.rounds), default=math.nan
-            ),
+            lease_round=max((max(gateway.rounds) for gateway in self.gateways if gateway.rounds), default=math.nan),
             gateway_busy=max(gateway.processor.busy for gateway in self.gateways) / whole,
             database_cores=database.busy / whole,
             gateway_mib=costs.gateway_base_mib + costs.gateway_task_kib * plan.tasks / plan.gateways / 1024,

@@ -63,9 +63,7 @@ def tables(answers: Mapping[str, Any]) -> dict[str, Table]:
 
 def pictures(answers: Mapping[str, Any]) -> dict[str, str]:
     """File names and SVG."""
-    across = Axis(
-        "calls per second that arrive (50 gateways, 1,000,000 tasks)", (100, 300, 1_000, 3_000, 10_000)
-    )
+    across = Axis("calls per second that arrive (50 gateways, 1,000,000 tasks)", (100, 300, 1_000, 3_000, 10_000))
     up = Axis("ms added to a call: p99", (1, 10, 100, 1_000, 10_000))
     curves = {name: [(row[0], row[2]) for row in rows] for name, rows in answers["curves"].items()}
     backlog = {name: one["waiting"] for name, one in answers["failures"].items()}
@@ -114,9 +112,7 @@ def _limits(found: Mapping[str, float]) -> Table:
         f"{found['session_statements_per_s']:,.0f} statements/s, {found['session_database_cores']:.1f} cores",
         "the cores of the database",
     )
-    table.add(
-        "a lease for each replica", f"{found['replica_statements_per_s']:,.0f} statements/s", "not reached"
-    )
+    table.add("a lease for each replica", f"{found['replica_statements_per_s']:,.0f} statements/s", "not reached")
     table.add(
         "write-ahead log",
         f"{found['row_wal_mb_s']:.0f} MB/s for rows, {found['page_wal_mb_s']:.0f} MB/s for whole pages",
@@ -136,7 +132,5 @@ def _points(points: list[Any]) -> Table:
 def _costs() -> Table:
     table = Table("", ["cost", "value", "how it was measured"])
     for name, one in figures().items():
-        table.add(
-            name.replace("_", " "), f"{one['value']:g} {one['unit']}".strip(), f"{one['how']} ({one['when']})"
-        )
+        table.add(name.replace("_", " "), f"{one['value']:g} {one['unit']}".strip(), f"{one['how']} ({one['when']})")
     return table

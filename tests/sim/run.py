@@ -27,9 +27,7 @@ ANSWERS = Path(__file__).with_name("answers.json")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("members", nargs="*", metavar="NAME=VALUE")
     parser.add_argument("--shown", action="store_true", help="write the page from the last answers")
     options = parser.parse_args()

@@ -49,16 +49,7 @@ FAILURES = {
 }
 GOOD = 0.1
 """Seconds that may be added to 99 of 100 calls."""
-SOURCES = (
-    "costs.toml",
-    "database.py",
-    "gateway.py",
-    "loop.py",
-    "model.py",
-    "settings.py",
-    "study.py",
-    "validate.py",
-)
+SOURCES = ("costs.toml", "database.py", "gateway.py", "loop.py", "model.py", "settings.py", "study.py", "validate.py")
 
 
 def stamp() -> str:
@@ -133,9 +124,7 @@ def limits(costs: Costs) -> dict[str, float]:
     rows = plan.rate * 2
     size = (costs.intent_bytes + costs.settlement_bytes) / 2 + costs.wal_row_bytes
     per_gateway = plan.tasks / plan.gateways
-    renewal = (
-        costs.heartbeat_gateway_us + costs.heartbeat_database_us
-    ) / 1e6 + costs.heartbeat_statements * plan.hop
+    renewal = (costs.heartbeat_gateway_us + costs.heartbeat_database_us) / 1e6 + costs.heartbeat_statements * plan.hop
     return {
         "gateways_at_100_connections": 97 // 3,
         "connections": plan.gateways * 3,

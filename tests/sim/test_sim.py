@@ -17,9 +17,7 @@ from sim.settings import Costs, Plan, figures
 
 SMALL = Plan(gateways=4, tasks=2_000, rate=400, notify="never", warm=1, seconds=6)
 KILLED = Plan(gateways=4, tasks=2_000, rate=400, notify="never", warm=1, seconds=12, kill_replica=3)
-NO_PRIMARY = Plan(
-    gateways=4, tasks=2_000, rate=400, notify="never", warm=1, seconds=12, kill_primary=3, gap=4
-)
+NO_PRIMARY = Plan(gateways=4, tasks=2_000, rate=400, notify="never", warm=1, seconds=12, kill_primary=3, gap=4)
 TOLERANCE = 0.4
 """What a prediction is at least of what was measured, and what was measured at least of a prediction."""
 
@@ -61,9 +59,7 @@ def test_a_seed_gives_the_same_run(costs: Costs) -> None:
     assert first.added != run(msgspec.structs.replace(SMALL, seed=2), costs).added
 
 
-@pytest.mark.parametrize(
-    "plan", [SMALL, KILLED, NO_PRIMARY], ids=["quiet", "a replica killed", "the primary killed"]
-)
+@pytest.mark.parametrize("plan", [SMALL, KILLED, NO_PRIMARY], ids=["quiet", "a replica killed", "the primary killed"])
 def test_no_call_is_lost_or_made_twice(plan: Plan, costs: Costs) -> None:
     """Each call that arrived has one outcome or is still open, and no effect was executed twice."""
     found = run(plan, costs)

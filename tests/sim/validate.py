@@ -76,9 +76,7 @@ def _fitted(rows: list[Row], predict: Predict, costs: Costs) -> Iterator[Point]:
     for _ in range(STEPS):
         flush = math.sqrt(low * high)
         found = [_point(row, predict, with_flush(costs, flush)) for row in rows]
-        low, high = (
-            (flush, high) if sum(math.log(max(point.ratio, 1e-3)) for point in found) > 0 else (low, flush)
-        )
+        low, high = (flush, high) if sum(math.log(max(point.ratio, 1e-3)) for point in found) > 0 else (low, flush)
     yield from found
 
 

@@ -23,10 +23,7 @@ SHOWN = 20
 
 
 def for_each(
-    names: str | Sequence[str],
-    cases: Iterable[Any],
-    *,
-    ids: Iterable[str] | Callable[[Any], str] | None = None,
+    names: str | Sequence[str], cases: Iterable[Any], *, ids: Iterable[str] | Callable[[Any], str] | None = None
 ) -> Callable[[Test], Test]:
     """Call the test once for each case, and fail with the list of the cases that failed. It can be stacked."""
     words = [word.strip() for word in names.split(",")] if isinstance(names, str) else list(names)
@@ -63,9 +60,7 @@ def _named(
         return [" ".join(map(str, map(ids, case))) for case in table]
     if ids is not None:
         return list(ids)
-    return [
-        ", ".join(f"{word}={value!r:.200}" for word, value in zip(words, case, strict=True)) for case in table
-    ]
+    return [", ".join(f"{word}={value!r:.200}" for word, value in zip(words, case, strict=True)) for case in table]
 
 
 @contextmanager

@@ -61,9 +61,7 @@ class Repo:
 
     @property
     def environment(self) -> dict[str, str]:
-        kept = {
-            name: value for name, value in os.environ.items() if not name.startswith(("ADJOURN_", "GIT_"))
-        }
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("ADJOURN_", "GIT_"))}
         who = {
             f"GIT_{role}_{what}": value
             for role in ("AUTHOR", "COMMITTER")
@@ -246,9 +244,7 @@ class Server:
 
         async def ask() -> Any:
             with anyio.fail_after(SECONDS):
-                return await self.session.call_tool(
-                    name, arguments or {}, progress_callback=told if progress else None
-                )
+                return await self.session.call_tool(name, arguments or {}, progress_callback=told if progress else None)
 
         result = self._portal.call(ask)
         (content,) = result.content

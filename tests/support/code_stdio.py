@@ -85,9 +85,7 @@ class Client:
         reading, server_output = os.pipe()
         self._answers = os.fdopen(reading, "rb")
         self._descriptors = [server_input, server_output]
-        self._thread = threading.Thread(
-            target=StdioConnection(server, server_input, server_output).serve, daemon=True
-        )
+        self._thread = threading.Thread(target=StdioConnection(server, server_input, server_output).serve, daemon=True)
         self._thread.start()
 
     def send(self, *lines: bytes | str) -> None:

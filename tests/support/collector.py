@@ -55,10 +55,7 @@ def _of_protobuf(data: bytes) -> Any:
     """The same as OTLP's JSON has it: ids as hexadecimal text, kinds as numbers."""
     body = MessageToDict(ExportTraceServiceRequest.FromString(data), use_integers_for_enums=True)
     for span in (
-        one
-        for resource in body["resourceSpans"]
-        for scope in resource["scopeSpans"]
-        for one in scope["spans"]
+        one for resource in body["resourceSpans"] for scope in resource["scopeSpans"] for one in scope["spans"]
     ):
         for member in {"traceId", "spanId", "parentSpanId"} & span.keys():
             span[member] = b64decode(span[member]).hex()

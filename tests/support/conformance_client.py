@@ -38,13 +38,9 @@ async def work(url: str) -> None:
     mode = "legacy" if revision < "2026" else revision
     async with Client(started, mode=mode, elicitation_callback=accept) as client:
         tools = (await client.list_tools()).tools
-        made: list[dict[str, Any]] = [
-            {"name": tool.name, "arguments": given(tool.name, tools)} for tool in tools
-        ]
+        made: list[dict[str, Any]] = [{"name": tool.name, "arguments": given(tool.name, tools)} for tool in tools]
         for call in CONTEXT.get("toolCalls") or made:
-            with suppress(
-                ValidationError
-            ):  # the SDK reads an answer without `resultType` more strictly than the suite
+            with suppress(ValidationError):  # the SDK reads an answer without `resultType` more strictly than the suite
                 await client.call_tool(call["name"], call["arguments"])
 
 

@@ -123,9 +123,7 @@ def test_error_handling() -> str:
 @server.tool()
 async def test_sampling(prompt: str, ctx: Context) -> str:
     message = SamplingMessage(role="user", content=TextContent(type="text", text=prompt))
-    result = await ctx.session.create_message(
-        messages=[message], max_tokens=100, related_request_id=ctx.request_id
-    )
+    result = await ctx.session.create_message(messages=[message], max_tokens=100, related_request_id=ctx.request_id)
     return f"LLM response: {result.content}"
 
 
@@ -145,9 +143,7 @@ async def test_input_required_result_elicitation(ctx: Context) -> str | InputReq
     if answers and "user_name" in answers:
         return f"Hello, {(answers['user_name'].content or {}).get('name')}!"
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-    asked = ElicitRequest(
-        params=ElicitRequestFormParams(message="What is your name?", requested_schema=schema)
-    )
+    asked = ElicitRequest(params=ElicitRequestFormParams(message="What is your name?", requested_schema=schema))
     return InputRequiredResult(input_requests={"user_name": asked})
 
 
@@ -194,9 +190,5 @@ async def complete(ref: object, argument: object, context: object) -> Completion
 
 if __name__ == "__main__":
     server.run(
-        transport="streamable-http",
-        host="127.0.0.1",
-        port=int(sys.argv[1]),
-        event_store=Kept(),
-        retry_interval=100,
+        transport="streamable-http", host="127.0.0.1", port=int(sys.argv[1]), event_store=Kept(), retry_interval=100
     )

@@ -27,9 +27,7 @@ def instructions(path: Path = DEPLOY / "Containerfile") -> list[tuple[str, str]]
     """The instructions of a Containerfile, each with its text in one line."""
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     whole = "\n".join(lines).replace("\\\n", " ")
-    return [
-        (name, rest.strip()) for name, _, rest in (line.partition(" ") for line in whole.splitlines() if line)
-    ]
+    return [(name, rest.strip()) for name, _, rest in (line.partition(" ") for line in whole.splitlines() if line)]
 
 
 def final_stage() -> list[tuple[str, str]]:

@@ -69,9 +69,7 @@ def _scalar(info: Any, random: Random) -> Any:
 
 def _struct(info: Any, random: Random) -> Tree:
     tree = {
-        field.encode_name: _of(field.type, random)
-        for field in info.fields
-        if field.required or random.random() < 0.4
+        field.encode_name: _of(field.type, random) for field in info.fields if field.required or random.random() < 0.4
     }
     if issubclass(info.cls, DocumentPart) and random.random() < 0.2:
         tree[random.choice(["x-later", "x_note"])] = random.choice(_VALUES)
@@ -123,9 +121,7 @@ def _told(item: Tree, due: bool, verb: str) -> None:
 def _edited(record: Tree, random: Random) -> Tree:
     """A record made from another: some items replaced, added and removed, some members other."""
     other, result = record_of(random), dict(record)
-    for name in random.sample(
-        [*COLLECTIONS, "metadata", "executionSummary", "task", "x-later"], random.randrange(6)
-    ):
+    for name in random.sample([*COLLECTIONS, "metadata", "executionSummary", "task", "x-later"], random.randrange(6)):
         if name in COLLECTIONS:
             mixed = {item["id"]: item for item in [*record[name], *other[name]]}
             if mixed and random.random() < 0.3:
@@ -221,9 +217,6 @@ def state(**members: Any) -> Tree:
             "openQuestions": [{"id": "q1", "question": "?", "priority": "low", "blocksNodes": ["n1"]}],
             "beliefs": [{"id": "b1", "statement": "s", "confidence": 0, "evidence": ["f1"]}],
         },
-        "intentGraph": {
-            "goals": [goal("g1", subGoalIds=["g2"]), goal("g2", parentGoalId="g1")],
-            "rootIntentId": "g1",
-        },
+        "intentGraph": {"goals": [goal("g1", subGoalIds=["g2"]), goal("g2", parentGoalId="g1")], "rootIntentId": "g1"},
         **members,
     }

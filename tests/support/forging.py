@@ -112,11 +112,7 @@ class Forger:
         last = self._signed(after, stated, lines)
         head, stored = encode(last)
         extra = msgspec.structs.replace(
-            self.extra,
-            seq=last.seq,
-            hash=head,
-            document=stated,
-            public_key=encode_bytes(public_key(self.private)),
+            self.extra, seq=last.seq, hash=head, document=stated, public_key=encode_bytes(public_key(self.private))
         )
         file = msgspec.structs.replace(self.file, adjourn=extra, **changes)
         (self.place / FILES[1]).write_bytes(b"".join(line + b"\n" for line in [*lines, stored]))
@@ -145,6 +141,4 @@ class Forger:
             root=top,
             signature=sign(self.private, head),
         )
-        return msgspec.structs.replace(
-            last, after=after, data=msgspec.Raw(msgspec.json.encode(signed)), seq=len(lines)
-        )
+        return msgspec.structs.replace(last, after=after, data=msgspec.Raw(msgspec.json.encode(signed)), seq=len(lines))

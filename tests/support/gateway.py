@@ -76,9 +76,7 @@ class GatewayWorkspace:
 
     def _start_server(self, server: Path, folder: Path) -> None:
         """Start the server, where it is one over HTTP."""
-        self._serving.enter_context(
-            self._started([sys.executable, str(server), str(self.server_port), str(folder)])
-        )
+        self._serving.enter_context(self._started([sys.executable, str(server), str(self.server_port), str(folder)]))
         wait_for_port(self.server_port)
 
     def __enter__(self) -> Self:
@@ -133,12 +131,7 @@ class GatewayWorkspace:
         wait_for(lambda: line in self.called())
 
     def run(
-        self,
-        work: Callable[[Client], Awaitable[_T]],
-        path: str = "/up/mcp",
-        *,
-        token: str = "",
-        **options: Any,
+        self, work: Callable[[Client], Awaitable[_T]], path: str = "/up/mcp", *, token: str = "", **options: Any
     ) -> _T:
         """Do something with a client of the SDK. `mode` is `auto` (the stateless revision, where the server has it) or `legacy`."""
 

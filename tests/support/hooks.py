@@ -51,11 +51,7 @@ class HookWorkspace(ProxyWorkspace):
         return self.answer_to(json.dumps(request).encode(), *options, command=command, env=env)
 
     def answer_to(
-        self,
-        data: bytes,
-        *options: str,
-        command: Sequence[str] = HOOK,
-        env: dict[str, str] | None = None,
+        self, data: bytes, *options: str, command: Sequence[str] = HOOK, env: dict[str, str] | None = None
     ) -> HookAnswer:
         done = subprocess.run(
             [*command, *options],
@@ -69,11 +65,7 @@ class HookWorkspace(ProxyWorkspace):
         out, err = done.stdout.decode(), done.stderr.decode()
         output = json.loads(out).get("hookSpecificOutput", {}) if out else {}
         return HookAnswer(
-            done.returncode,
-            output.get("permissionDecision", ""),
-            output.get("permissionDecisionReason", ""),
-            out,
-            err,
+            done.returncode, output.get("permissionDecision", ""), output.get("permissionDecisionReason", ""), out, err
         )
 
     @property
@@ -91,22 +83,16 @@ class HookEventWorkspace(HookWorkspace):
         body = {"session_id": "s1", "cwd": str(self.root), "hook_event_name": event} | members
         return self.answer_to(json.dumps(body).encode(), SETTLE, *options, env=env)
 
-    def run(
-        self, name: str, arguments: dict[str, Any], use: str, *options: str, **members: Any
-    ) -> HookAnswer:
+    def run(self, name: str, arguments: dict[str, Any], use: str, *options: str, **members: Any) -> HookAnswer:
         """Ask, and tell that it went well."""
         asked = self.ask(name, arguments, SETTLE, *options, tool_use_id=use)
         if asked.decision == "allow":
             self.done(name, arguments, use, *options, **members)
         return asked
 
-    def done(
-        self, name: str, arguments: dict[str, Any], use: str, *options: str, **members: Any
-    ) -> HookAnswer:
+    def done(self, name: str, arguments: dict[str, Any], use: str, *options: str, **members: Any) -> HookAnswer:
         members = {"tool_response": {"ok": True}, "duration_ms": 12} | members
-        told = self.tell(
-            "PostToolUse", *options, tool_name=name, tool_input=arguments, tool_use_id=use, **members
-        )
+        told = self.tell("PostToolUse", *options, tool_name=name, tool_input=arguments, tool_use_id=use, **members)
         assert (told.code, told.err) == (0, "")
         assert not told.out or "additionalContext" in told.out
         return told

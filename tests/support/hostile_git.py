@@ -24,9 +24,7 @@ FILTERS = ("filter.odd", "filter.a=b", 'filter.Ünï "code"', "filter.with.dots"
 def git(root: Path, *arguments: str, **more: str) -> str:
     who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
     env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")} | more
-    done = subprocess.run(
-        ["git", *who, *arguments], cwd=root, capture_output=True, text=True, check=True, env=env
-    )
+    done = subprocess.run(["git", *who, *arguments], cwd=root, capture_output=True, text=True, check=True, env=env)
     return done.stdout
 
 

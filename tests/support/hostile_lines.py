@@ -60,9 +60,7 @@ KEYS = (
     "requestState",
     "x",
 )
-META = (
-    '{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}'
-)
+META = '{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}'
 
 
 class Hostile:
@@ -125,14 +123,10 @@ class Hostile:
         return self.object(pairs)
 
     def arguments(self) -> str:
-        return self.object(
-            [(self.pick(("a", "b", "path", "name", "text", "a")), self.value()) for _ in range(2)]
-        )
+        return self.object([(self.pick(("a", "b", "path", "name", "text", "a")), self.value()) for _ in range(2)])
 
     def value(self) -> str:
-        return (
-            self.pick(VALUES) if self.chance(0.15) else self.pick(("1", '"x"', "null", "[1,2]", '{"k":"v"}'))
-        )
+        return self.pick(VALUES) if self.chance(0.15) else self.pick(("1", '"x"', "null", "[1,2]", '{"k":"v"}'))
 
     def object(self, pairs: list[tuple[str, str]]) -> str:
         """An object as text, now and then with a key twice, in another case, or hidden by an escape."""
@@ -187,9 +181,7 @@ class Hostile:
             elif way == 7:
                 data += self.random.choice([b" {}", b"\r", b" ", b"x", b"\r{}", b"\0", b","])
             else:
-                data = bytearray(
-                    bytes(data).decode("latin-1").encode("utf-16" if self.chance(0.5) else "utf-8")
-                )
+                data = bytearray(bytes(data).decode("latin-1").encode("utf-16" if self.chance(0.5) else "utf-8"))
         return bytes(data)
 
     # --- from the upstream
@@ -265,6 +257,5 @@ def called_tools(line: bytes) -> set[str]:
     return {
         str((message.get("params") or {}).get("name") if isinstance(message.get("params"), dict) else None)
         for message in messages(line)
-        if isinstance(message.get("method"), str)
-        and message["method"].strip(" \t\r\0").casefold() == "tools/call"
+        if isinstance(message.get("method"), str) and message["method"].strip(" \t\r\0").casefold() == "tools/call"
     }

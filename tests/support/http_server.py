@@ -105,9 +105,7 @@ async def ask_again(ctx: Context) -> str | InputRequiredResult:
 async def think(ctx: Context) -> str | InputRequiredResult:
     """Ask the client's model, in whichever way the revision has."""
     content = TextContent(text=f"Who is {NAME}?")
-    asked = CreateMessageRequestParams(
-        messages=[SamplingMessage(role="user", content=content)], max_tokens=10
-    )
+    asked = CreateMessageRequestParams(messages=[SamplingMessage(role="user", content=content)], max_tokens=10)
     if ctx.protocol_version != STATELESS:
         said = await ctx.session.create_message(
             asked.messages, max_tokens=asked.max_tokens, related_request_id=ctx.request_id

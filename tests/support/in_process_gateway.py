@@ -157,11 +157,7 @@ class InProcessGateway(GatewayWorkspace):
         """What a command prints."""
         out, errors = io.BytesIO(), io.StringIO()
         printed = io.TextIOWrapper(out, encoding="utf-8", write_through=True)
-        with (
-            contextlib.chdir(self.root),
-            contextlib.redirect_stdout(printed),
-            contextlib.redirect_stderr(errors),
-        ):
+        with contextlib.chdir(self.root), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(errors):
             code = main([*arguments])
         assert code == 0, errors.getvalue()
         return out.getvalue().decode()

@@ -25,9 +25,7 @@ def after(*facts: tuple[kinds.Data, str], ledger: Ledger | None = None) -> Ledge
 
 
 def opened(session: str = "s1", group: str = "g1", budget: int = 5) -> tuple[kinds.Data, str]:
-    item = kinds.SessionOpened(
-        budget=budget, client="cc", group=group, host="box:b:n", pid=3, policy=ONE, started=7
-    )
+    item = kinds.SessionOpened(budget=budget, client="cc", group=group, host="box:b:n", pid=3, policy=ONE, started=7)
     return item, session
 
 

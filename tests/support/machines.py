@@ -45,12 +45,7 @@ class Machine(ProxyWorkspace):
         # before the workspace is there, its environment is not either
         environment = self.environment if hasattr(self, "config") else os.environ | {"HOME": str(self.home)}
         done = subprocess.run(
-            ["git", *arguments],
-            cwd=cwd or self.work,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
+            ["git", *arguments], cwd=cwd or self.work, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -113,26 +113,16 @@ class Authority(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         return self.issue(client.client_id, authorization_code.scopes, authorization_code.resource)
 
     def issue(self, client: str, scopes: list[str], resource: str | None) -> OAuthToken:
-        lifetime, token, refresh = (
-            setting("lifetime", 3600),
-            secrets.token_urlsafe(24),
-            secrets.token_urlsafe(24),
-        )
+        lifetime, token, refresh = (setting("lifetime", 3600), secrets.token_urlsafe(24), secrets.token_urlsafe(24))
         self.tokens[token] = AccessToken(
             token=token, client_id=client, scopes=scopes, expires_at=int(time.time() + lifetime),
             resource=setting("audience", resource), subject="ann",
         )  # fmt: skip
-        self.refreshes[refresh] = RefreshToken(
-            token=refresh, client_id=client, scopes=scopes, resource=resource
-        )
+        self.refreshes[refresh] = RefreshToken(token=refresh, client_id=client, scopes=scopes, resource=resource)
         self.made[token] = self.made[refresh] = time.time()
-        return OAuthToken(
-            access_token=token, expires_in=lifetime, scope=" ".join(scopes), refresh_token=refresh
-        )
+        return OAuthToken(access_token=token, expires_in=lifetime, scope=" ".join(scopes), refresh_token=refresh)
 
-    async def load_refresh_token(
-        self, client: OAuthClientInformationFull, refresh_token: str
-    ) -> RefreshToken | None:
+    async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
         is_ended = self.made.get(refresh_token, 0) < setting("ended", 0)
         return None if is_ended else self.refreshes.get(refresh_token)
 
@@ -254,9 +244,7 @@ async def main() -> None:
     authority = Authority()
     apps = ((resource_app(authority), PORT), (authority_app(authority), AUTHORITY_PORT))
     servers = [
-        uvicorn.Server(
-            uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", ssl_certfile=CERTIFICATE)
-        )
+        uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", ssl_certfile=CERTIFICATE))
         for app, port in apps
     ]
     await asyncio.gather(*(server.serve() for server in servers))

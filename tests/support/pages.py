@@ -13,9 +13,7 @@ from support.workspace import Workspace
 AT = "2026-05-02-1530"
 
 
-def mark(
-    workspace: Workspace, group: str = "g1", said: AgentReport = NO_REPORT, **more: Any
-) -> SavedCheckpoint:
+def mark(workspace: Workspace, group: str = "g1", said: AgentReport = NO_REPORT, **more: Any) -> SavedCheckpoint:
     """A client's checkpoint after a call, with a page."""
     context = workspace.context(group)
     session = workspace.work(context, "file.read")

@@ -11,9 +11,7 @@ from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.session import Admitted, Session
 from support.policies import policy_of
 
-PAYMENTS_POLICY = policy_of(
-    "allow payments.*", "allow echo", "once payments.* by invoice.number", version="v1"
-)
+PAYMENTS_POLICY = policy_of("allow payments.*", "allow echo", "once payments.* by invoice.number", version="v1")
 ANSWER = b'{"content":[{"type":"text","text":"paid"}]}'
 
 

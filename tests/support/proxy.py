@@ -235,11 +235,7 @@ class ProxyWorkspace(PolicyWorkspace):
         return kept | {"ADJOURN_CONFIG": str(self.config)}
 
     def command(
-        self,
-        *options: str,
-        server: Sequence[str] = (),
-        upstream: Sequence[str] = (),
-        python: Sequence[str] = (),
+        self, *options: str, server: Sequence[str] = (), upstream: Sequence[str] = (), python: Sequence[str] = ()
     ) -> list[str]:
         """The proxy's command line. `server` are options of the echo server, `upstream` another command."""
         behind = list(upstream) or [sys.executable, "-I", "-S", str(ECHO), str(self.upstream), *server]
@@ -374,13 +370,7 @@ class Client(RawClient):
     """A raw client of one proxy."""
 
     def __init__(  # noqa: PLR0917  # what a process is, in the order of the words
-        self,
-        command: Sequence[str],
-        cwd: Path,
-        env: dict[str, str],
-        era: str,
-        name: str,
-        capabilities: Message,
+        self, command: Sequence[str], cwd: Path, env: dict[str, str], era: str, name: str, capabilities: Message
     ) -> None:
         self.era = era
         self.name = name
@@ -396,13 +386,7 @@ class Client(RawClient):
         self._errors = cwd.parent / f"stderr-{time.monotonic_ns()}"
         with self._errors.open("wb") as errors:
             self.process = subprocess.Popen(
-                command,
-                cwd=cwd,
-                env=env,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                bufsize=0,
+                command, cwd=cwd, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, bufsize=0
             )
         assert self.process.stdin is not None
         assert self.process.stdout is not None

@@ -40,9 +40,7 @@ class Receiver:
         """Take a request and answer it."""
         body = handler.rfile.read(int(handler.headers["Content-Length"]))
         with self._news:
-            self.got.append(
-                ReceivedRequest({name.lower(): value for name, value in handler.headers.items()}, body)
-            )
+            self.got.append(ReceivedRequest({name.lower(): value for name, value in handler.headers.items()}, body))
             status = self._statuses.pop(0) if self._statuses else 204
             self._news.notify_all()
         if status:

@@ -24,10 +24,7 @@ def racer(opener: Callable[[], Store], number: int, start: Any, wins: Any, secon
     until = time.monotonic() + seconds
     while time.monotonic() < until or not won:
         head = store.resolve("line")
-        summary = {
-            **head["executionSummary"],
-            "stepsCompleted": head["executionSummary"]["stepsCompleted"] + 1,
-        }
+        summary = {**head["executionSummary"], "stepsCompleted": head["executionSummary"]["stepsCompleted"] + 1}
         try:
             store.update("line", {"executionSummary": summary}, author, expected_head=head["contentHash"])
             won += 1

@@ -74,11 +74,7 @@ def _result(message: dict[str, Any]) -> dict[str, Any]:
         return {"resultType": "complete", "tools": TOOLS, "ttlMs": 0, "cacheScope": "private"}
     info = {"name": "recording", "version": "1"}
     if message["method"] == "initialize":
-        return {
-            "protocolVersion": params["protocolVersion"],
-            "capabilities": {"tools": {}},
-            "serverInfo": info,
-        }
+        return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": info}
     if message["method"] == "server/discover":
         return {
             "resultType": "complete",

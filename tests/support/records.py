@@ -29,13 +29,7 @@ def fields(**more: Any) -> Tree:
         "affects": ["n1"], "overridableBy": ["human"],
     }  # fmt: skip
     task = {"id": "t1", "goal": "Get it done", "status": "in-progress"}
-    return {
-        "task": task,
-        "questionsForUser": [question],
-        "resumePoints": [point],
-        "decisions": [decision],
-        **more,
-    }
+    return {"task": task, "questionsForUser": [question], "resumePoints": [point], "decisions": [decision], **more}
 
 
 def tagged(record: Tree, tag: str) -> Tree:

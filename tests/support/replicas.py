@@ -34,20 +34,14 @@ class Replicas:
     tables of their `adjourn.toml`.
     """
 
-    def __init__(
-        self, path: Path, store: str | Sequence[str], *rules: str, count: int = 3, settings: str = ""
-    ) -> None:
+    def __init__(self, path: Path, store: str | Sequence[str], *rules: str, count: int = 3, settings: str = "") -> None:
         if subprocess.run([*NEW_HOST, "hostname x"], check=False, capture_output=True).returncode:
             pytest.skip("a process cannot get a host name of its own here (unshare --uts)")
         self.root = path / "work"
         (self.root / ".aex").mkdir(parents=True)
         self.policy(*rules)
         self._stores = [store] * count if isinstance(store, str) else store
-        self.environment = {
-            **os.environ,
-            "ADJOURN_CONFIG": str(path / "config"),
-            "ADJOURN_STORE": self._stores[0],
-        }
+        self.environment = {**os.environ, "ADJOURN_CONFIG": str(path / "config"), "ADJOURN_STORE": self._stores[0]}
         self.effects = path / "effects"
         self.ports = [free_port() for _ in range(count)]
         self.gateways: list[subprocess.Popen[str] | None] = [None] * count

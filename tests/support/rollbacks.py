@@ -23,9 +23,7 @@ def git(root: Path, *arguments: str) -> str:
 def make_workspace(path: Path, patch: pytest.MonkeyPatch, *, store: str = "memory") -> Workspace:
     """A workspace that keeps its files before destructive calls."""
     workspace = Workspace(path, patch, store=store)
-    (workspace.root / ".aex" / "policy.aex").write_text(
-        'policy work v1\ngoal "do it"\nallow *\nbudget calls=50\n'
-    )
+    (workspace.root / ".aex" / "policy.aex").write_text('policy work v1\ngoal "do it"\nallow *\nbudget calls=50\n')
     (workspace.root / ".aex" / "discipline.json").write_text('{"keepFiles": true}')
     git(workspace.root, "init", "-q")
     return workspace

@@ -29,13 +29,7 @@ class Screen:
     """A command of `adjourn` on a terminal of its own. `apart`: as a child of nobody here, as from another window."""
 
     def __init__(
-        self,
-        *arguments: str,
-        cwd: Path,
-        env: Mapping[str, str],
-        columns: int = 80,
-        rows: int = 40,
-        apart: bool = False,
+        self, *arguments: str, cwd: Path, env: Mapping[str, str], columns: int = 80, rows: int = 40, apart: bool = False
     ) -> None:
         self.sent = b""
         self.code: int | None = None
@@ -56,9 +50,7 @@ class Screen:
     def _start(self, cwd: Path) -> None:
         self.process, self._terminal = pty.fork()
         if self.process == 0:
-            signal.signal(
-                signal.SIGINT, signal.SIG_DFL
-            )  # ignored where the tests run in the background of a shell
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where the tests run in the background of a shell
             fcntl.ioctl(0, termios.TIOCSWINSZ, self._size)
             os.chdir(cwd)
             os.execve(sys.executable, self._command, self._environment)
@@ -76,9 +68,7 @@ class Screen:
         """Whether the terminal echoes what is typed, takes whole lines, and shows the screen that it showed before, with the cursor."""
         modes = termios.tcgetattr(self._terminal)[3]
         before, _, after = self.sent.rpartition(b"\x1b[?1049")
-        is_left = (not before or after.startswith(b"l")) and not self.sent.rpartition(b"\x1b[?25")[
-            2
-        ].startswith(b"l")
+        is_left = (not before or after.startswith(b"l")) and not self.sent.rpartition(b"\x1b[?25")[2].startswith(b"l")
         return bool(modes & termios.ECHO and modes & termios.ICANON) and is_left
 
     def wait_for(self, text: str) -> None:

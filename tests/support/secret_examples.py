@@ -85,11 +85,7 @@ class _Templates(msgspec.Struct):
 def templates() -> list[tuple[str, str]]:
     """The templates of the table, each with the name of its shape."""
     table = Path(redact.TABLE).read_bytes()
-    return [
-        (shape.name, one)
-        for shape in msgspec.json.decode(table, type=list[_Templates])
-        for one in shape.examples
-    ]
+    return [(shape.name, one) for shape in msgspec.json.decode(table, type=list[_Templates]) for one in shape.examples]
 
 
 @cache

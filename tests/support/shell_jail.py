@@ -81,11 +81,7 @@ class Jail:
         except OSError:
             return False
         made = ("adjourn.toml", "aex.policy.aex", "src/.aex/policy.aex", ".aex/checkpoints/x", "build/.aex")
-        if (
-            not kept
-            or (self.work / ".aex").is_symlink()
-            or any(os.path.lexists(self.work / one) for one in made)
-        ):
+        if not kept or (self.work / ".aex").is_symlink() or any(os.path.lexists(self.work / one) for one in made):
             return False
         modes = [os.stat(self.work / one).st_mode & 0o700 for one in (".aex", ".aex/checkpoints")]
         said = self.spoke.read_text().splitlines() if self.spoke.exists() else []
@@ -126,12 +122,7 @@ def writable(base: Path) -> list[str]:
     """Places outside of the folder that a line could write to."""
     probe = 'for place in / /dev /dev/shm /etc /tmp /usr/bin /var/tmp ~ "$PWD" "$1"; do : > "$place/.probe" && rm "$place/.probe" && echo "$place"; done; :'
     found = subprocess.run(
-        ["bash", "-c", probe, "_", base.parent],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd="/",
-        preexec_fn=_limits,
+        ["bash", "-c", probe, "_", base.parent], capture_output=True, text=True, check=True, cwd="/", preexec_fn=_limits
     )
     return found.stdout.split()
 

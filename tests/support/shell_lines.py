@@ -94,12 +94,7 @@ def lines(seed: int, count: int) -> Iterator[str]:
             target = chance.choice(TARGETS if chance.random() < 0.85 else HARMLESS)
             form = chance.choice(WRITES)
             core = form.format(
-                *[
-                    ".aex/policy.aex"
-                    if form.startswith(CODE) and "argv" not in form
-                    else spelled(target, chance)
-                ]
-                * 3
+                *[".aex/policy.aex" if form.startswith(CODE) and "argv" not in form else spelled(target, chance)] * 3
             )
             if chance.random() < 0.25 and not (form := chance.choice(RUNS)).startswith(CODE):
                 core = form.format(*[core] * 3)

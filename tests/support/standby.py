@@ -42,9 +42,7 @@ class Pair:
         self.start(standby, 6002)
         self.wait_for("standby")
         with psycopg.connect(self.url, autocommit=True) as admin:
-            until(
-                lambda: admin.execute("SELECT sync_state FROM pg_stat_replication").fetchall() == [("sync",)]
-            )
+            until(lambda: admin.execute("SELECT sync_state FROM pg_stat_replication").fetchall() == [("sync",)])
 
     def start(self, folder: str, port: int) -> None:
         options = f"-c listen_addresses='' -c unix_socket_directories='{self.sockets}' -c port={port}"

@@ -37,9 +37,7 @@ def json_values(
     leaves: st.SearchStrategy[Any] = scalars | numbers, keys: st.SearchStrategy[str] = texts
 ) -> st.SearchStrategy[Any]:
     return st.recursive(
-        leaves,
-        lambda inner: st.lists(inner, max_size=5) | st.dictionaries(keys, inner, max_size=5),
-        max_leaves=25,
+        leaves, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(keys, inner, max_size=5), max_leaves=25
     )
 
 
@@ -141,25 +139,9 @@ histories = st.lists(st.tuples(telling | data, _session), max_size=40)
 # --- texts of the contract language: well-formed, mutilated, and anything at all
 
 _AEX_NAMES = st.sampled_from(["a", "b.c", "x-y", "patch", "target_files", "final.passed", "it's", "1", ""])
-_AEX_TOOLS = st.sampled_from(
-    ["file.read", "file.*", "*", "git.push", "net_*", "x y", "file.read:src/**", ".*", ""]
-)
+_AEX_TOOLS = st.sampled_from(["file.read", "file.*", "*", "git.push", "net_*", "x y", "file.read:src/**", ".*", ""])
 _AEX_VALUES = st.sampled_from(
-    [
-        "a",
-        '"a, b"',
-        "'x",
-        "[a, [b]]",
-        "{k: a, j: {x: 1}}",
-        "12",
-        "-.5",
-        "true",
-        "a.b.c",
-        "((",
-        "}",
-        "it's, b",
-        "",
-    ]
+    ["a", '"a, b"', "'x", "[a, [b]]", "{k: a, j: {x: 1}}", "12", "-.5", "true", "a.b.c", "((", "}", "it's, b", ""]
 )
 _INDENTS = st.sampled_from(["", " ", "  ", "    ", "\t", "\ufeff", "\u00a0 "])
 _ENDS = st.sampled_from(["\n", "\n", "\n", "\r\n", "\n\n", "\n# note\n"])
@@ -179,17 +161,12 @@ _STATEMENTS = st.one_of(
     st.builds("do {}({}={}, {}) -> {}".format, _AEX_TOOLS, _AEX_NAMES, _AEX_VALUES, _AEX_VALUES, _AEX_NAMES),
     st.builds("make {}: t from {}, {} with:\n - one\n- two".format, _AEX_NAMES, _AEX_NAMES, _AEX_NAMES),
     st.builds(
-        "check {} {} {}".format,
-        _AEX_NAMES,
-        st.sampled_from(["has", "touches only", "does not include"]),
-        _AEX_VALUES,
+        "check {} {} {}".format, _AEX_NAMES, st.sampled_from(["has", "touches only", "does not include"]), _AEX_VALUES
     ),
     st.builds("check {}".format, _AEX_NAMES),
     st.builds("confirm before {}".format, _AEX_TOOLS),
     st.builds("return {}".format, _AEX_VALUES),
-    st.builds(
-        "return {{\n  {}: {}\n{}".format, _AEX_NAMES, _AEX_VALUES, st.sampled_from(["}", "", "  }", "x }"])
-    ),
+    st.builds("return {{\n  {}: {}\n{}".format, _AEX_NAMES, _AEX_VALUES, st.sampled_from(["}", "", "  }", "x }"])),
     st.builds(
         "{} {} where {} {} {}".format,
         st.sampled_from(["use", "deny", "confirm before"]),
@@ -198,9 +175,7 @@ _STATEMENTS = st.one_of(
         _OPERATORS,
         _AEX_VALUES,
     ),
-    st.builds(
-        "confirm before {} by {} within {} else {}".format, _AEX_TOOLS, _AEX_NAMES, _AEX_VALUES, _AEX_NAMES
-    ),
+    st.builds("confirm before {} by {} within {} else {}".format, _AEX_TOOLS, _AEX_NAMES, _AEX_VALUES, _AEX_NAMES),
     st.builds("limit {} {} per {}".format, _AEX_TOOLS, _AEX_VALUES, st.sampled_from(["day", "week", ""])),
     st.builds("once {} by {}".format, _AEX_TOOLS, _AEX_NAMES),
     st.builds("checkpoint before {}, at {}%".format, _AEX_TOOLS, _AEX_VALUES),
@@ -236,9 +211,7 @@ tool_patterns = st.one_of(st.just("*"), tool_names, tool_names.map(lambda name: 
 _CALL_SCALARS = st.sampled_from(["x", "X", "git status", "", 0, 1, 2.5, True, False, None, "\ud800"])
 _CALL_VALUES = st.recursive(
     _CALL_SCALARS,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["b", "c"]), inner, max_size=2)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["b", "c"]), inner, max_size=2),
     max_leaves=6,
 )
 call_arguments = st.dictionaries(st.sampled_from(["a", "b"]), _CALL_VALUES, max_size=2)
@@ -248,9 +221,7 @@ _TESTS = st.one_of(
     st.builds("{} in {}".format, _ARGUMENT, st.sampled_from(['["x", 1]', '["git status"]', "[0, 2.5]"])),
     st.builds("{} matches {}".format, _ARGUMENT, st.sampled_from(['"*"', '"git *"', '"?"'])),
     st.builds("{} ~ {}".format, _ARGUMENT, st.sampled_from(['"^x$"', '"(?i)^x"', '"t"'])),
-    st.builds(
-        "{} {} {}".format, _ARGUMENT, st.sampled_from(["<", "<=", ">", ">="]), st.sampled_from(["1", "2.5"])
-    ),
+    st.builds("{} {} {}".format, _ARGUMENT, st.sampled_from(["<", "<=", ">", ">="]), st.sampled_from(["1", "2.5"])),
 )
 wheres = st.lists(_TESTS, min_size=1, max_size=2).map(lambda tests: "where " + " and ".join(tests))
 _NAMED = st.sampled_from(["*", "t", "t.*", "t.a", "u", "T", "t_a"])
@@ -272,9 +243,7 @@ _OTHERS = st.one_of(
     st.builds("once {} by a".format, _NAMED),
     st.builds("checkpoint before {}, at {}%".format, _NAMED, st.integers(1, 100)),
     st.builds(
-        "budget {}={}".format,
-        st.sampled_from(["calls", "minutes", "tokens", "usd"]),
-        st.sampled_from(["0", "5", "9"]),
+        "budget {}={}".format, st.sampled_from(["calls", "minutes", "tokens", "usd"]), st.sampled_from(["0", "5", "9"])
     ),
 )
 rule_lines = st.lists(st.one_of(_ALLOWS, _ALLOWS, _DENIES, _CONFIRMS, _OTHERS), max_size=8)

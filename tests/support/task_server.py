@@ -58,10 +58,7 @@ class Task:
             elif tool == "protocol_error_job":
                 self.told = {"status": "failed", "error": {"code": -32603, "message": "it broke"}}
                 return
-            result = {
-                "content": [{"type": "text", "text": f"{tool} of {NAME}"}],
-                "isError": tool == "failing_job",
-            }
+            result = {"content": [{"type": "text", "text": f"{tool} of {NAME}"}], "isError": tool == "failing_job"}
             self.told = {"status": "completed", "result": result}
         except asyncio.CancelledError:
             self.told = {"status": "cancelled"}
@@ -209,9 +206,7 @@ class Tasks(Extension):
             if params.notifications.task_ids:
                 require_client_extension(ctx, EXTENSION)
             known = [one for one in params.notifications.task_ids if one in self._tasks]
-            await self._say(
-                ctx, "notifications/subscriptions/acknowledged", {"notifications": {"taskIds": known}}
-            )
+            await self._say(ctx, "notifications/subscriptions/acknowledged", {"notifications": {"taskIds": known}})
             while True:
                 task = await changed.get()
                 if task.id in known:

@@ -71,12 +71,7 @@ class TokenIssuer:
         return {"keys": listed}
 
     def token(
-        self,
-        claims: Mapping[str, Any] | None = None,
-        *,
-        key: Any = None,
-        algorithm: str = "RS256",
-        **headers: Any,
+        self, claims: Mapping[str, Any] | None = None, *, key: Any = None, algorithm: str = "RS256", **headers: Any
     ) -> str:
         """A token for the gateway, for an hour. `claims` change it (None leaves one out); `key` signs in the place of its own."""
         now = int(time.time())
@@ -88,6 +83,4 @@ class TokenIssuer:
         said = {name: value for name, value in said.items() if value is not None}
         name = "ec" if algorithm == "ES256" else "rsa"
         signing = self.keys[name] if key is None else key
-        return jwt.encode(
-            said, signing, algorithm=algorithm, headers={"kid": name, "typ": "at+jwt"} | headers
-        )
+        return jwt.encode(said, signing, algorithm=algorithm, headers={"kid": name, "typ": "at+jwt"} | headers)

@@ -261,9 +261,7 @@ def _npm_version(package: str, folder: str) -> str:
 
 
 def _python_version(package: str, folder: str) -> str:
-    pattern = (
-        TOOLS / folder / "lib" / "python3*" / "site-packages" / f"{package.replace('-', '_')}-*.dist-info"
-    )
+    pattern = TOOLS / folder / "lib" / "python3*" / "site-packages" / f"{package.replace('-', '_')}-*.dist-info"
     found = glob.glob(str(pattern))
     return Path(found[0]).name.removesuffix(".dist-info").rpartition("-")[2] if found else ""
 
@@ -272,9 +270,7 @@ def _missing(wanted: dict[str, str], version_of: Callable[[str, str], str], fold
     return [name for name, version in wanted.items() if version_of(name, folder) != version]
 
 
-def _installed(
-    wanted: dict[str, str], version_of: Callable[[str, str], str], folder: str, home: Path
-) -> list[Tool]:
+def _installed(wanted: dict[str, str], version_of: Callable[[str, str], str], folder: str, home: Path) -> list[Tool]:
     return [
         Tool(name, found, str(home))
         if (found := version_of(name, folder)) == version
@@ -372,9 +368,7 @@ def report(tools: Iterable[Tool]) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Installs what the tests drive, into .tools/.")
-    parser.add_argument(
-        "--check", action="store_true", help="install nothing; exit 1 when something is missing"
-    )
+    parser.add_argument("--check", action="store_true", help="install nothing; exit 1 when something is missing")
     parser.add_argument("--clients", action="store_true", help="the coding agents, too (about 640 MB)")
     parser.add_argument("--peers", action="store_true", help="other gateways, too (about 200 MB)")
     options = parser.parse_args()

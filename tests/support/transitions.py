@@ -6,9 +6,7 @@ import copy
 from typing import Any
 
 from adjourn.knowledge.cognition.invariants import check_record, require
-from adjourn.knowledge.cognition.transitions import (
-    Transition,
-)
+from adjourn.knowledge.cognition.transitions import Transition
 from adjourn.knowledge.model.documents import Tree, view, without, write
 from adjourn.knowledge.model.record import CRAuthor, RecordContent
 from support.documents import AGENT, ANN, NOW

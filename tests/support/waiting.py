@@ -36,16 +36,12 @@ def asked(task: Task, name: str = "k1", tool: str = "deploy", **members: Any) ->
     """A question about a call."""
     given = {"digest": _digest(), "cause": "confirm before deploy (.aex/policy.aex:4)", **members}
     expires = timestamp(task.clock() + 15 * 60_000)
-    task.commit(
-        lambda _: [NewEvent(kinds.ConfirmRequired(approval=name, tool=tool, expires=expires, **given))]
-    )
+    task.commit(lambda _: [NewEvent(kinds.ConfirmRequired(approval=name, tool=tool, expires=expires, **given))])
 
 
 def called(task: Task, call: str, tool: str, arguments: str = "", message: str = "", **members: Any) -> None:
     """A call that was answered: with an error if there is a `message`, else well."""
-    sent = kinds.ToolAllowed(
-        call=call, tool=tool, digest=_digest(), effectful=True, arguments=arguments, **members
-    )
+    sent = kinds.ToolAllowed(call=call, tool=tool, digest=_digest(), effectful=True, arguments=arguments, **members)
     outcome = kinds.ToolSettled(call=call, outcome="tool-error" if message else "ok", message=message)
     task.commit(lambda _: [NewEvent(sent), NewEvent(outcome)])
 

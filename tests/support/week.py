@@ -78,9 +78,7 @@ class WeekClient:
     def _proxy(self, server: str) -> ClientContext:
         """The proxy in front of one of the client's servers."""
         if server not in self._proxies:
-            options = ClientOptions(
-                root=self._root, contract=read_contract(self._root), task=self._task, server=server
-            )
+            options = ClientOptions(root=self._root, contract=read_contract(self._root), task=self._task, server=server)
             made = self._proxies[server] = ClientContext(options, self._clock, lambda _event, _text: None)
             made.identify(self._client, "2025-11-25")
             made.join(f"{self._client}-{self._task}")
@@ -135,10 +133,7 @@ class WeekClient:
         self._clock.pass_(minutes=1)
         session = next(iter(self._proxies.values())).sessions.open()
         save_checkpoint(
-            session.task,
-            self._root,
-            CheckpointRequest(name, description=description, said=said),
-            session=session,
+            session.task, self._root, CheckpointRequest(name, description=description, said=said), session=session
         )
 
     def leave(self) -> None:
@@ -216,9 +211,7 @@ def _migration(root: Path, clock: WeekClock) -> None:
     records.merge(name, other, "manual", author=person)
     records.update(other, {"task": {**shared["task"], "status": "completed"}}, person)
     records.update(name, thoughts, CLAUDE)
-    mind = CognitiveStore(
-        store, name, goal=shared["task"]["goal"], triggers=(), options=SessionOptions(clock=clock)
-    )
+    mind = CognitiveStore(store, name, goal=shared["task"]["goal"], triggers=(), options=SessionOptions(clock=clock))
     mind.change(_mind)
     first.die()
     first.call("shell.run", {"command": "alembic upgrade +1"}, settles=False)
@@ -229,18 +222,14 @@ def _migration(root: Path, clock: WeekClock) -> None:
 
 def _tax(root: Path, clock: WeekClock, now: int) -> None:
     """Near the end of its budget, and waiting for a person."""
-    client = WeekClient(
-        root, clock, "tax-rates", "claude-code", asked="Add tax rates to the totals of invoices"
-    )
+    client = WeekClient(root, clock, "tax-rates", "claude-code", asked="Add tax rates to the totals of invoices")
     for number in range(14):
         client.call("files.read_file", {"path": f"src/acme/rates/{number}.py"}, after=0.3)
         client.call("shell.run", {"command": f"pytest -q tests/rates/test_{number}.py"}, after=0.5)
     client.checkpoint("rates-read", "All rates are covered by tests; the sum does not use them yet")
     clock.time = now - 3 * MINUTE
     client.call("files.edit_file", _EDIT, after=1)
-    client.call(
-        "release.publish", {"version": "1.4.0", "channel": "beta", "notes": "Adds tax rates."}, after=1
-    )
+    client.call("release.publish", {"version": "1.4.0", "channel": "beta", "notes": "Adds tax rates."}, after=1)
 
 
 def _mind(state: dict[str, Any], at: int) -> dict[str, Any]:
@@ -253,40 +242,19 @@ def _mind(state: dict[str, Any], at: int) -> dict[str, Any]:
         } | more  # fmt: skip
 
     (root,) = state["intentGraph"]["goals"]
-    parts = [
-        ("copy", "Every row is in the new table", "active"),
-        ("switch", "Requests use the new table", "deferred"),
-    ]
+    parts = [("copy", "Every row is in the new table", "active"), ("switch", "Requests use the new table", "deferred")]
     goals = [{**root, "subGoalIds": [name for name, _, _ in parts]}]
     goals += [
-        {
-            "id": name,
-            "description": text,
-            "status": status,
-            "subGoalIds": [],
-            "parentGoalId": root["id"],
-            "priority": 1,
-        }
+        {"id": name, "description": text, "status": status, "subGoalIds": [], "parentGoalId": root["id"], "priority": 1}
         for name, text, status in parts
     ]
     nodes = [
-        step(
-            "plan",
-            "Choose how rows are copied",
-            "completed",
-            type="decision",
-            childIds=["backfill", "compare"],
-        ),
+        step("plan", "Choose how rows are copied", "completed", type="decision", childIds=["backfill", "compare"]),
         step("backfill", "Run the backfill", "pending", type="tool-call", parentId="plan"),
         step("compare", "Compare the counts", "pending", parentId="plan", blockedBy=["backfill"]),
     ]
     facts = [
-        {
-            "id": "rows",
-            "content": "invoices has 2.1 million rows",
-            "source": "postgres.query",
-            "confidence": 1,
-        },
+        {"id": "rows", "content": "invoices has 2.1 million rows", "source": "postgres.query", "confidence": 1},
         {
             "id": "lock",
             "content": "ALTER TABLE locks it for about 40 s",

@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 from adjourn.checkpoints import folder
-from adjourn.checkpoints.checkpoint import (
-    TaskCheckpoint,
-    create,
-)
+from adjourn.checkpoints.checkpoint import TaskCheckpoint, create
 from adjourn.clients.client import ClientContext
 from adjourn.clients.client_process import ClientOptions
 from adjourn.handover.resumption import resume
@@ -87,9 +84,7 @@ class Workspace:
                 session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")])
         return context.sessions.open()
 
-    def save(
-        self, context: ClientContext, name: str = "fix-auth", description: str = "found it"
-    ) -> TaskCheckpoint:
+    def save(self, context: ClientContext, name: str = "fix-auth", description: str = "found it") -> TaskCheckpoint:
         """What `aex.checkpoint` does."""
         self.clock.move(seconds=1)
         session = context.sessions.open()

@@ -122,14 +122,7 @@ def errors(error: AdjournError) -> None:
     assert_type(error.message, str)
     assert_type(error.remedy, str)
     assert_type(error.exit_code, int)
-    tree: list[type[AdjournError]] = [
-        UsageError,
-        InvalidError,
-        IntegrityError,
-        NotFoundError,
-        RefusedError,
-        StoreError,
-    ]
+    tree: list[type[AdjournError]] = [UsageError, InvalidError, IntegrityError, NotFoundError, RefusedError, StoreError]
     conflict: type[StoreError] = ConflictError
     print(tree, conflict)
 

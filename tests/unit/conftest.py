@@ -13,9 +13,7 @@ from support.workspace import Workspace
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def workspace(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Workspace]:
+def workspace(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace]:
     """A workspace over each of the local stores."""
     workspace = Workspace(tmp_path, monkeypatch, store=request.param)
     yield workspace

@@ -53,10 +53,7 @@ class Anthropic(BoundedModel):
 
     def _ask(self, system: str, prompt: str) -> Completion:
         raw = self._client.messages.with_raw_response.create(
-            model=self.model,
-            max_tokens=MAX_TOKENS,
-            system=system,
-            messages=[{"role": "user", "content": prompt}],
+            model=self.model, max_tokens=MAX_TOKENS, system=system, messages=[{"role": "user", "content": prompt}]
         )
         answer = decoded(raw.http_response.content, _Message, str(self))
         if answer.stop_reason in ("max_tokens", "model_context_window_exceeded"):
@@ -79,12 +76,7 @@ class ResumableAnthropic(Resumable):
     """
 
     def __init__(
-        self,
-        memory: CognitiveStore,
-        *,
-        client: Any = None,
-        model: str = "",
-        auto_checkpoint_interval: int = INTERVAL,
+        self, memory: CognitiveStore, *, client: Any = None, model: str = "", auto_checkpoint_interval: int = INTERVAL
     ) -> None:
         self.client = client or _SERVICE.connect()
         interval = auto_checkpoint_interval
@@ -129,9 +121,7 @@ def _blocks(request: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _is_cached(request: Mapping[str, Any]) -> bool:
     """Whether the program says itself what to cache. The API takes four marks, in an order of their own: then none is added."""
-    contents = [
-        message.get("content") for message in request.get("messages", ()) if isinstance(message, Mapping)
-    ]
+    contents = [message.get("content") for message in request.get("messages", ()) if isinstance(message, Mapping)]
     parts = [part for content in contents if isinstance(content, list | tuple) for part in content]
     marked = [request, *_blocks(request), *(request.get("tools") or ()), *parts]
     return any(isinstance(block, Mapping) and "cache_control" in block for block in marked)

@@ -147,9 +147,7 @@ def _wish(step: StepModel, at: str) -> str:
     return f"{step.tool if isinstance(step, DoModel) else step.__struct_config__.tag}-{at}"
 
 
-def _nodes(
-    steps: Sequence[StepModel], before: str, behind: _Edge, ids: Mapping[str, str]
-) -> Iterator[GraphNode]:
+def _nodes(steps: Sequence[StepModel], before: str, behind: _Edge, ids: Mapping[str, str]) -> Iterator[GraphNode]:
     """The nodes of a block; what comes when it is over is `behind`."""
     for number, step in enumerate(steps, 1):
         at = f"{before}{number}"
@@ -225,9 +223,7 @@ def graph(
     try:
         from langgraph.graph import END, START, StateGraph  # slow to load, and an extra
     except ImportError as error:
-        raise UsageError(
-            f"LangGraph is not installed: {error}", "pip install 'adjourn[langgraph]'"
-        ) from error
+        raise UsageError(f"LangGraph is not installed: {error}", "pip install 'adjourn[langgraph]'") from error
     root = os.path.realpath(root)
     document = _read(os.path.join(root, path))
     planned = plan(document)
@@ -301,9 +297,7 @@ class _Runs:
             now = self._resume(task)
             while now["at"] != at:
                 if not now["at"]:
-                    raise UsageError(
-                        f"run {task} has ended", "start a new run: invoke the graph with another task"
-                    )
+                    raise UsageError(f"run {task} has ended", "start a new run: invoke the graph with another task")
                 now = self._advance(task, self._walks[task].steps)
         return self._advance(task, self._walks[task].steps)
 

@@ -49,9 +49,7 @@ def sdk(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise ModelError(
-            f"the package {name} is not installed: {error}", f"pip install 'adjourn[{name}]'"
-        ) from error
+        raise ModelError(f"the package {name} is not installed: {error}", f"pip install 'adjourn[{name}]'") from error
 
 
 class Service(NamedTuple):
@@ -96,8 +94,7 @@ def decoded(body: bytes, shape: type[_T], who: str) -> _T:
         return msgspec.json.decode(body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelError(
-            f"{who} did not answer with a completion: {error}",
-            "check the base URL, or update adjourn",
+            f"{who} did not answer with a completion: {error}", "check the base URL, or update adjourn"
         ) from error
 
 
@@ -110,9 +107,7 @@ def cut_off(who: str) -> ModelError:
 
 def declined(who: str, why: str = "") -> ModelError:
     """The error for an answer that the model refused to give."""
-    return ModelError(
-        f"{who} declined to answer" + (f": {why[:_SHOWN]}" if why else ""), "rephrase the request"
-    )
+    return ModelError(f"{who} declined to answer" + (f": {why[:_SHOWN]}" if why else ""), "rephrase the request")
 
 
 def bounded(ask: Callable[[], Completion], who: str, seconds: float) -> Completion:
@@ -133,9 +128,7 @@ def bounded(ask: Callable[[], Completion], who: str, seconds: float) -> Completi
     worker.start()
     worker.join(seconds)
     if not outcome:
-        raise ModelError(
-            f"{who} gave no answer within {seconds:g} seconds", "try again, or ask a faster model"
-        )
+        raise ModelError(f"{who} gave no answer within {seconds:g} seconds", "try again, or ask a faster model")
     answer = outcome[0]
     if isinstance(answer, BaseException):
         raise _model_error(answer, who) from answer
@@ -187,16 +180,14 @@ def with_state(messages: Sequence[Any], state: str, *, part: str = "text") -> li
 
     An answer that the program began (a last message of the assistant) stays the last one. `part` is the type of a text in a content.
     """
-    told = list(messages)
-    begun = [told.pop()] if told and _role(told[-1]) == "assistant" else []
-    if not told or _role(told[-1]) != "user":
-        return [*told, {"role": "user", "content": state}, *begun]
-    said = told.pop()
-    content = said.get("content") or ""
-    content = (
-        f"{content}\n\n{state}" if isinstance(content, str) else [*content, {"type": part, "text": state}]
-    )
-    return [*told, {**said, "content": content}, *begun]
+    values = list(messages)
+    begun = [values.pop()] if values and _role(values[-1]) == "assistant" else []
+    if not values or _role(values[-1]) != "user":
+        return [*values, {"role": "user", "content": state}, *begun]
+    pop = values.pop()
+    content = pop.get("content") or ""
+    content = f"{content}\n\n{state}" if isinstance(content, str) else [*content, {"type": part, "text": state}]
+    return [*values, {**pop, "content": content}, *begun]
 
 
 def _role(message: Any) -> Any:
@@ -213,12 +204,8 @@ class WrappedResource:
     def create(self, **request: Any) -> Any:
         """What the SDK's `create` returns. Raises what it raises; a call that failed leaves the session as it was."""
         if request.get("stream"):
-            raise UsageError(
-                "a streamed answer cannot be read", "call without `stream`, or use the SDK's own client"
-            )
-        given = {
-            name: list(value) if isinstance(value, Iterator) else value for name, value in request.items()
-        }
+            raise UsageError("a streamed answer cannot be read", "call without `stream`, or use the SDK's own client")
+        given = {name: list(value) if isinstance(value, Iterator) else value for name, value in request.items()}
         return self._middleware(given, lambda told: self._create(**told))
 
 
@@ -244,8 +231,8 @@ class Resumable:
 
     def save_checkpoint(self, label: str) -> str:
         """Take a checkpoint; its id is what `restore_checkpoint` and `RESUME_FROM` take."""
-        made: str = self.memory.create_checkpoint(label)["id"]
-        return made
+        text: str = self.memory.create_checkpoint(label)["id"]
+        return text
 
     def restore_checkpoint(self, checkpoint_id: str) -> list[str]:
         """Continue from a checkpoint, of this session or another. Returns what to check first."""
@@ -289,9 +276,7 @@ class FunctionModel(BoundedModel):
             return Completion(text=answer, model=self.model)
         if isinstance(answer, Completion):
             return answer
-        raise ModelError(
-            f"{self.model} returned {type(answer).__name__}, not a text", "return a str, or a Completion"
-        )
+        raise ModelError(f"{self.model} returned {type(answer).__name__}, not a text", "return a str, or a Completion")
 
 
 def _load(place: str) -> Callable[[str, str], Any]:
@@ -310,11 +295,8 @@ def _load(place: str) -> Callable[[str, str], Any]:
         ) from error
     except Exception as error:  # its own code ran
         raise ModelError(
-            f"the model handler {place!r} cannot be loaded: {type(error).__name__}: {error}",
-            "fix its module",
+            f"the model handler {place!r} cannot be loaded: {type(error).__name__}: {error}", "fix its module"
         ) from error
     if not callable(function):
-        raise UsageError(
-            f"{module} has no function {name!r}", "write MODULE:FUNCTION, such as my_model:answer"
-        )
+        raise UsageError(f"{module} has no function {name!r}", "write MODULE:FUNCTION, such as my_model:answer")
     return function  # type: ignore[no-any-return]

@@ -85,18 +85,11 @@ class ResumableOpenAI(Resumable):
     """
 
     def __init__(
-        self,
-        memory: CognitiveStore,
-        *,
-        client: Any = None,
-        model: str = "",
-        auto_checkpoint_interval: int = INTERVAL,
+        self, memory: CognitiveStore, *, client: Any = None, model: str = "", auto_checkpoint_interval: int = INTERVAL
     ) -> None:
         self.client = client or _SERVICE.connect()
         interval = auto_checkpoint_interval
-        responses = Middleware(
-            memory, auto_checkpoint_interval=interval, dialect=_ResponsesDialect(), always=True
-        )
+        responses = Middleware(memory, auto_checkpoint_interval=interval, dialect=_ResponsesDialect(), always=True)
         super().__init__(
             Middleware(memory, auto_checkpoint_interval=interval, dialect=_ChatDialect(), always=True),
             self.client.chat.completions.create,
@@ -140,12 +133,10 @@ class _ResponsesDialect:
         self, request: Mapping[str, Any], prompts: Sequence[str], rules: str, state: str
     ) -> dict[str, Any]:
         if any(request.get(name) for name in _KEPT_BY_PROVIDER):
-            items = (
-                _with_system_texts(_items(request), prompts[1:]) if _items(request) else request.get("input")
-            )
+            items = _with_system_texts(_items(request), prompts[1:]) if _items(request) else request.get("input")
             return {**request, "instructions": join_prompts(prompts[0], rules, state), "input": items}
-        told = request.get("input")
-        items = [{"role": "user", "content": told}] if isinstance(told, str) else _items(request)
+        value = request.get("input")
+        items = [{"role": "user", "content": value}] if isinstance(value, str) else _items(request)
         items = with_state(_with_system_texts(items, prompts[1:]), state, part="input_text")
         return {**request, "instructions": join_prompts(prompts[0], rules), "input": items}
 
@@ -163,8 +154,8 @@ def _instructions(request: Mapping[str, Any]) -> str:
 
 
 def _items(request: Mapping[str, Any]) -> Sequence[Any]:
-    given = request.get("input")
-    return given if isinstance(given, list | tuple) else ()
+    value = request.get("input")
+    return value if isinstance(value, list | tuple) else ()
 
 
 def _is_system(message: Any) -> bool:
@@ -177,26 +168,20 @@ def _system_texts(messages: Sequence[Any]) -> list[str]:
 
 def _texts(content: Any) -> list[str]:
     """The texts of a content, which is one, or a list of parts."""
-    return (
-        [content] if isinstance(content, str) else [part["text"] for part in content or () if "text" in part]
-    )
+    return [content] if isinstance(content, str) else [part["text"] for part in content or () if "text" in part]
 
 
 def _with_system_texts(messages: Sequence[Any], texts: Sequence[str]) -> list[Any]:
     """The messages with other texts in the places of `_system_texts`. One that has none left is left out."""
     left = iter(texts)
-    return [
-        told
-        for message in messages
-        if (told := _with_texts(message, left) if _is_system(message) else message)
-    ]
+    return [told for message in messages if (told := _with_texts(message, left) if _is_system(message) else message)]
 
 
 def _with_texts(message: Mapping[str, Any], texts: Iterator[str]) -> dict[str, Any]:
     content = message.get("content")
     if isinstance(content, str):
-        told: Any = next(texts)
+        value: Any = next(texts)
     else:
         parts = [{**part, "text": next(texts)} if "text" in part else part for part in content or ()]
-        told = [part for part in parts if part.get("text", True)]
-    return {**message, "content": told} if told else {}
+        value = [part for part in parts if part.get("text", True)]
+    return {**message, "content": value} if value else {}

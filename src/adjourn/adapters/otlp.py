@@ -57,9 +57,7 @@ class Exporter:
                 "kind": 1,
                 "startTimeUnixNano": now,
                 "endTimeUnixNano": now,
-                "attributes": [
-                    _attribute(f"aex.{key}", value) for key, value in {"event": event, **data}.items()
-                ],
+                "attributes": [_attribute(f"aex.{key}", value) for key, value in {"event": event, **data}.items()],
             }
         )
         if len(self._waiting) >= BATCH:

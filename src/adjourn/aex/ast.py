@@ -358,12 +358,12 @@ def _url(value: Any) -> bool:
     """A scheme followed by more text, as a URL parser requires."""
     if not isinstance(value, str):
         return False
-    scheme, colon, rest = value.strip(BLANK).partition(":")
-    if not (colon and rest and scheme[:1] and scheme[0] in LETTERS):
+    scheme, colon, text = value.strip(BLANK).partition(":")
+    if not (colon and text and scheme[:1] and scheme[0] in LETTERS):
         return False
     if scheme.lower() in ("http", "https", "ws", "wss", "ftp"):
-        rest = rest.lstrip("/\\")
-    return bool(rest) and scheme.replace("+", "a").replace("-", "a").replace(".", "a").isalnum()
+        text = text.lstrip("/\\")
+    return bool(text) and scheme.replace("+", "a").replace("-", "a").replace(".", "a").isalnum()
 
 
 _SCALARS: dict[str, Callable[[Any], bool]] = {

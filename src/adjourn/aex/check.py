@@ -74,9 +74,7 @@ class _Declarations(Checker):
             self.report("AEX002", f"the {kind} has no goal")
         for header in document.headers:
             if header.version.partition(".")[0].lstrip("0") not in ("", "1"):
-                self.report(
-                    "AEX004", f"version {quoted(header.version)} of the language is not known", header.line
-                )
+                self.report("AEX004", f"version {quoted(header.version)} of the language is not known", header.line)
         self.repeated("header", (header.line for header in document.headers), one=True)
         self.repeated("goal", document.goals, one=True)
         if not document.is_policy:
@@ -119,9 +117,7 @@ class _Declarations(Checker):
                 self.report("AEX047", message, word, None, f"write `{keyword} *` for every tool")
             elif split_scope(word.text)[1].startswith(("/", "./", "../")):
                 message = f"as a path, the scope of {quoted(word.text)} is in no workspace"
-                self.report(
-                    "AEX047", message, word, None, "write the path as it is from the workspace's folder"
-                )
+                self.report("AEX047", message, word, None, "write the path as it is from the workspace's folder")
         plain: dict[str, list[Word]] = {"use": [], "deny": [], "confirm": []}
         for line in document.permissions:
             plain["deny" if line.keyword == "deny" else "use"] += [] if line.where else line.patterns
@@ -165,9 +161,7 @@ class _Declarations(Checker):
                 self.report("AEX046", f"budget {quoted(key)} is not counted", entry.key, severity, remedy)
             elif entry.unit is not None and key != "calls":
                 message = f"budget {quoted(key)} cannot be counted per {quoted(entry.unit.text)}"
-                self.report(
-                    "AEX046", message, entry.unit, "error", "only `calls` can: budget calls=500 per day"
-                )
+                self.report("AEX046", message, entry.unit, "error", "only `calls` can: budget calls=500 per day")
             elif MAX_BUDGET < entry.value < float("inf"):
                 message = f"budget {quoted(key)} is larger than any count: {quoted(entry.text.text)}"
                 self.report("AEX046", message, entry.text, "error", f"write a number of at most {MAX_BUDGET}")
@@ -178,22 +172,16 @@ class _Declarations(Checker):
             elif entry.value < 0 or (key == "calls" and entry.value % 1):
                 taken = 0 if entry.value < 0 else entry.value // 1
                 message = f"{quoted(entry.text.text)} counts as {taken:.0f}"
-                self.report(
-                    "AEX047", message, entry.text, None, f"write {taken:.0f}, or a larger whole number"
-                )
+                self.report("AEX047", message, entry.text, None, f"write {taken:.0f}, or a larger whole number")
 
     def idle_confirms(self) -> None:
         """Report a `confirm` that shares no tool with any `use`."""
         use = [fold_pattern(split_scope(word.text)[0]) for word in self.document.use]
-        asked = [fold_pattern(split_scope(word.text)[0]) for word in self.document.confirm]
+        texts = [fold_pattern(split_scope(word.text)[0]) for word in self.document.confirm]
         used = PatternIndex(enumerate(use))
-        wider = (
-            {position for name in use for position in PatternIndex(enumerate(asked)).all(name)}
-            if asked
-            else set()
-        )
+        wider = {position for name in use for position in PatternIndex(enumerate(texts)).all(name)} if texts else set()
         for position, word in enumerate(self.document.confirm):
-            if position not in wider and used.first(asked[position]) is None:
+            if position not in wider and used.first(texts[position]) is None:
                 self.report("AEX048", f"`use` names no tool that {quoted(word.text)} asks for", word)
 
 
@@ -227,9 +215,7 @@ class _Plain:
 
 def check_blocks(document: Document, report: FindingSink) -> None:
     """Report what in the blocks of a policy has no effect."""
-    kinds = {
-        kind: _Plain(_plain(document, kind), folded=kind != "allow") for kind in ("allow", "deny", "confirm")
-    }
+    kinds = {kind: _Plain(_plain(document, kind), folded=kind != "allow") for kind in ("allow", "deny", "confirm")}
     budgets = {(entry.key.text, entry.per_seconds): entry for entry in document.budget if not entry.each}
     for block in document.blocks:
         _names(block, report)
@@ -252,8 +238,8 @@ def _pattern(kind: str, word: Word, kinds: _Kinds, report: FindingSink) -> None:
     if line := kinds["deny"].line_of(tool, folded=True):
         report("AEX048", f"{quoted(word.text)} is denied for all, in line {line}", word)
     elif kind != "deny" and (line := kinds[kind].line_of(tool)):
-        told = "allowed" if kind == "allow" else "to be confirmed"
-        report("AEX048", f"{quoted(word.text)} is {told} for all, in line {line}", word)
+        text = "allowed" if kind == "allow" else "to be confirmed"
+        report("AEX048", f"{quoted(word.text)} is {text} for all, in line {line}", word)
 
 
 def _budget(entry: Budget, budgets: dict[_Key, Budget], report: FindingSink) -> None:

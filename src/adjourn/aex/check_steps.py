@@ -9,17 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from adjourn.aex.ast import (
-    CheckStep,
-    ConfirmStep,
-    Document,
-    DoStep,
-    ForStep,
-    IfStep,
-    MakeStep,
-    ReturnStep,
-    Statement,
-)
+from adjourn.aex.ast import CheckStep, ConfirmStep, Document, DoStep, ForStep, IfStep, MakeStep, ReturnStep, Statement
 from adjourn.aex.diagnostics import WHOLE, Severity, finding, quoted
 from adjourn.aex.expr import (
     BIND,
@@ -109,9 +99,7 @@ class Steps(Checker):
             for word in line.patterns
             if not split_scope(word.text)[1]
         ]
-        self.denied = PatternIndex(
-            (position, fold_pattern(word.text)) for position, word in enumerate(self.refusals)
-        )
+        self.denied = PatternIndex((position, fold_pattern(word.text)) for position, word in enumerate(self.refusals))
         inputs = [need.name.text for need in document.needs]
         self.declared = _Names(inputs)
         self.bound = _Names(inputs)
@@ -223,18 +211,16 @@ class Steps(Checker):
     def name(self, word: Word, severity: Severity, outcome: str) -> None:
         if not self.bound.resolve(word.text):
             remedy = self.near(word.text, self.bound)
-            self.report(
-                "AEX043", f"{quoted(word.text)} is not defined here: {outcome}", word, severity, remedy
-            )
+            self.report("AEX043", f"{quoted(word.text)} is not defined here: {outcome}", word, severity, remedy)
 
     def near(self, path: str, names: _Names) -> str:
         """The remedy for a name that is not one of `names`; "" for that of the diagnostic."""
         return did_you_mean(path.partition(".")[0], names.known()) if self.document.may_guess() else ""
 
-    def value(self, value: Value | None, whole: Word | None) -> None:
+    def value(self, value: Value | None, word: Word | None) -> None:
         """Report the undefined names of a value, and texts that are easily misread."""
-        if whole is not None:
-            self.deep(whole)
+        if word is not None:
+            self.deep(word)
         for name in names(value):
             if not self.bound.resolve(name.path):
                 message = f"{quoted(name.path)} is not defined here: it is taken as a text"
@@ -309,27 +295,27 @@ def parse_condition(word: Word) -> Condition | None:
     return None
 
 
-def _has(subject: Word, rest: Word) -> Condition | None:
-    literal = _literal(rest.text)
+def _has(subject: Word, word: Word) -> Condition | None:
+    literal = _literal(word.text)
     if literal is not None:
         return Condition(HAS_TEXT, subject, text=literal)
-    form = {"citations": HAS_CITATIONS, "valid diff": VALID_DIFF}.get(rest.text)
+    form = {"citations": HAS_CITATIONS, "valid diff": VALID_DIFF}.get(word.text)
     return Condition(form, subject) if form else None
 
 
-def _not_include(subject: Word, rest: Word) -> Condition | None:
-    literal = _literal(rest.text)
+def _not_include(subject: Word, word: Word) -> Condition | None:
+    literal = _literal(word.text)
     if literal is not None:
         return Condition(NOT_INCLUDE_TEXT, subject, text=literal)
-    return None if _blank_in(rest.text) else Condition(NOT_INCLUDE, subject, rest)
+    return None if _blank_in(word.text) else Condition(NOT_INCLUDE, subject, word)
 
 
-def _touches(subject: Word, rest: Word) -> Condition | None:
-    return None if _blank_in(rest.text) else Condition(TOUCHES_ONLY, subject, rest)
+def _touches(subject: Word, word: Word) -> Condition | None:
+    return None if _blank_in(word.text) else Condition(TOUCHES_ONLY, subject, word)
 
 
-def _valid(subject: Word, rest: Word) -> Condition | None:
-    return None if rest.text else Condition(VALID_DIFF, subject)
+def _valid(subject: Word, word: Word) -> Condition | None:
+    return None if word.text else Condition(VALID_DIFF, subject)
 
 
 def _literal(text: str) -> str | None:

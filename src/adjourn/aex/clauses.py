@@ -9,20 +9,7 @@ import msgspec
 
 from adjourn.aex.ast import Duration, Percent, Where, WhereTest
 from adjourn.aex.diagnostics import quoted
-from adjourn.aex.expr import (
-    BIND,
-    BLANK,
-    LETTERS,
-    Constant,
-    ListOf,
-    Text,
-    Value,
-    Word,
-    only,
-    parse_value,
-    run,
-    scan,
-)
+from adjourn.aex.expr import BIND, BLANK, LETTERS, Constant, ListOf, Text, Value, Word, only, parse_value, run, scan
 from adjourn.text.near_words import nearest
 
 Report = Callable[[str, str, Word, str], None]
@@ -77,9 +64,7 @@ def cut(word: Word, start: int, keywords: Sequence[str], *, listed: bool = True)
     if not any(keyword in text for keyword in keywords):
         return word.strip(start), []
     opening = ("and", *keywords)
-    heads = [
-        piece for piece in _words(text, start, opening, listed=listed) if text[slice(*piece)] in keywords
-    ]
+    heads = [piece for piece in _words(text, start, opening, listed=listed) if text[slice(*piece)] in keywords]
     if not heads:
         return word.strip(start), []
     borders = [at for at, _ in heads[1:]]
@@ -90,9 +75,7 @@ def cut(word: Word, start: int, keywords: Sequence[str], *, listed: bool = True)
     return word.strip(start, heads[0][0]), clauses
 
 
-def _words(
-    text: str, start: int, opening: Sequence[str], *, listed: bool = False
-) -> Iterator[tuple[int, int]]:
+def _words(text: str, start: int, opening: Sequence[str], *, listed: bool = False) -> Iterator[tuple[int, int]]:
     """The offsets of the words between blanks, without those that are content: the word behind one of `opening`, and,
     if `listed`, the first one and those behind a comma.
     """
@@ -122,15 +105,15 @@ def take(clauses: list[Clause], report: Report) -> dict[str, Clause]:
 
 def read_where(clause: Clause, report: Report) -> Where | None:
     """The comparisons of a `where`; None, and a report, when one of them cannot be read."""
-    rest = clause.rest
-    if not rest.text:
+    word = clause.rest
+    if not word.text:
         report("AEX140", "`where` without a condition", clause.word, _WRITE)
         return None
-    borders = [at for at, end in _words(rest.text, 0, ("and",), listed=True) if rest.text[at:end] == "and"]
+    borders = [at for at, end in _words(word.text, 0, ("and",), listed=True) if word.text[at:end] == "and"]
     starts = [0, *(at + len("and") for at in borders)]
     tests = [
-        _comparison(rest.strip(at, end), rest, report)
-        for at, end in zip(starts, [*borders, len(rest.text)], strict=True)
+        _comparison(word.strip(at, end), word, report)
+        for at, end in zip(starts, [*borders, len(word.text)], strict=True)
     ]
     read = [test for test in tests if test is not None]
     return Where(clause.word, read) if len(read) == len(tests) else None
@@ -142,10 +125,7 @@ def _comparison(word: Word, whole: Word, report: Report) -> WhereTest | None:
     path = word.part(0, end)
     if not argument_ok(path.text):
         report(
-            "AEX140",
-            f"no argument is named where a condition begins: {quoted(text)}",
-            word if text else whole,
-            _WRITE,
+            "AEX140", f"no argument is named where a condition begins: {quoted(text)}", word if text else whole, _WRITE
         )
         return None
     at = run(text, end, BLANK)
@@ -228,9 +208,7 @@ def read_duration(clause: Clause, report: Report) -> Duration | None:
 def _duration_meant(text: str) -> str:
     """The remedy for `10 minutes`."""
     count, _, unit = text.partition(" ")
-    near = nearest(
-        unit.strip(BLANK).removesuffix("s"), UNITS, {"min": "minute", "sec": "second", "hr": "hour"}
-    )
+    near = nearest(unit.strip(BLANK).removesuffix("s"), UNITS, {"min": "minute", "sec": "second", "hr": "hour"})
     return f"did you mean {count}{near[0]}?" if near and _DURATION.fullmatch(count + near[0]) else ""
 
 
@@ -242,9 +220,7 @@ def read_percent(word: Word, report: Report) -> Percent | None:
             "AEX143",
             f"{quoted(word.text)} is not a share of the budget",
             word,
-            f"did you mean {word.text}%?"
-            if _PERCENT.fullmatch(word.text + "%")
-            else "write 1% to 100%: at 75%, 90%",
+            f"did you mean {word.text}%?" if _PERCENT.fullmatch(word.text + "%") else "write 1% to 100%: at 75%, 90%",
         )
         return None
     return Percent(word, float(match[1]))

@@ -367,11 +367,11 @@ def _excerpt(text: str, span: Span) -> list[str]:
         return []
     start = max(span.column - 1, 0)
     left = max(0, start - _SHOWN // 2)
-    shown = lines[span.line - 1].rstrip("\r")[left : left + _SHOWN]
-    width = max(1, min(span.length, len(shown) - (start - left)))
-    blanks = "".join("\t" if c == "\t" else " " for c in shown[: start - left])
+    word = lines[span.line - 1].rstrip("\r")[left : left + _SHOWN]
+    width = max(1, min(span.length, len(word) - (start - left)))
+    blanks = "".join("\t" if c == "\t" else " " for c in word[: start - left])
     gutter = f"{span.line} | "
-    visible = "".join(c if c == "\t" else printable(c) for c in shown)
+    visible = "".join(c if c == "\t" else printable(c) for c in word)
     return [gutter + visible, " " * (len(gutter) - 2) + "| " + blanks + "^" * width]
 
 

@@ -52,9 +52,7 @@ def explain(policy: Policy, call: CallQuery) -> Explanation:
     """
     if not tool_name_ok(call.tool):
         return Explanation("no", "is not the name of a tool")
-    verdict = policy.judge_call(
-        call.tool, call.arguments, call.paths, call.matcher, named_only=call.named_only
-    )
+    verdict = policy.judge_call(call.tool, call.arguments, call.paths, call.matcher, named_only=call.named_only)
     parts = [*_denies(policy, call, verdict), *_confirms(policy, call, verdict)]
     if not call.named_only:
         parts += [*_allows(policy, call, verdict), *_counted(policy, call.tool)]
@@ -110,13 +108,11 @@ def _allows(policy: Policy, call: CallQuery, verdict: RuleVerdict) -> Iterator[R
             yield RuleAnswer(rule, decides=False, why=why)
         elif policy.server and not shares(rule.pattern, call.tool):
             named = full_name(policy.server, call.tool)
-            told = "give the server another name" if names_own(named) else f"write {named}"
-            yield RuleAnswer(rule, decides=False, why=f"does not count: it is for tools of no server; {told}")
+            text = "give the server another name" if names_own(named) else f"write {named}"
+            yield RuleAnswer(rule, decides=False, why=f"does not count: it is for tools of no server; {text}")
         elif not any(matches(split_scope(rule.pattern)[0], name) for name in _names(policy, call)):
             yield RuleAnswer(
-                rule,
-                decides=False,
-                why="spells the name differently, and an allow matches only the exact name",
+                rule, decides=False, why="spells the name differently, and an allow matches only the exact name"
             )
         elif missed := _misses(rule, policy, call):
             yield RuleAnswer(rule, decides, missed)

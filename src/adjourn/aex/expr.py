@@ -65,8 +65,8 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 def run(text: str, start: int, chars: str) -> int:
     """The offset behind the longest run of `chars` at `start`."""
-    rest = text[start:]
-    return start + len(rest) - len(rest.lstrip(chars))
+    word = text[start:]
+    return start + len(word) - len(word.lstrip(chars))
 
 
 def only(text: str, chars: str) -> bool:
@@ -328,9 +328,7 @@ class _ValueReader:
         for at, stop in self._entry_pieces(start, end):
             colon = next(split(self.marks, self.word.text, at, stop, ":"))[1]
             key = self.place(at, colon)
-            entries.append(
-                ObjectEntry(_unquoted(key), self.value(colon + 1, stop, depth) if colon < stop else None)
-            )
+            entries.append(ObjectEntry(_unquoted(key), self.value(colon + 1, stop, depth) if colon < stop else None))
         return ObjectOf(entries, word)
 
     def _entry_pieces(self, start: int, end: int) -> list[tuple[int, int]]:

@@ -53,10 +53,7 @@ _GROUPS = (
 )
 """Declarations in order. Those of one group are not separated by a blank line."""
 _PLACES = {
-    kind: (group, place)
-    for group, kinds in enumerate(_GROUPS)
-    for place, alike in enumerate(kinds)
-    for kind in alike
+    kind: (group, place) for group, kinds in enumerate(_GROUPS) for place, alike in enumerate(kinds) for kind in alike
 }
 _STEP = (len(_GROUPS), 0)
 _PLACES[SOMEBODY] = (len(_GROUPS) + 1, 0)

@@ -49,12 +49,7 @@ class Check(msgspec.Struct, frozen=True, tag_field="op", tag="check", forbid_unk
 
 
 class Confirm(
-    msgspec.Struct,
-    frozen=True,
-    tag_field="op",
-    tag="confirm",
-    forbid_unknown_fields=True,
-    rename={"otherwise": "else"},
+    msgspec.Struct, frozen=True, tag_field="op", tag="confirm", forbid_unknown_fields=True, rename={"otherwise": "else"}
 ):
     """One pattern to be asked about. From `where` on: version 1; `within` is seconds."""
 
@@ -161,7 +156,7 @@ def compiled(document: ast.Document) -> Program:
     >>> compiled(examine(sample_task())).version
     '0'
     """
-    given = model(document).return_statement
+    return_statement = model(document).return_statement
     return Program(
         version=document.version,
         agent=document.name,
@@ -171,7 +166,7 @@ def compiled(document: ast.Document) -> Program:
         needs={need.name.text: need.type.text for need in document.needs},
         budget=_budget(document) or UNSET,
         steps=_steps(document.steps, written=document.is_v1),
-        return_=UNSET if isinstance(given, UnsetType) else given.expression,
+        return_=UNSET if isinstance(return_statement, UnsetType) else return_statement.expression,
         mode=_mode(document),
         signed_by=[name.text for line in document.requires for name in line.signers] or UNSET,
         workspace_budgets=_workspace_budgets(document) or UNSET,
@@ -235,11 +230,7 @@ def _budget(document: ast.Document) -> dict[str, int | float]:
 
 def _workspace_budgets(document: ast.Document) -> list[WorkspaceBudget]:
     """The last of each unit of time, of all and of each principal, unless it is no limit."""
-    last = {
-        (budget.per_seconds, budget.each): budget.value
-        for budget in document.budget
-        if budget.unit is not None
-    }
+    last = {(budget.per_seconds, budget.each): budget.value for budget in document.budget if budget.unit is not None}
     return [
         WorkspaceBudget(int(max(calls, 0)), seconds, "principal" if each else UNSET)
         for (seconds, each), calls in last.items()

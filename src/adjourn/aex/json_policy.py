@@ -124,12 +124,12 @@ def read_json_policy(path: str, root: str, source: str = "") -> JsonPolicyReadin
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of the form, made from the types."""
-    made = msgspec.json.schema(JsonPolicy)
+    schema = msgspec.json.schema(JsonPolicy)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "JSON policy",
         "description": "What an agent may do. Made by `python -m adjourn.aex.json_policy`; do not edit.",
-        **made,
+        **schema,
     }
 
 
@@ -283,9 +283,7 @@ def _text(layers: list[_Layer]) -> str:
     """One JSON text that says what the files say together."""
     base: dict[str, Any] = {}
     for layer in reversed(layers):
-        own: dict[str, Any] = msgspec.to_builtins(
-            msgspec.structs.replace(layer.policy, extends=msgspec.UNSET)
-        )
+        own: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(layer.policy, extends=msgspec.UNSET))
         base = own | ({"extends": base} if layer is not layers[-1] else {})
     return msgspec.json.format(msgspec.json.encode(base).decode(), indent=2) + "\n"
 
@@ -304,12 +302,7 @@ def _examined(layers: list[_Layer]) -> Iterator[Finding]:
                 remedy = "" if name in VERSION_1_BUDGETS else remedy
                 place = layer.place("budget", name)
                 yield finding(
-                    "AEX046",
-                    message,
-                    place,
-                    source=layer.source,
-                    severity=severity,
-                    help=remedy or _CALLS_ONLY,
+                    "AEX046", message, place, source=layer.source, severity=severity, help=remedy or _CALLS_ONLY
                 )
     if not any(layer.policy.allow for layer in layers):
         yield finding("AEX162", "`allow` has no entry: nothing is permitted", source=layers[0].source)

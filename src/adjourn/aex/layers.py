@@ -54,18 +54,12 @@ def _layer(document: Document) -> Policy:
             for line in document.limits
             for rule in _rules("limit", line, source, amount=line.calls, per_seconds=line.per_seconds)
         ),
-        once=distinct(
-            rule for line in document.once for rule in _rules("once", line, source, by=line.by.text)
-        ),
-        checkpoints=distinct(
-            rule for line in document.checkpoints for rule in _rules("checkpoint", line, source)
-        ),
+        once=distinct(rule for line in document.once for rule in _rules("once", line, source, by=line.by.text)),
+        checkpoints=distinct(rule for line in document.checkpoints for rule in _rules("checkpoint", line, source)),
         percents=[percent.value for line in document.checkpoints for percent in line.percents],
         observe=bool(document.modes) and all(mode.value.text == "observe" for mode in document.modes),
         require=distinct(
-            Rule("require", word.text, source, word.line)
-            for line in document.requires
-            for word in line.signers
+            Rule("require", word.text, source, word.line) for line in document.requires for word in line.signers
         ),
         goal=document.goal,
         name=document.name,
@@ -172,9 +166,7 @@ def effective(
     return merge(policy, contract), findings
 
 
-def _read(
-    path: str | None, source: str | None, root: str, *, wanted: str
-) -> tuple[Policy | None, list[Finding]]:
+def _read(path: str | None, source: str | None, root: str, *, wanted: str) -> tuple[Policy | None, list[Finding]]:
     if path is None:
         return None, []
     if wanted == "policy" and path.endswith(".json"):
@@ -208,10 +200,7 @@ def _permissions(kind: str, document: Document) -> list[Rule]:
 
 
 def _rules(
-    kind: str,
-    line: Permission | ConfirmStep | LimitRule | OnceRule | CheckpointRule,
-    source: str,
-    **fields: Any,
+    kind: str, line: Permission | ConfirmStep | LimitRule | OnceRule | CheckpointRule, source: str, **fields: Any
 ) -> Iterator[Rule]:
     """A rule for each pattern of a line; its clauses follow the last of them."""
     if not line.patterns:
@@ -226,8 +215,7 @@ def _tests(where: Where | None) -> tuple[Test, ...]:
     if where is None:
         return ()
     return tuple(
-        Test(test.path.text, test.operator.text, tuple(_plain(value) for value in test.values))
-        for test in where.tests
+        Test(test.path.text, test.operator.text, tuple(_plain(value) for value in test.values)) for test in where.tests
     )
 
 
@@ -265,11 +253,7 @@ def _budgets(document: Document) -> dict[str, Rule]:
         amount = max(entry.value, 0.0)
         pattern = f"{key}={entry.text.text}"
         budgets[key] = Rule(
-            "budget",
-            pattern,
-            document.source,
-            entry.key.line,
-            amount=amount // 1 if key == "calls" else amount,
+            "budget", pattern, document.source, entry.key.line, amount=amount // 1 if key == "calls" else amount
         )
     return budgets
 
@@ -356,9 +340,7 @@ def narrowed(policy: Policy, asker: Asker | None) -> Policy:
     counted = [_counted_for(rule, asker) for rule in layer.workspace_budgets]
     if layer is policy and counted == list(policy.workspace_budgets):
         return policy
-    return replace(
-        layer, workspace_budgets=counted, servers=policy.servers, claims=policy.claims, known=policy.known
-    )
+    return replace(layer, workspace_budgets=counted, servers=policy.servers, claims=policy.claims, known=policy.known)
 
 
 def united(parts: Sequence[Part], asker: Asker | None) -> Policy:

@@ -106,7 +106,7 @@ def glob_path(glob: str, path: str) -> bool:
             retry = (retry[0], here)
         else:
             return False
-    return all(rest == "**" for rest in globs[at:])
+    return all(text == "**" for text in globs[at:])
 
 
 def glob_text(glob: str, text: str) -> bool:
@@ -157,12 +157,12 @@ class _Literals:
         if not self.parts:
             return start if start + self.length <= end else -1
         offset, longest = self.parts[0]
-        rest = self.length - offset - len(longest)
-        at = text.find(longest, start + offset, end - rest)
+        number = self.length - offset - len(longest)
+        at = text.find(longest, start + offset, end - number)
         while at >= 0:
             if self.at(text, at - offset):
                 return at - offset
-            at = text.find(longest, at + 1, end - rest)
+            at = text.find(longest, at + 1, end - number)
         return -1
 
 

@@ -189,9 +189,7 @@ class _Parser:
             kind = word.text.partition(" ")[0]
             message = f"invalid {kind} declaration: {quoted(word.text)}"
             self.document.has_bad_header = True
-            self.report(
-                "AEX100", message, word, f"write `{FORMS[kind]}`; a name is letters, digits, `_` and `-`"
-            )
+            self.report("AEX100", message, word, f"write `{FORMS[kind]}`; a name is letters, digits, `_` and `-`")
 
     def goal(self, word: Word) -> None:
         text = word.text
@@ -286,9 +284,7 @@ class _Parser:
             or end <= run(text, inputs, BLANK)
             or run(text, inputs, BLANK) == inputs
         ):
-            self.report(
-                "AEX100", f"invalid make: {quoted(text)}", word, "write `make NAME: TYPE from a, b with:`"
-            )
+            self.report("AEX100", f"invalid make: {quoted(text)}", word, "write `make NAME: TYPE from a, b with:`")
             return None
         names = comma_list(word.part(0, end), inputs)
         return MakeStep(word, word.part(start, bind), word.part(kind, kind_end), names, self.items(node))
@@ -314,8 +310,8 @@ class _Parser:
             return None
         expression = word.strip(len("return "))
         if node.last > node.first:
-            rest = [line.removesuffix("\r") for line in self.tree.lines[node.first + 1 : node.last + 1]]
-            text = "\n".join([expression.text, *rest]).rstrip(BLANK)
+            texts = [line.removesuffix("\r") for line in self.tree.lines[node.first + 1 : node.last + 1]]
+            text = "\n".join([expression.text, *texts]).rstrip(BLANK)
             expression = Word(text, expression.line, expression.column)
         return ReturnStep(word, expression, parse_value(expression), node.last + 1)
 
@@ -358,11 +354,7 @@ def _header(word: Word, meant: str = "") -> Header | None:
     start = run(text, len(written), BLANK)
     end = run(text, start, NAME)
     version = run(text, end, BLANK)
-    if (
-        end in (start, version)
-        or text[version : version + 1] != "v"
-        or not only(text[version + 1 :], VERSION)
-    ):
+    if end in (start, version) or text[version : version + 1] != "v" or not only(text[version + 1 :], VERSION):
         return None
     return Header(kind, word.part(start, end), text[version + 1 :], word)
 
@@ -380,10 +372,10 @@ def _bind(word: Word, start: int) -> Word | None:
 
 def _with(text: str) -> int:
     """Where the inputs of a `make` end: before its final ` with` or ` with:`; 0 when there is none."""
-    rest = text.removesuffix(":").rstrip(BLANK)
-    if not rest.endswith("with"):
+    word = text.removesuffix(":").rstrip(BLANK)
+    if not word.endswith("with"):
         return 0
-    head = rest[: -len("with")]
+    head = word[: -len("with")]
     return len(head.rstrip(BLANK)) if head and head[-1] in BLANK else 0
 
 
@@ -418,21 +410,21 @@ def read_whom(word: Word, report: Report) -> list[Word]:
 
 
 def _is_read(name: Word, report: Report) -> bool:
-    kind, colon, rest = name.text.partition(":")
-    first, blank, rule = rest.partition(" ")
-    if kind in KINDS and only(rest, NAME_OF_SOMEBODY) and all(rest.split(":")) and len(rest) <= MAX_NAME:
+    kind, colon, text = name.text.partition(":")
+    first, blank, rule = text.partition(" ")
+    if kind in KINDS and only(text, NAME_OF_SOMEBODY) and all(text.split(":")) and len(text) <= MAX_NAME:
         return True
     kind = kind.rpartition(" ")[2]
     if kind in KINDS and blank and only(first, NAME_OF_SOMEBODY):
         remedy = f"put `{rule.strip(BLANK)[:40]}` in the next line, indented; separate names by commas"
-    elif kind in KINDS and rest == "*":
+    elif kind in KINDS and text == "*":
         remedy = "leave out the `for`: a rule without one holds for all"
-    elif kind in KINDS and rest.strip(":"):
-        remedy = f"did you mean {kind}:{rest.strip(':')[:40]}?"
+    elif kind in KINDS and text.strip(":"):
+        remedy = f"did you mean {kind}:{text.strip(':')[:40]}?"
     elif not colon:
         remedy = f"write {', '.join(f'`for {each}:{kind[:40]}`' for each in KINDS)}"
     elif meant := nearest(kind, KINDS, _SYNONYMS):
-        remedy = f"did you mean {meant}:{rest[:40]}?"
+        remedy = f"did you mean {meant}:{text[:40]}?"
     else:
         remedy = ""
     report("AEX146", f"{quoted(name.text)} names nobody", name, remedy)

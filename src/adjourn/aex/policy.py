@@ -23,17 +23,7 @@ from adjourn.aex.match import (
     shares,
     split_scope,
 )
-from adjourn.aex.rule import (
-    CLOSED,
-    Named,
-    PathMatcher,
-    Rule,
-    RuleSet,
-    RuleVerdict,
-    allowing,
-    applying,
-    asking,
-)
+from adjourn.aex.rule import CLOSED, Named, PathMatcher, Rule, RuleSet, RuleVerdict, allowing, applying, asking
 
 CACHE_MAX = 4096
 _OPEN_PREFIXES = ("mcp", "aex", "adjourn")
@@ -276,7 +266,7 @@ class ToolRules:
     )  # fmt: skip
 
     def __init__(self, sets: Mapping[str, RuleSet], name: str, policy: Policy) -> None:
-        servers, claims, known = policy.servers, policy.claims, policy.known
+        servers, claims, tools = policy.servers, policy.claims, policy.known
         folded = fold(name)
         forms = [folded, *(fold(f"{server}.{name}") for server in (*servers, *claims))]
         self.denied = sets["deny"].naming(*forms)
@@ -290,7 +280,7 @@ class ToolRules:
         allowed = _allows_of(sets["allow"], name, servers)
         if servers or claims:
             allowed = [named for named in allowed if shares(named[0].pattern, name)]
-        self.unclear = _unclear_of(allowed, name, policy) if known and (servers or claims) else ()
+        self.unclear = _unclear_of(allowed, name, policy) if tools and (servers or claims) else ()
         counting = [named for named in allowed if named[0] not in self.unclear]
         plain = [named for named in counting if named[1] is None]
         self.allowed = plain or counting  # an allow that needs no look makes the others superfluous
@@ -300,9 +290,7 @@ class ToolRules:
         self.strict_open = self.judge_open(_NO_ARGUMENTS, (), glob_path)
         """The same for a name that no rule need allow."""
 
-    def judge(
-        self, arguments: Mapping[str, object], paths: Sequence[str], matcher: PathMatcher
-    ) -> RuleVerdict:
+    def judge(self, arguments: Mapping[str, object], paths: Sequence[str], matcher: PathMatcher) -> RuleVerdict:
         for rule in applying(self.denied, arguments, paths, matcher):
             return RuleVerdict("deny", rule)
         allowed = allowing(self.allowed, arguments, paths, matcher)
@@ -310,9 +298,7 @@ class ToolRules:
             return CLOSED
         return asking(allowed, applying(self.asked, arguments, paths, matcher))
 
-    def judge_open(
-        self, arguments: Mapping[str, object], paths: Sequence[str], matcher: PathMatcher
-    ) -> RuleVerdict:
+    def judge_open(self, arguments: Mapping[str, object], paths: Sequence[str], matcher: PathMatcher) -> RuleVerdict:
         for rule in applying(self.denied_open, arguments, paths, matcher):
             return RuleVerdict("deny", rule)
         return asking(None, applying(self.asked_open, arguments, paths, matcher))

@@ -30,10 +30,10 @@ def github(findings: Iterable[Finding]) -> list[str]:
 def _command(finding: Finding) -> str:
     title = f"{finding.code} {DIAGNOSTICS[finding.code].title}"
     properties = {"file": finding.source, **_places(finding.span, "line", "col", "endColumn"), "title": title}
-    told = ",".join(f"{key}={_clean(str(value), _PROPERTY)}" for key, value in properties.items() if value)
+    text = ",".join(f"{key}={_clean(str(value), _PROPERTY)}" for key, value in properties.items() if value)
     lines = [finding.message, *([f"help: {finding.help}"] if finding.help else [])]
     message = "%0A".join(_clean(line, _MESSAGE) for line in lines)
-    return f"::{finding.severity} {told}::{message}"
+    return f"::{finding.severity} {text}::{message}"
 
 
 def _clean(text: str, escapes: dict[int, str]) -> str:
@@ -63,10 +63,7 @@ def _rule(code: str) -> dict[str, Any]:
         "id": code,
         "shortDescription": {"text": entry.title},
         "fullDescription": {"text": entry.explanation},
-        "help": {
-            "text": f"Remedy: {entry.help}.",
-            "markdown": f"{entry.explanation}\n\nRemedy: {entry.help}.",
-        },
+        "help": {"text": f"Remedy: {entry.help}.", "markdown": f"{entry.explanation}\n\nRemedy: {entry.help}."},
         "defaultConfiguration": {"level": entry.severity},
     }
 

@@ -65,9 +65,7 @@ class Guard:
         return True
 
     def _compile(self) -> list[_Compiled]:
-        self._compiled = [
-            (test.path.split("."), _operation(test, refusal=self._refusal)) for test in self._tests
-        ]
+        self._compiled = [(test.path.split("."), _operation(test, refusal=self._refusal)) for test in self._tests]
         return self._compiled
 
     @property
@@ -102,15 +100,15 @@ def values_at(arguments: Mapping[str, object], path: Sequence[str]) -> list[obje
 def _flat(values: list[object]) -> list[object]:
     if not any(isinstance(value, list | tuple) for value in values):
         return values
-    found: list[object] = []
+    flat: list[object] = []
     waiting = values[::-1]
     while waiting:
         value = waiting.pop()
         if isinstance(value, list | tuple):
             waiting.extend(reversed(value) if value else (None,))
         else:
-            found.append(value)
-    return found
+            flat.append(value)
+    return flat
 
 
 def _operation(test: Test, *, refusal: bool) -> Callable[[object], Answer]:
@@ -215,9 +213,7 @@ def _searcher(pattern: str) -> Callable[[bytes], bool]:
         compiled = re2.compile(pattern.encode(), options)
     except (re2.error, UnicodeEncodeError) as error:
         reason = error.args[0]
-        raise ValueError(
-            reason.decode(errors="replace") if isinstance(reason, bytes) else str(error)
-        ) from error
+        raise ValueError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(error)) from error
     return lambda text: compiled.search(text) is not None
 
 

@@ -154,12 +154,7 @@ def read_name(clause: Clause, report: Report, allowed: tuple[str, ...] = ()) -> 
     expected = " or ".join(f"`{clause.keyword} {each}`" for each in allowed) or f"`{clause.keyword} NAME`"
     message = f"`{clause.keyword}` takes {' or '.join(allowed) or 'one name'}, not {quoted(name)}"
     near = nearest(name, allowed, {word: _ANSWERS[word] for word in _ANSWERS if _ANSWERS[word] in allowed})
-    report(
-        "AEX144",
-        message,
-        clause.word,
-        f"did you mean `{clause.keyword} {near}`?" if near else f"write {expected}",
-    )
+    report("AEX144", message, clause.word, f"did you mean `{clause.keyword} {near}`?" if near else f"write {expected}")
     return None
 
 
@@ -252,9 +247,7 @@ def _require(document: Document, word: Word, report: Report) -> None:
     by = take(clauses, report).get("by")
     names = comma_list(by.rest, 0) if by else []
     if head.text != "signed" or not names or not all(only(name.text, PERSON) for name in names):
-        report(
-            "AEX144", f"{quoted(word.text)} does not say who signs", word, "write `require signed by NAME`"
-        )
+        report("AEX144", f"{quoted(word.text)} does not say who signs", word, "write `require signed by NAME`")
     elif _policy_only(document, "require", word, report):
         document.requires.append(Require(word, names))
 

@@ -37,9 +37,9 @@ def unmatched_rules(
     `listed` are the names of servers that may not have listed their tools yet. Patterns that begin as the name of a tool of no server are left alone. `is_complete`: there are no servers but the known ones. Else
     a rule for a server that is not known is only reported where it looks like a typing error.
     """
-    found = _for_none(policy, known, {*listed, *known.servers})
+    none = _for_none(policy, known, {*listed, *known.servers})
     if not known:
-        return found
+        return none
     rules = [rule for kind in _KINDS for rule in getattr(policy, kind)]
     allows = [rule for rule in policy.allow if split_scope(rule.pattern)[0] not in OWN_TOOLS]
     unclear = {id(rule): servers for rule, servers in _unclear(allows, known)}
@@ -57,7 +57,7 @@ def unmatched_rules(
             code, message, help_text = told
             unmatched = finding(code, message, Span(rule.line), source=rule.source, help=help_text)
             of_names.setdefault((rule.line, pattern), unmatched)
-    return [*found, *of_names.values()]
+    return [*none, *of_names.values()]
 
 
 def _for_none(policy: Policy, known: KnownTools, servers: Collection[str]) -> list[Finding]:
@@ -65,16 +65,14 @@ def _for_none(policy: Policy, known: KnownTools, servers: Collection[str]) -> li
     rules = []
     for rule in policy.allow_of_anybody:
         pattern = split_scope(rule.pattern)[0]
-        head, _, rest = pattern.partition(".")
+        head, _, text = pattern.partition(".")
         if head in servers and names_own(pattern):
             tools = [tool.name for tool in known.servers.get(head, ())]
-            if rest == "*" or rest in tools:
-                message = (
-                    f"{quoted(pattern)} is for tools of no server, so it allows none of the server {head}"
-                )
+            if text == "*" or text in tools:
+                message = f"{quoted(pattern)} is for tools of no server, so it allows none of the server {head}"
                 named = [tool for tool in tools if not names_own(f"{head}.{tool}")]
-                told = f"write {full_name(head, named[0])}" if named else ""
-                rules.append(finding("AEX172", message, Span(rule.line), source=rule.source, help=told))
+                word = f"write {full_name(head, named[0])}" if named else ""
+                rules.append(finding("AEX172", message, Span(rule.line), source=rule.source, help=word))
     return rules
 
 
@@ -105,13 +103,13 @@ class _Look:
 
     def about(self, pattern: str) -> tuple[str, str, str] | None:
         """The code, message and remedy for a pattern that names no known tool; None where that proves nothing."""
-        head, dot, rest = _canonical(pattern).partition(".")
+        head, dot, text = _canonical(pattern).partition(".")
         servers = self._known.servers
         if dot and head in servers:
             names = [tool.name for tool in servers[head]]
-            meant = nearest(rest, names)
-            told = f"did you mean {head}.{meant}?" if meant else f"it lists {_listed(names)}"
-            return "AEX170", f"{quoted(pattern)} names no tool of the server {head}", told
+            meant = nearest(text, names)
+            word = f"did you mean {head}.{meant}?" if meant else f"it lists {_listed(names)}"
+            return "AEX170", f"{quoted(pattern)} names no tool of the server {head}", word
         if head in self._heads:
             return None
         message = f"{quoted(pattern)} names no tool of the known servers: {_listed(sorted(servers))}"
@@ -123,16 +121,16 @@ class _Look:
         if pattern.endswith(".*") or head:
             server = nearest(head, self._known.servers)
             if server:
-                rest = pattern.partition(".")[2]
+                text = pattern.partition(".")[2]
                 names = [tool.name for tool in self._known.servers[server]]
-                return f"{server}.{rest if rest in ('*', *names) else nearest(rest, names) or '*'}"
+                return f"{server}.{text if text in ('*', *names) else nearest(text, names) or '*'}"
         return "" if pattern.endswith(".*") else nearest(pattern, self._full if head else self._short)
 
 
 def _canonical(pattern: str) -> str:
     """The pattern with the canonical name of the server that it may begin with."""
-    head, dot, rest = pattern.partition(".")
-    return f"{canonical_server(head) or head}{dot}{rest}" if dot else pattern
+    head, dot, text = pattern.partition(".")
+    return f"{canonical_server(head) or head}{dot}{text}" if dot else pattern
 
 
 def _unclear(allows: Sequence[Rule], known: KnownTools) -> Iterator[tuple[Rule, tuple[str, ...]]]:
@@ -147,9 +145,9 @@ def _unclear(allows: Sequence[Rule], known: KnownTools) -> Iterator[tuple[Rule, 
         if pattern == "*" or (dot and head in known.servers):
             continue
         named = shared if pattern.endswith(".*") else {pattern} & shared.keys()
-        found = dict.fromkeys(server for tool in named if matches(pattern, tool) for server in shared[tool])
-        if found:
-            yield rule, tuple(found)
+        fromkeys = dict.fromkeys(server for tool in named if matches(pattern, tool) for server in shared[tool])
+        if fromkeys:
+            yield rule, tuple(fromkeys)
 
 
 def _told_unclear(pattern: str, servers: Sequence[str]) -> tuple[str, str, str]:
@@ -159,5 +157,5 @@ def _told_unclear(pattern: str, servers: Sequence[str]) -> tuple[str, str, str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:MAX_NAMED]) or "no tools"
-    return f"{shown} and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else shown
+    text = ", ".join(names[:MAX_NAMED]) or "no tools"
+    return f"{text} and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else text

@@ -32,9 +32,7 @@ _Text = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
 _Signer = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_SIGNER)]
 _Hash = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _Key = Annotated[str, msgspec.Meta(pattern=r"^(ed25519:[0-9a-f]{32}|hmac-sha256:[0-9a-f]{12})\Z")]
-_Time = Annotated[
-    str, msgspec.Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z\Z")
-]
+_Time = Annotated[str, msgspec.Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z\Z")]
 
 
 class Seal(
@@ -87,9 +85,7 @@ class PublishedSeal(
 def read(data: bytes) -> Seal | PublishedSeal:
     """The signature file that the bytes are. Raises `InvalidError`."""
     if len(data) > MAX_SEAL_BYTES:
-        raise InvalidError(
-            f"the signature file has more than {MAX_SEAL_BYTES:,} bytes", "sign the contract again"
-        )
+        raise InvalidError(f"the signature file has more than {MAX_SEAL_BYTES:,} bytes", "sign the contract again")
     try:
         return msgspec.json.decode(data, type=Seal | PublishedSeal)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -129,22 +125,17 @@ def check_shared(text: bytes, seal: Seal | PublishedSeal, secret: bytes) -> None
     """Raise `IntegrityError` unless the holder of the shared secret signed this text (and, but for v1, name and time)."""
     _check_text(text, seal)
     if isinstance(seal, PublishedSeal):
-        right, given = _hmac(secret, seal.hash.encode()).hex(), seal.signature
+        right, signature = _hmac(secret, seal.hash.encode()).hex(), seal.signature
     else:
         if seal.key != secret_name(secret):
             raise IntegrityError("it was signed with a different secret", "check --key or --key-file")
-        right, given = encode_bytes(_hmac(secret, seal.message())), seal.signature
-    if not hmac.compare_digest(right.encode(), given.encode()):
+        right, signature = encode_bytes(_hmac(secret, seal.message())), seal.signature
+    if not hmac.compare_digest(right.encode(), signature.encode()):
         raise _altered(seal)
 
 
 def check_sealed(
-    text: bytes,
-    signature: bytes | None,
-    signers: Sequence[str],
-    trusted: Mapping[str, bytes],
-    *,
-    source: str = "",
+    text: bytes, signature: bytes | None, signers: Sequence[str], trusted: Mapping[str, bytes], *, source: str = ""
 ) -> Finding | None:
     """Why a contract does not count as signed by one of `signers`; None if it does.
 
@@ -161,9 +152,7 @@ def check_sealed(
     try:
         seal = read(signature)
         if isinstance(seal, PublishedSeal) or seal.shared:
-            return finding(
-                "AEX150", f"a shared secret signed the contract, not the key of {wanted}", source=source
-            )
+            return finding("AEX150", f"a shared secret signed the contract, not the key of {wanted}", source=source)
         if seal.key not in keys:
             message = f"the contract is signed by {seal.key}, which is not the key of {wanted}"
             return finding("AEX150", message, source=source)
@@ -181,8 +170,7 @@ def unreadable(error: AdjournError, source: str) -> Finding:
 def _unsigned(text: bytes, key: str, file: str, signer: str, signed_at: str) -> Seal:
     if signer != printable(signer).strip():
         raise InvalidError(
-            f"not a valid name for a signer: {signer!r}",
-            "use printable characters, without leading or trailing spaces",
+            f"not a valid name for a signer: {signer!r}", "use printable characters, without leading or trailing spaces"
         )
     seal = Seal(file=file, hash=digest(text), key=key, signed_at=signed_at, signer=signer)
     try:
@@ -202,8 +190,7 @@ def _check_text(text: bytes, seal: Seal | PublishedSeal) -> None:
 def _altered(seal: Seal | PublishedSeal) -> IntegrityError:
     covered = "" if isinstance(seal, PublishedSeal) else ", or its signer, time or file name was changed"
     return IntegrityError(
-        f"the signature does not match the key it names{covered}",
-        "ask for a new signature: adjourn sign FILE",
+        f"the signature does not match the key it names{covered}", "ask for a new signature: adjourn sign FILE"
     )
 
 

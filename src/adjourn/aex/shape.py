@@ -133,16 +133,14 @@ def _block(block: RuleBlock) -> BlockModel:
     words += [entry.word for entry in rules.budget]
     words += [line.word for line in rules.limits]
     words.sort(key=lambda word: (word.line, word.column))
-    told = [RuleModel(word.text, word.line) for word in words]
-    return BlockModel([word.text for word in block.whom], told, block.word.line)
+    models = [RuleModel(word.text, word.line) for word in words]
+    return BlockModel([word.text for word in block.whom], models, block.word.line)
 
 
 def _rules(document: Document) -> list[Word]:
     """The lines with clauses, and those that version 1 adds."""
     words = [line.word for line in document.permissions if line.where]
-    words += [
-        step.word for step in steps_of(document.steps) if isinstance(step, ConfirmStep) and not step.is_plain
-    ]
+    words += [step.word for step in steps_of(document.steps) if isinstance(step, ConfirmStep) and not step.is_plain]
     words += [entry.word for entry in document.budget if entry.unit is not None]
     words += [line.word for line in document.limits]
     words += [line.word for line in document.once]

@@ -197,9 +197,9 @@ def tool_near(tool: str, patterns: Iterable[str]) -> str:
     patterns = list(patterns)
     if meant := nearest(tool, [each for each in patterns if "*" not in each]):
         return meant
-    head, dot, rest = tool.partition(".")
+    head, dot, text = tool.partition(".")
     meant = nearest(head, [each.removesuffix(".*") for each in patterns if each.endswith(".*")])
-    return f"{meant}.{rest}" if dot and meant and meant != head else ""
+    return f"{meant}.{text}" if dot and meant and meant != head else ""
 
 
 def type_near(name: str, types: Iterable[str]) -> str:

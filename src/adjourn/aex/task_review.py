@@ -68,7 +68,7 @@ def review(
 
     What is wrong with the text is said without quoting it: the agent may not be allowed to read the file.
     """
-    told = msgspec.to_builtins(
+    builtins = msgspec.to_builtins(
         reviewed(
             contract_text,
             source,
@@ -78,7 +78,7 @@ def review(
             quotes=False,
         )
     )
-    return {name: told[name] for name in _OF_THE_META_TOOL}
+    return {name: builtins[name] for name in _OF_THE_META_TOOL}
 
 
 def reviewed(
@@ -114,9 +114,7 @@ def reviewed(
         checks=[step.condition.text for step in steps if isinstance(step, CheckStep)],
         make_steps=[_make(step) for step in steps if isinstance(step, MakeStep)],
         confirm_required=list(
-            dict.fromkeys(
-                word.text for step in steps if isinstance(step, ConfirmStep) for word in step.patterns
-            )
+            dict.fromkeys(word.text for step in steps if isinstance(step, ConfirmStep) for word in step.patterns)
         ),
         valid=valid(document),
         runs_under_policy=not refused,
@@ -158,12 +156,12 @@ def _denied(policy: Policy, contract: Policy) -> list[Finding]:
         denying = policy.judge(tool).rule if _refused(tool, policy, contract) else None
         if denying is not None and denying.kind == "deny":
             denials[position] = denying
-    asked = PatternIndex(
+    pattern_index = PatternIndex(
         (position, fold_pattern(split_scope(rule.pattern)[0])) for position, rule in enumerate(contract.allow)
     )
     for denying in policy.deny:
         folded = fold(_one_of(denying.pattern))
-        for position in asked.all(folded):
+        for position in pattern_index.all(folded):
             stem = split_scope(contract.allow[position].pattern)[0].removesuffix("*").removesuffix(".")
             if _refused(stem + folded[len(fold(stem)) :], policy, contract):
                 denials.setdefault(position, denying)

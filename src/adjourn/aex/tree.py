@@ -226,12 +226,12 @@ class _Builder:
 
 
 def _keyword(body: str, *, nested: bool) -> str:
-    word, blank, rest = body.partition(" ")
+    word, blank, text = body.partition(" ")
     if not blank:
         return "if" if word == "if" else "unknown"
-    if word == "confirm" and not rest.startswith("before "):
+    if word == "confirm" and not text.startswith("before "):
         return "unknown"
-    first, colon, _ = rest.lstrip(BLANK + ",").partition(":")
+    first, colon, _ = text.lstrip(BLANK + ",").partition(":")
     if word == "for" and not nested and colon and set(first).isdisjoint(BLANK + ","):
         return SOMEBODY
     if word in STEPS or (word in DECLARATIONS and not nested):

@@ -54,7 +54,7 @@ def check(task: Task, root: str) -> None:
 
 def of_task(store: Store, task: str, root: str) -> Iterator[Contradiction]:
     """The events that names of checkpoints, and folders of the workspace `root`, have of a task, and its history lacks."""
-    named = [(seq, found, name) for of, seq, found, name in _names(store) if of == task]
+    named = [(seq, text, name) for of, seq, text, name in _names(store) if of == task]
     if named:
         seq, event_hash, name = max(named)
         if not _has(store, task, seq, event_hash):
@@ -70,9 +70,7 @@ def of_folders(store: Store, root: str, task: str = "") -> Iterator[Contradictio
         with suppress(AdjournError):  # not a task's name, or a folder that fails verification
             head = store.head(claim.task)
             if claim.seq > head.seq and _holds(root, name, head.seq, head.hash):
-                yield Contradiction(
-                    claim.task, claim.seq, claim.hash, f"the signed folder {CHECKPOINTS}/{name} has"
-                )
+                yield Contradiction(claim.task, claim.seq, claim.hash, f"the signed folder {CHECKPOINTS}/{name} has")
 
 
 def accept(store: Store, task: str, secret: bytes) -> None:

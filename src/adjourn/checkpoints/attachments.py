@@ -45,7 +45,9 @@ from adjourn.tasks.ledger import Ledger
 MAX_RECORD_BYTES = 256 * 1024 * 1024
 MAX_COGNITION_BYTES = 64 * 1024 * 1024
 _NAME = re.compile(r"record-[0-9a-f]{12}\.jsonl|cognition-[0-9a-f]{12}\.json")
-_RESTORE = "restore it from version control, or `adjourn export` it again; the checkpoint can be resumed without this file"
+_RESTORE = (
+    "restore it from version control, or `adjourn export` it again; the checkpoint can be resumed without this file"
+)
 
 
 class Knowledge(NamedTuple):
@@ -131,8 +133,7 @@ def _record(path: str, version: str) -> Sequence[bytes]:
         ) from error
     if carried["contentHash"] != version:
         raise IntegrityError(
-            f"{path} ends with version {carried['contentHash'][:12]}, but version {version[:12]} was signed",
-            _RESTORE,
+            f"{path} ends with version {carried['contentHash'][:12]}, but version {version[:12]} was signed", _RESTORE
         )
     return lines
 
@@ -325,12 +326,12 @@ def _imported_decision(data: kinds.EntryImported) -> dict[str, Any]:
 
 def audit_entry(event: Event, data: kinds.Data | None) -> dict[str, Any]:
     """The entry `{event, data}` of an event: the members that say what happened. Digests and ids are in the audit log only."""
-    shown = {name: getattr(data, name) for name in _SHOWN if getattr(data, name, None) not in (None, "", 0)}
+    fields = {name: getattr(data, name) for name in _SHOWN if getattr(data, name, None) not in (None, "", 0)}
     if isinstance(data, kinds.EntryImported):
-        shown |= ({"at": data.at} if data.at else {}) | {"verified": False}
+        fields |= ({"at": data.at} if data.at else {}) | {"verified": False}
     elif isinstance(data, kinds.TaskImported) and not data.signer and not data.head:
-        shown = {"from": data.source or "aex", "calls": data.calls, "verified": False}
-    return {"event": event.event, "data": shown}
+        fields = {"from": data.source or "aex", "calls": data.calls, "verified": False}
+    return {"event": event.event, "data": fields}
 
 
 def imported_history(ledger: Ledger) -> dict[str, Any] | None:

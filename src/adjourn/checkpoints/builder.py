@@ -105,9 +105,7 @@ def compose(
         over = any(item.status == "done" for item in progress)  # done items are left out first
         progress = (*progress, ChecklistItem(text=more_text(omitted), status="done" if over else "pending"))
         derived["progress"] = [mark(more_text(omitted))]
-    state = _lines(
-        sources.texts("current_state"), (*sources.recorded("current_state"), *_state_lines(happened))
-    )
+    state = _lines(sources.texts("current_state"), (*sources.recorded("current_state"), *_state_lines(happened)))
     questions = _lines(sources.texts("open_questions"), sources.recorded("open_questions"))
     derived["currentState"], derived["openQuestions"] = state.derived, questions.derived
     artifacts = _artifacts(sources, happened)
@@ -139,7 +137,7 @@ def compose(
         "open_questions": questions.omitted,
         "artifacts": artifacts.omitted,
     }
-    known: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "omitted": {name: count for name, count in omissions.items() if count},
         "sections": section_marks(page),
         "stated": sources.stated(happened.at, also={"resumption_point"} if point.is_stated else set()),
@@ -149,7 +147,7 @@ def compose(
         machine={
             **machine,
             "derived": {name: value for name, value in derived.items() if value},
-            **{name: value for name, value in known.items() if value},
+            **{name: value for name, value in fields.items() if value},
         },
     )
 
@@ -173,20 +171,15 @@ class _Sources:
     """The sources of a page's parts, in their order."""
 
     def __init__(
-        self,
-        said: AgentReport,
-        before: Page | None,
-        *,
-        edits: AgentReport,
-        record: Mapping[str, Any] | None,
+        self, report: AgentReport, before: Page | None, *, edits: AgentReport, record: Mapping[str, Any] | None
     ) -> None:
-        self._said, self._edits = said, edits
+        self._said, self._edits = report, edits
         self._kept = statements_of(before) if before is not None else NO_REPORT
         self._record = of_record(record) if record else RecordedReport(NO_REPORT)
         self._stated_at = _counts(before, "stated")
         self._omitted = _counts(before, "omitted")
         stated = {name: getattr(self._kept, name) for name in self._stated_at if name in PARTS}
-        self._order = (said, edits, AgentReport(**stated), self._record.report, self._kept)
+        self._order = (report, edits, AgentReport(**stated), self._record.report, self._kept)
 
     def stated(self, at: int, also: set[str]) -> dict[str, int]:
         """When each part was stated: now, or earlier."""
@@ -204,14 +197,14 @@ class _Sources:
         """The resumption point. A description counts as one: a new one that was `asked` for before older statements, any other where
         nobody stated one.
         """
-        kept, recorded = _opt(self._kept.resumption_point), _opt(self._record.report.resumption_point)
+        opt, recorded = _opt(self._kept.resumption_point), _opt(self._record.report.resumption_point)
         stated_at = self._stated_at.get("resumption_point", 0)
         newer = recorded if self._record.at > stated_at else ""
         if text := _opt(self._said.resumption_point) or _opt(self._edits.resumption_point):
             return _Point(text)
         if asked and description:
             return _Point(description, is_stated=True)
-        return _Point(newer or (kept if stated_at else "") or recorded or description or kept)
+        return _Point(newer or (opt if stated_at else "") or recorded or description or opt)
 
     def texts(self, name: str) -> _Items[str]:
         """What was stated of a list of texts; what the record has is derived."""
@@ -230,8 +223,8 @@ class _Sources:
 
     def products(self) -> _Items[ReportedArtifact]:
         """Every file that any source names; the latest note counts."""
-        kept = self._kept if self._edits.artifacts is UNSET else self._edits
-        sources = (self._record.report, kept, self._said)
+        report = self._kept if self._edits.artifacts is UNSET else self._edits
+        sources = (self._record.report, report, self._said)
         named = tuple(artifact for source in sources for artifact in (source.artifacts or ()))
         return _Items(named, [], self._carried("artifacts"))
 
@@ -250,13 +243,11 @@ def _progress(steps: Sequence[ReportedStep], omitted: int) -> tuple[tuple[Checkl
     if len(steps) > MAX_ITEMS:
         todo = [at for at, step in enumerate(steps) if step.status != "done"][:MAX_ITEMS]
         done = [at for at, step in enumerate(steps) if step.status == "done"]
-        shown = sorted([*todo, *done[len(todo) - MAX_ITEMS :]] if len(todo) < MAX_ITEMS else todo)
-        omitted += len(steps) - len(shown)
-        steps = [steps[at] for at in shown]
+        numbers = sorted([*todo, *done[len(todo) - MAX_ITEMS :]] if len(todo) < MAX_ITEMS else todo)
+        omitted += len(steps) - len(numbers)
+        steps = [steps[at] for at in numbers]
     items = [
-        _step(text, step.status, _clean(step.note, one_line=True))
-        for step in steps
-        if (text := _clean(step.text))
+        _step(text, step.status, _clean(step.note, one_line=True)) for step in steps if (text := _clean(step.text))
     ]
     return tuple(items), omitted
 

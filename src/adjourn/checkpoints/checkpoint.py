@@ -64,8 +64,7 @@ def create(
     description = without_secrets(description)
     if len(description) > MAX_DESCRIPTION:
         raise InvalidError(
-            f"the description is too long: {len(description)} characters (limit {MAX_DESCRIPTION})",
-            "shorten it",
+            f"the description is too long: {len(description)} characters (limit {MAX_DESCRIPTION})", "shorten it"
         )
     private = keys.private_key()
     public = public_key(private)
@@ -78,10 +77,7 @@ def create(
             )
         if session is not None:
             session.check_held(ledger)
-        documents[:] = [
-            encode_document(document_of(ledger, name, description, known)),
-            *([report] if report else []),
-        ]
+        documents[:] = [encode_document(document_of(ledger, name, description, known)), *([report] if report else [])]
         head = SignedHead(
             after=ledger.hash,
             document=digest(documents[0]),
@@ -197,18 +193,14 @@ def find(store: Store, name: str) -> TaskCheckpoint:
     if value is None:
         near = did_you_mean(name, (ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")))
         raise NotFoundError(f'no checkpoint is named "{name}"', near or "list them: adjourn checkpoints")
-    task, _, rest = value.partition(" ")
-    seq, _, event_hash = rest.partition(" ")
+    task, _, text = value.partition(" ")
+    seq, _, event_hash = text.partition(" ")
     entry = next(iter(store.read(task, int(seq), int(seq) + 1)), None) if seq.isdigit() else None
     if entry is None or entry.hash != event_hash or digest(entry.data) != event_hash:
-        raise IntegrityError(
-            f'checkpoint "{name}" is not in the chain of task {task}', "run `adjourn verify`"
-        )
+        raise IntegrityError(f'checkpoint "{name}" is not in the chain of task {task}', "run `adjourn verify`")
     checkpoint = as_checkpoint(entry)
     if checkpoint.data.name != name:
-        raise IntegrityError(
-            f'the name "{name}" points at checkpoint "{checkpoint.data.name}"', "run `adjourn verify`"
-        )
+        raise IntegrityError(f'the name "{name}" points at checkpoint "{checkpoint.data.name}"', "run `adjourn verify`")
     return checkpoint
 
 
@@ -230,9 +222,7 @@ def _of_task(store: Store, task: str, name: str) -> TaskCheckpoint:
                 if checkpoint.data.name == name:
                     return checkpoint
         stop = start
-    raise NotFoundError(
-        f'task {task[:64]} has no checkpoint named "{name}"', "list them with `adjourn log TASK`"
-    )
+    raise NotFoundError(f'task {task[:64]} has no checkpoint named "{name}"', "list them with `adjourn log TASK`")
 
 
 def as_checkpoint(entry: Entry) -> TaskCheckpoint:
@@ -240,9 +230,7 @@ def as_checkpoint(entry: Entry) -> TaskCheckpoint:
     event = decode(entry.data)
     data = kinds.data_of(event)
     if not isinstance(data, kinds.CheckpointCreated):
-        raise InvalidError(
-            f"event {event.seq} of task {event.task} is not a checkpoint", "run `adjourn verify`"
-        )
+        raise InvalidError(f"event {event.seq} of task {event.task} is not a checkpoint", "run `adjourn verify`")
     return TaskCheckpoint(event, entry.hash, data)
 
 
@@ -251,8 +239,7 @@ def check_signature(checkpoint: TaskCheckpoint, public: bytes) -> None:
     event, _, data = checkpoint
     if fingerprint(public) != data.key:
         raise IntegrityError(
-            f'checkpoint "{data.name}" was not signed by {fingerprint(public)}',
-            f"check it with the key {data.key}",
+            f'checkpoint "{data.name}" was not signed by {fingerprint(public)}', f"check it with the key {data.key}"
         )
     head = SignedHead(
         after=event.after,

@@ -196,9 +196,7 @@ def commit_change(root: str, commit: object) -> list[str]:
     now = current_commit(root)
     if not now or now == commit:
         return []
-    return [
-        f"git is at {now[:_HASH_DIGITS]} now, and was at {commit[:_HASH_DIGITS]}: review the commits since"
-    ]
+    return [f"git is at {now[:_HASH_DIGITS]} now, and was at {commit[:_HASH_DIGITS]}: review the commits since"]
 
 
 def _read(root: str, name: str, limit: int) -> str:

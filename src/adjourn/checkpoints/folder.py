@@ -20,14 +20,7 @@ import msgspec
 from adjourn.checkpoints import attachments
 from adjourn.checkpoints.attachments import tool_history_entry
 from adjourn.checkpoints.checkpoint import FORMAT, TaskCheckpoint, document, find
-from adjourn.errors import (
-    AdjournError,
-    ConflictError,
-    IntegrityError,
-    InvalidError,
-    NotFoundError,
-    RefusedError,
-)
+from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError, RefusedError
 from adjourn.host import keys
 from adjourn.host.workspace import (
     CHECKPOINTS,
@@ -134,14 +127,10 @@ def read_published(folder: str) -> PublishedFile:
         value = msgspec.json.decode(data)
         check_text(data, count_keys(value))
         if isinstance(value, dict):  # null where a member may be absent means that it is absent
-            value = {
-                name: member for name, member in value.items() if member is not None or name in _REQUIRED
-            }
+            value = {name: member for name, member in value.items() if member is not None or name in _REQUIRED}
         return PublishedFile(msgspec.convert(value, CheckpointFile), data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidError(
-            f"{path} is not a checkpoint: {error}", "restore it from version control"
-        ) from error
+        raise InvalidError(f"{path} is not a checkpoint: {error}", "restore it from version control") from error
     except InvalidError as error:
         raise InvalidError(
             f"{path} is not a checkpoint: {error.message}", error.remedy or "restore it from version control"
@@ -157,18 +146,16 @@ def decisions(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
             yield decision
 
 
-def omitted(stated: dict[str, Any], shown: int) -> int:
-    """The number of decisions that a `toolHistory` of `shown` entries leaves out. `stated` is the checkpoint's document."""
+def omitted(stated: dict[str, Any], number: int) -> int:
+    """The number of decisions that a `toolHistory` of `number` entries leaves out. `stated` is the checkpoint's document."""
     decided: int = stated["callsUsed"] + stated["callsRefused"]
-    return max(0, decided - shown) if shown == MAX_HISTORY else 0
+    return max(0, decided - number) if number == MAX_HISTORY else 0
 
 
 # --- writing
 
 
-def write(
-    store: Store, checkpoint: TaskCheckpoint, root: str, tell: Callable[[str], object] = lambda _: None
-) -> str:
+def write(store: Store, checkpoint: TaskCheckpoint, root: str, tell: Callable[[str], object] = lambda _: None) -> str:
     """Write a checkpoint's folder into a workspace; returns its path relative to `root`, with a slash at the end.
 
     Writes the newest checkpoint of that name, which another process may have made meanwhile. A crash leaves the folder as it
@@ -283,8 +270,7 @@ def _public_key(key: str) -> bytes:
         if fingerprint(public) == key:
             return public
     raise NotFoundError(
-        f"the checkpoint is signed by key {key}, which is not trusted here",
-        "trust it with `adjourn keys trust`",
+        f"the checkpoint is signed by key {key}, which is not trusted here", "trust it with `adjourn keys trust`"
     )
 
 

@@ -16,14 +16,7 @@ from typing import Any, NamedTuple
 
 from adjourn.checkpoints import attachments
 from adjourn.checkpoints.attachments import RESTORE, Audit, follow, tool_history_entry
-from adjourn.checkpoints.checkpoint import (
-    FORMAT,
-    TaskCheckpoint,
-    as_checkpoint,
-    check_signature,
-    document_of,
-    known_to,
-)
+from adjourn.checkpoints.checkpoint import FORMAT, TaskCheckpoint, as_checkpoint, check_signature, document_of, known_to
 from adjourn.checkpoints.folder import (
     AUDIT_FILE,
     JSON_FILE,
@@ -63,9 +56,7 @@ def verify_named(root: str, name: str) -> VerifiedFolder:
     path = path_of(root, name)
     verified = verify(path)
     if verified.checkpoint.data.name != name:
-        raise IntegrityError(
-            f'{path} has checkpoint "{verified.checkpoint.data.name}", not "{name}"', RESTORE
-        )
+        raise IntegrityError(f'{path} has checkpoint "{verified.checkpoint.data.name}", not "{name}"', RESTORE)
     return verified
 
 
@@ -98,25 +89,21 @@ def verify(folder: str) -> VerifiedFolder:
         if (decision := tool_history_entry(event, data)) is not None:
             history.append(decision)
     if ledger.tree.root().hex() != checkpoint.data.root:
-        raise IntegrityError(
-            f"{folder}: the signed Merkle root does not match audit.jsonl", "do not resume from it"
-        )
+        raise IntegrityError(f"{folder}: the signed Merkle root does not match audit.jsonl", "do not resume from it")
     check_signature(checkpoint, _stated_key(folder, extra))
     _check_statements(folder, file, extra, checkpoint, ledger=ledger, history=list(history))
     ledger.apply(checkpoint.event, checkpoint.hash, checkpoint.data)
-    known = {fingerprint(key): name for name, key in keys.trusted().items()}
+    by_name = {fingerprint(key): name for name, key in keys.trusted().items()}
     signer = checkpoint.data.key
     carried = attachments.read(folder, checkpoint)
-    return VerifiedFolder(file, extra, checkpoint, ledger, audit, signer, known.get(signer, ""), carried)
+    return VerifiedFolder(file, extra, checkpoint, ledger, audit, signer, by_name.get(signer, ""), carried)
 
 
 def _stated_key(folder: str, extra: Extra) -> bytes:
     try:
         return decode_bytes(extra.public_key, keys.KEY_BYTES)
     except InvalidError as error:
-        raise InvalidError(
-            f"{folder}/{JSON_FILE}: adjourn.publicKey is not a key: {error.message}", RESTORE
-        ) from error
+        raise InvalidError(f"{folder}/{JSON_FILE}: adjourn.publicKey is not a key: {error.message}", RESTORE) from error
 
 
 def _check_statements(
@@ -147,10 +134,8 @@ def _check_statements(
     ]
     for field, says, chain_says in due:
         if says != chain_says:
-            shown = f": {says!r}, but the history says {chain_says!r}" if isinstance(says, int) else ""
-            raise IntegrityError(
-                f"{folder}/{JSON_FILE}: {field} differs from what was signed{shown}", RESTORE
-            )
+            text = f": {says!r}, but the history says {chain_says!r}" if isinstance(says, int) else ""
+            raise IntegrityError(f"{folder}/{JSON_FILE}: {field} differs from what was signed{text}", RESTORE)
 
 
 def _report_digest(extra: Extra) -> str:

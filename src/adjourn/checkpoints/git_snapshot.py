@@ -74,18 +74,14 @@ class SnapshotGit:
         done = self._done(self._command, ["-c", "core.quotePath=false", *arguments], given)
         if done.returncode and not may_fail:
             reason = done.stderr.decode(errors="replace").strip().split("\n")[0]
-            raise StoreError(
-                f"git {arguments[0]} failed: {reason[:300]}", "see `git status` in the workspace"
-            )
+            raise StoreError(f"git {arguments[0]} failed: {reason[:300]}", "see `git status` in the workspace")
         return b"" if done.returncode else done.stdout
 
     def _listing(self, command: GitCommand, arguments: Sequence[str]) -> tuple[int, bytes]:
         done = self._done(command, arguments, b"")
         return done.returncode, done.stdout
 
-    def _done(
-        self, command: GitCommand, arguments: Sequence[str], given: bytes
-    ) -> subprocess.CompletedProcess[bytes]:
+    def _done(self, command: GitCommand, arguments: Sequence[str], given: bytes) -> subprocess.CompletedProcess[bytes]:
         try:
             return subprocess.run(
                 [*command.words, *arguments],
@@ -98,8 +94,7 @@ class SnapshotGit:
             )
         except subprocess.TimeoutExpired as error:
             raise StoreError(
-                "git timed out while it saved the files",
-                "raise keepSeconds, or ignore large folders in .gitignore",
+                "git timed out while it saved the files", "raise keepSeconds, or ignore large folders in .gitignore"
             ) from error
 
     def word(self, *arguments: str, may_fail: bool = False) -> str:
@@ -244,8 +239,7 @@ def restore(root: str, commit: str, before: str, staging: str, settings: Setting
         folder = _stage(git, commit, staging, wanted)
     failed = _move(root, folder, {path: seen[path] for path in wanted})
     return [
-        change._replace(kind="avoid", why=failed[change.path]) if change.path in failed else change
-        for change in paths
+        change._replace(kind="avoid", why=failed[change.path]) if change.path in failed else change for change in paths
     ]
 
 
@@ -261,9 +255,7 @@ def _check(git: SnapshotGit, commit: str) -> None:
 
 def _between(git: SnapshotGit, before: str, after: str) -> list[RollbackChange]:
     """What differs from one snapshot to another, without adjourn's own files."""
-    listed = git.run("diff-tree", "-r", "-z", "--no-renames", "--raw", "--relative", before, after).split(
-        b"\0"
-    )
+    listed = git.run("diff-tree", "-r", "-z", "--no-renames", "--raw", "--relative", before, after).split(b"\0")
     start = 1 if listed[0] and not listed[0].startswith(b":") else 0
     paths = []
     for about, name in zip(listed[start::2], listed[start + 1 :: 2], strict=False):
@@ -310,14 +302,7 @@ def _signature(path: str, folder: int | None = None) -> Signature:
         status = os.stat(path, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return None
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_mode,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )
+    return (status.st_dev, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _stage(git: SnapshotGit, commit: str, staging: str, paths: list[str]) -> str:

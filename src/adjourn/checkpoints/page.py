@@ -149,8 +149,7 @@ def render(page: Page) -> str:
         ],
         STATE: _bullets(page.current_state),
         QUESTIONS: _bullets(page.open_questions),
-        ARTIFACTS: [_bullet("", _noted(artifact.path, artifact.note)) for artifact in page.artifacts]
-        or ["- None"],
+        ARTIFACTS: [_bullet("", _noted(artifact.path, artifact.note)) for artifact in page.artifacts] or ["- None"],
         RESUMPTION: _paragraph(page.resumption_point),
         STATS: _stats(page),
     }
@@ -176,20 +175,18 @@ def _paragraph(text: str) -> list[str]:
 
 def disarmed(line: str) -> str:
     """A line of a paragraph in which nothing is HTML or an image. `armed` takes it back."""
-    return _TO_DISARM_BEHIND.sub(lambda found: 2 * found[1] + "\\" + found[2], line)
+    return _TO_DISARM_BEHIND.sub(lambda match: 2 * match[1] + "\\" + match[2], line)
 
 
 def armed(line: str) -> str:
     """The line as it was said."""
     return _DISARMED.sub(
-        lambda found: found[1][: len(found[1]) // 2] + found[2] if len(found[1]) % 2 else found[0], line
+        lambda match: match[1][: len(match[1]) // 2] + match[2] if len(match[1]) % 2 else match[0], line
     )
 
 
 def _bullets(texts: Sequence[str]) -> list[str]:
-    return [_bullet("", f"\\{text}" if NOTHING.fullmatch(text) else _escaped(text)) for text in texts] or [
-        "- None"
-    ]
+    return [_bullet("", f"\\{text}" if NOTHING.fullmatch(text) else _escaped(text)) for text in texts] or ["- None"]
 
 
 def _bullet(mark: str, content: str) -> str:
@@ -272,32 +269,28 @@ def report_of(page: Page) -> AgentReport:
     """A page as a report."""
     return AgentReport(
         mission=page.mission,
-        progress=tuple(
-            ReportedStep(text=step.text, status=step.status, note=step.note) for step in page.progress
-        ),
+        progress=tuple(ReportedStep(text=step.text, status=step.status, note=step.note) for step in page.progress),
         current_state=page.current_state,
         open_questions=page.open_questions,
-        artifacts=tuple(
-            ReportedArtifact(path=artifact.path, note=artifact.note) for artifact in page.artifacts
-        ),
+        artifacts=tuple(ReportedArtifact(path=artifact.path, note=artifact.note) for artifact in page.artifacts),
         resumption_point=page.resumption_point,
     )
 
 
 def statements_of(page: Page) -> AgentReport:
     """A page as a report, without the lines that were derived."""
-    known = members_of(page, "derived")
+    members = members_of(page, "derived")
     report = report_of(page)
-    instead = known.get("instead")
+    instead = members.get("instead")
     return msgspec.structs.replace(
         report,
-        mission=UNSET if mark(page.mission) == known.get("mission") else page.mission,
-        progress=tuple(step for step in report.progress or () if mark(step.text) not in _lines(known, "progress")),
-        current_state=_without(page.current_state, _lines(known, "currentState")),
-        open_questions=_without(page.open_questions, _lines(known, "openQuestions")),
-        artifacts=tuple(artifact for artifact in report.artifacts or () if mark(artifact.path) not in _lines(known, "artifacts")),
+        mission=UNSET if mark(page.mission) == members.get("mission") else page.mission,
+        progress=tuple(step for step in report.progress or () if mark(step.text) not in _lines(members, "progress")),
+        current_state=_without(page.current_state, _lines(members, "currentState")),
+        open_questions=_without(page.open_questions, _lines(members, "openQuestions")),
+        artifacts=tuple(artifact for artifact in report.artifacts or () if mark(artifact.path) not in _lines(members, "artifacts")),
         resumption_point=(instead if isinstance(instead, str) else "")
-        if mark(page.resumption_point) == known.get("resumptionPoint")
+        if mark(page.resumption_point) == members.get("resumptionPoint")
         else page.resumption_point,
     )  # fmt: skip
 
@@ -311,18 +304,18 @@ def edits_of(page: Page, *, edited: bool) -> AgentReport:
     if page.machine is not UNSET and not edited:
         return NO_REPORT
     written, now = members_of(page, "sections"), section_marks(page)
-    kept = statements_of(page)
-    return AgentReport(**{name: getattr(kept, name) for name in PARTS if written.get(name) != now[name]})
+    report = statements_of(page)
+    return AgentReport(**{name: getattr(report, name) for name in PARTS if written.get(name) != now[name]})
 
 
-def merge_reports(kept: AgentReport, said: AgentReport) -> AgentReport:
+def merge_reports(report: AgentReport, agent_report: AgentReport) -> AgentReport:
     """A report with the parts that a later one states. Artifacts are added up."""
-    stated = {name: getattr(said, name) for name in stated_parts(said)}
-    if kept.artifacts and said.artifacts:
+    stated = {name: getattr(agent_report, name) for name in stated_parts(agent_report)}
+    if report.artifacts and agent_report.artifacts:
         stated["artifacts"] = tuple(
-            {artifact.path: artifact for artifact in (*kept.artifacts, *said.artifacts)}.values()
+            {artifact.path: artifact for artifact in (*report.artifacts, *agent_report.artifacts)}.values()
         )
-    return msgspec.structs.replace(kept, **stated)
+    return msgspec.structs.replace(report, **stated)
 
 
 def section_marks(page: Page) -> dict[str, str]:
@@ -396,9 +389,7 @@ def of_record(record: Mapping[str, Any]) -> RecordedReport:
         mission=task["goal"],
         progress=tuple(steps),
         current_state=tuple(
-            f"Blocked: {blocker['description']}"
-            for blocker in record["blockers"]
-            if blocker["status"] == "active"
+            f"Blocked: {blocker['description']}" for blocker in record["blockers"] if blocker["status"] == "active"
         ),
         open_questions=tuple(
             question["question"] for question in record["questionsForUser"] if question["status"] == "open"

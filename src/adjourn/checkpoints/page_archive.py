@@ -52,22 +52,16 @@ def folder_of(project: str) -> str:
 
 def project_of(page: FoundPage) -> str:
     """The usual name of a project: the first words of the mission."""
-    letters = "".join(
-        char if char.isascii() and char.isalnum() else "-" for char in page.page.mission.lower()
-    )
+    letters = "".join(char if char.isascii() and char.isalnum() else "-" for char in page.page.mission.lower())
     words = [part for part in letters.split("-") if part]
     return "-".join(words[:6])[:MAX_PROJECT].strip("-") or "work"
 
 
 def check_project(project: str) -> str:
     """Return the name if it can be that of a folder, else raise `InvalidError`."""
-    allowed = (
-        project and len(project) <= MAX_PROJECT and all(char.isalnum() or char in "-_." for char in project)
-    )
+    allowed = project and len(project) <= MAX_PROJECT and all(char.isalnum() or char in "-_." for char in project)
     if not allowed or project.startswith("."):
-        raise InvalidError(
-            f"not a project name: {project[:70]!r}", "use letters, digits, dashes, dots and underscores"
-        )
+        raise InvalidError(f"not a project name: {project[:70]!r}", "use letters, digits, dashes, dots and underscores")
     return project
 
 
@@ -80,15 +74,11 @@ def archive(root: str, task: str, project: str, store: Store | None) -> Archived
     moved: list[str] = []
     with changing(root):
         pages = [
-            page
-            for page in search(root, task=task).pages
-            if page.task == task or (not page.task and page.is_active)
+            page for page in search(root, task=task).pages if page.task == task or (not page.task and page.is_active)
         ]
         archived_pages = {page.id: page for page in search(root, relative).pages}
         if not pages and not any(archived.task == task for archived in archived_pages.values()):
-            raise NotFoundError(
-                f"task {task} has no page to archive", "list the pages with `adjourn checkpoint`"
-            )
+            raise NotFoundError(f"task {task} has no page to archive", "list the pages with `adjourn checkpoint`")
         target = make_folder(root, relative)
         source = os.path.join(os.path.realpath(root), FOLDER)
         for page in reversed(pages):
@@ -104,9 +94,7 @@ def archive(root: str, task: str, project: str, store: Store | None) -> Archived
 
 
 def _put(target: str, page: FoundPage) -> str:
-    name = next(
-        name for name in numbered(minute(page.page.time)) if not os.path.lexists(os.path.join(target, name))
-    )
+    name = next(name for name in numbered(minute(page.page.time)) if not os.path.lexists(os.path.join(target, name)))
     write_file(target, name, page.text.encode())
     return name
 
@@ -171,9 +159,7 @@ def read_index(root: str, project: str) -> list[Indexed]:
     except NotFoundError:
         return []
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidError(
-            f"{path}: {error}", "remove it and run `adjourn archive` again to recreate it"
-        ) from error
+        raise InvalidError(f"{path}: {error}", "remove it and run `adjourn archive` again to recreate it") from error
     return entries
 
 

@@ -114,7 +114,7 @@ def in_order(pages: Iterable[FoundPage]) -> list[FoundPage]:
     """
     reached: dict[str, int] = {}
     keyed: list[tuple[int, int, bool, FoundPage]] = []
-    for page in sorted(pages, key=lambda one: one.seq):
+    for page in sorted(pages, key=lambda found_page: found_page.seq):
         at = max(page.at, reached.get(page.task, page.at)) if page.seq >= 0 else page.at
         if page.seq >= 0:
             reached[page.task] = at
@@ -146,9 +146,9 @@ class PageSummary(NamedTuple):
 
 def page_summary(root: str, task: str, now: int) -> PageSummary | None:
     """The newest readable page of a task for the next session; None when there is none. `now` is in milliseconds."""
-    found = search(root, task=task)
-    notes = broken_notes(found.broken)
-    newest = found.newest
+    match = search(root, task=task)
+    notes = broken_notes(match.broken)
+    newest = match.newest
     if newest is None:
         return PageSummary(None, notes) if notes else None
     if notes:
@@ -220,9 +220,7 @@ def names_in(path: str, *, archived: bool = False) -> list[str]:
         names = [name for name in os.listdir(path) if pattern.fullmatch(name)]
     except OSError:
         return []
-    return sorted(names, key=lambda name: (name.startswith("checkpoint-active"), name), reverse=True)[
-        :MAX_PAGES
-    ]
+    return sorted(names, key=lambda name: (name.startswith("checkpoint-active"), name), reverse=True)[:MAX_PAGES]
 
 
 def _read_text(path: str, root: str) -> str:

@@ -114,8 +114,8 @@ def write(
         if newest is not None and newest.task == task.id and newest.seq > checkpoint.event.seq:
             return WrittenPage(newest.path, notes)  # another process has written a later page
         at = milliseconds(checkpoint.event.timestamp)
-        known = base or newest
-        work = recent(task, root, since=known.seq if known is not None and known.task == task.id else -1)
+        found_page = base or newest
+        work = recent(task, root, since=found_page.seq if found_page is not None and found_page.task == task.id else -1)
         continued = _continued(place, task, root, checkpoint, work)
         if base is not None:
             continued = Continued(
@@ -179,9 +179,7 @@ class Continued(NamedTuple):
     notes: list[str]
 
 
-def _continued(
-    place: _Place, task: Task, root: str, checkpoint: TaskCheckpoint, work: RecentWork
-) -> Continued:
+def _continued(place: _Place, task: Task, root: str, checkpoint: TaskCheckpoint, work: RecentWork) -> Continued:
     """What the page of a checkpoint continues: the active page; where that cannot be read or is older than the checkpoint before,
     the newest page of the task.
     """
@@ -200,12 +198,7 @@ def _continued(
         elif newest.seq < due:
             notes.append(f"{newest.path} is of event {newest.seq}: the checkpoint of event {due} has no page")
     edited = next(
-        (
-            candidate
-            for candidate in place.found
-            if candidate.reading.edited or candidate.page.machine is UNSET
-        ),
-        None,
+        (candidate for candidate in place.found if candidate.reading.edited or candidate.page.machine is UNSET), None
     )
     if edited is None:
         edited = newest if newest is not None and newest.reading.edited else None
@@ -245,14 +238,14 @@ def _with_artifacts(page: Page, root: str) -> Page:
     return msgspec.structs.replace(page, machine={**page.machine, "artifacts": held})
 
 
-def put_active(root: str, found: FoundPage) -> str:
+def put_active(root: str, page: FoundPage) -> str:
     """Make a page from elsewhere in the workspace the active page of its task, unchanged. Returns its path. Raises `StoreError`."""
     path = make_folder(root, FOLDER)
     _keep_out_of_git(path)
     with changing(root):
-        place = _Place(root, path, found.task, lambda _: True)
-        if place.newest is None or place.newest.id != found.id:
-            place.replace(found.text.encode())
+        place = _Place(root, path, page.task, lambda _: True)
+        if place.newest is None or place.newest.id != page.id:
+            place.replace(page.text.encode())
     return f"{FOLDER}/{place.target}"
 
 
@@ -267,9 +260,7 @@ def edit_page(root: str, path: str, data: bytes, *, was: str) -> PageReading:
     folder, name = os.path.split(os.path.join(os.path.realpath(root), path))
     with changing(root):
         if digest(text_of(root, path).encode()) != was:
-            raise ConflictError(
-                f"{path} changed while you edited it", "compare the two texts, and save again"
-            )
+            raise ConflictError(f"{path} changed while you edited it", "compare the two texts, and save again")
         write_file(folder, name, data)
     return reading
 
@@ -355,8 +346,8 @@ class _Place:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
-                for name, found in self._old.items():
-                    self._link(name, self._dated(name, found))
+                for name, page in self._old.items():
+                    self._link(name, self._dated(name, page))
                 os.rename(temporary, os.path.join(self._path, self.target))
             except BaseException:
                 with suppress(OSError):
@@ -377,7 +368,7 @@ class _Place:
 
     def _link(self, name: str, other: str) -> None:
         """Give a page a second name. A file that has that name stays as it is."""
-        source, target = (os.path.join(self._path, one) for one in (name, other))
+        source, target = (os.path.join(self._path, text) for text in (name, other))
         try:
             os.link(source, target, follow_symlinks=False)
         except FileExistsError:
@@ -399,9 +390,7 @@ class _Place:
 def _lives(task: Task, other: str) -> bool:
     """Whether a session with an unexpired lease works on the other task, by the clock that leases are written with."""
     leases = task.store.refs(f"lease/{other}/").values()
-    return bool(leases) and max(lease_end(task.store, lease) for lease in leases) > time_of(
-        task.store, task.clock()
-    )
+    return bool(leases) and max(lease_end(task.store, lease) for lease in leases) > time_of(task.store, task.clock())
 
 
 def _forget_automatic(path: str, root: str, task: str) -> None:

@@ -88,14 +88,10 @@ class _PageReader:
         self.source = source
         self.findings: list[Finding] = []
 
-    def report(
-        self, code: str, message: str, line: int, severity: Literal["error", "warning"] = "error"
-    ) -> None:
+    def report(self, code: str, message: str, line: int, severity: Literal["error", "warning"] = "error") -> None:
         span = Span(line, 1, 0) if line else Span()
         self.findings.append(
-            Finding(
-                code=code, message=message, severity=severity, source=self.source, span=span, help=HELP[code]
-            )
+            Finding(code=code, message=message, severity=severity, source=self.source, span=span, help=HELP[code])
         )
 
     def read(self, text: str) -> PageReading:
@@ -138,25 +134,25 @@ class _PageReader:
         sections: dict[str, tuple[int, list[str]]] = {}
         others: list[Other] = []
         after, content = "", list[str]()
-        kept = _OtherLines(others)
-        kept.begin("", None)
+        other_lines = _OtherLines(others)
+        other_lines.begin("", None)
         for number, line in enumerate(lines[begin:], begin + 1):
             if line.startswith(("## ", "# ")):
                 title = line[3:].strip() if line.startswith("## ") else ""
                 title = _ALSO_READ.get(title, title)
-                kept.end()
+                other_lines.end()
                 if title not in SECTIONS:
-                    kept.begin(after, line)
+                    other_lines.begin(after, line)
                     continue
                 if title in sections:
                     self.report("AEX302", f"there is a second section {title!r}", number)
                 after, content = title, []
                 sections[title] = (number, content)
-            elif kept.open:
-                kept.lines.append(line)
+            elif other_lines.open:
+                other_lines.lines.append(line)
             else:
                 content.append(line)
-        kept.end()
+        other_lines.end()
         return sections, others
 
     def page(
@@ -196,10 +192,7 @@ class _PageReader:
         for number, line in enumerate(lines, heading + 1):
             if goes_on:
                 at, content = bullets[-1]
-                bullets[-1] = (
-                    at,
-                    f"{content[:-1]}\n{line[2:] if line.startswith('  ') else line.lstrip(' ')}",
-                )
+                bullets[-1] = (at, f"{content[:-1]}\n{line[2:] if line.startswith('  ') else line.lstrip(' ')}")
             elif line.startswith(("- ", "* ")):
                 bullets.append((number, line[2:].strip()))
             elif line.strip():

@@ -110,9 +110,7 @@ def _points(store: Store, task: str) -> Iterator[Point]:
                 yield Point(task, data.name, event_hash, at, data.document, False, None, "", 0)
 
 
-def _with_size(
-    point: Point, sizes: dict[str, int], names: set[str], pages: dict[str, FoundPage], root: str
-) -> Point:
+def _with_size(point: Point, sizes: dict[str, int], names: set[str], pages: dict[str, FoundPage], root: str) -> Point:
     named = point.hash in names
     page, path = pages.get(point.hash), ""
     size = sizes.get(point.document, 0) + (len(page.text.encode()) if page else 0)

@@ -93,9 +93,7 @@ def draw(reflection: Reflection) -> dict[str, str]:
     chains: Sequence[Chain] = reflection.chains
     shares = [ratio * 100 for ratio, _ in positions(chains)]
     return {
-        "budget-at-checkpoint.svg": histogram(
-            "Budget used at checkpoints", "% of the budget", shares, top=100
-        ),
+        "budget-at-checkpoint.svg": histogram("Budget used at checkpoints", "% of the budget", shares, top=100),
         "age-at-resume.svg": histogram(
             "Age of the checkpoint at resume", "hours", ages(chains), top=24, mark=(24, "24 h")
         ),
@@ -156,7 +154,9 @@ def histogram(
 
 
 def _text(x: float, y: float, text: str, *, anchor: str = "start", size: int = 12) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="#222222">{escape(text)}</text>'
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="#222222">{escape(text)}</text>'
+    )
 
 
 def _number(value: float) -> str:

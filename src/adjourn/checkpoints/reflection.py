@@ -90,10 +90,7 @@ def chains_of(entries: Iterable[Indexed]) -> list[Chain]:
     by_task: dict[str, dict[str, Indexed]] = defaultdict(dict)
     for entry in entries:
         by_task[entry.task][entry.id] = entry
-    return [
-        sorted(chain.values(), key=lambda one: (one.time, one.seq, one.id))
-        for _, chain in sorted(by_task.items())
-    ]
+    return [sorted(chain.values(), key=lambda one: (one.time, one.seq, one.id)) for _, chain in sorted(by_task.items())]
 
 
 def statistics(chains: Sequence[Chain]) -> list[Statistic]:
@@ -102,24 +99,12 @@ def statistics(chains: Sequence[Chain]) -> list[Statistic]:
 
 
 def _statistic(  # noqa: PLR0917  # a row of a table
-    name: str,
-    title: str,
-    chains: Sequence[Chain],
-    value: str,
-    rate: float,
-    then: str,
-    evidence: Iterable[str],
+    name: str, title: str, chains: Sequence[Chain], value: str, rate: float, then: str, evidence: Iterable[str]
 ) -> Statistic:
     """A statistic over the chains that it applies to. It has a heuristic only with `SUPPORT` chains or more."""
     holds = len(chains) >= SUPPORT
     return Statistic(
-        name,
-        title,
-        len(chains),
-        value,
-        rate,
-        then if holds else "",
-        tuple(evidence)[-MAX_EVIDENCE:] if holds else (),
+        name, title, len(chains), value, rate, then if holds else "", tuple(evidence)[-MAX_EVIDENCE:] if holds else ()
     )
 
 
@@ -170,15 +155,7 @@ def _destructive(chains: Sequence[Chain]) -> Statistic:
     tool = min(tools, key=lambda name: (-tools[name], name), default="")
     then = f"prepare the rollback before {tool}" if rate >= 0.5 else ""
     value = f"{len(back)} of {len(failed)} failed destructive steps rolled back" if failed else ""
-    return _statistic(
-        "rollback",
-        "destructive failures",
-        bearing,
-        value,
-        rate,
-        then,
-        (page.id for page in back),
-    )
+    return _statistic("rollback", "destructive failures", bearing, value, rate, then, (page.id for page in back))
 
 
 def _budget(chains: Sequence[Chain]) -> Statistic:
@@ -187,13 +164,9 @@ def _budget(chains: Sequence[Chain]) -> Statistic:
     spent = [(page, end) for page, end in endings if end.used >= page.budget]
     rate = len(spent) / len(endings) if endings else -1
     typical = percentile([end.used / page.budget for page, end in endings], 50) if endings else 0
-    need = (
-        math.ceil(percentile([max(link.used for link in chain) for chain in bearing], 90)) if bearing else 0
-    )
+    need = math.ceil(percentile([max(link.used for link in chain) for chain in bearing], 90)) if bearing else 0
     need = max(need, max((end.used for _, end in spent), default=0))
-    then = (
-        f"raise the budget: nine of ten tasks took up to {need} calls" if rate >= 0.5 and typical >= 1 else ""
-    )
+    then = f"raise the budget: nine of ten tasks took up to {need} calls" if rate >= 0.5 and typical >= 1 else ""
     value = f"{len(spent)} of {len(endings)} sessions ended by it" if endings else ""
     return _statistic("budget", "budget spent", bearing, value, rate, then, (page.id for page, _ in spent))
 
@@ -213,12 +186,7 @@ def _lost(chains: Sequence[Chain]) -> Statistic:
 def _stuck(chains: Sequence[Chain]) -> Statistic:
     lasting = [(item, ids) for chain in chains for item, ids in _lasting(chain, lambda one: one.todo, 3)]
     return _lasting_statistic(
-        "stuck",
-        "items stuck",
-        chains,
-        lasting,
-        "stuck on {}: ask a person, or split it",
-        least=1,
+        "stuck", "items stuck", chains, lasting, "stuck on {}: ask a person, or split it", least=1
     )
 
 
@@ -230,9 +198,7 @@ def _unanswered(chains: Sequence[Chain]) -> Statistic:
     )  # fmt: skip
 
 
-def _lasting(
-    chain: Chain, of: Callable[[Indexed], tuple[str, ...]], sessions: int
-) -> list[tuple[str, list[str]]]:
+def _lasting(chain: Chain, of: Callable[[Indexed], tuple[str, ...]], sessions: int) -> list[tuple[str, list[str]]]:
     """The items that the last pages of at least `sessions` sessions have, each with the ids of those pages."""
     last = {link.session: link for link in chain}
     seen: dict[str, list[str]] = defaultdict(list)
@@ -243,13 +209,7 @@ def _lasting(
 
 
 def _lasting_statistic(
-    name: str,
-    title: str,
-    chains: Sequence[Chain],
-    lasting: list[tuple[str, list[str]]],
-    then: str,
-    *,
-    least: int,
+    name: str, title: str, chains: Sequence[Chain], lasting: list[tuple[str, list[str]]], then: str, *, least: int
 ) -> Statistic:
     items = Counter(item for item, _ in lasting)
     item = min(items, key=lambda other: (-items[other], other), default="")
@@ -264,16 +224,12 @@ def _recreated(chains: Sequence[Chain]) -> Statistic:
     rate = len({page.task for page, _ in remade}) / len(chains) if chains else -1
     then = "read Artifacts Produced first: what is listed there was made again" if remade else ""
     value = f"{len(remade)}" if chains else ""
-    return _statistic(
-        "artifacts", "artifacts remade", chains, value, rate, then, (page.id for page, _ in remade)
-    )
+    return _statistic("artifacts", "artifacts remade", chains, value, rate, then, (page.id for page, _ in remade))
 
 
 def _resumes(chains: Sequence[Chain]) -> Statistic:
     counts = [sum(len(link.resumes) for link in chain) for chain in chains]
-    first = [
-        r.first_action for chain in chains for link in chain for r in link.resumes if r.first_action >= 0
-    ]
+    first = [r.first_action for chain in chains for link in chain for r in link.resumes if r.first_action >= 0]
     value = f"{sum(counts)} over all" if chains else ""
     if first:
         value += f", first call after {percentile(first, 50) / 1000:.0f} s (median)"
@@ -321,9 +277,7 @@ def _short(text: str) -> str:
 
 def remembered(text: str, statistics: Sequence[Statistic]) -> str:
     """The text of `MEMORY.md` with its heuristics updated: replaced, added, withdrawn. Everything else stays as it is."""
-    lines = (
-        text.removesuffix("\n").split("\n") if text else []
-    )  # not splitlines: other separators stay as they are
+    lines = text.removesuffix("\n").split("\n") if text else []  # not splitlines: other separators stay as they are
     start = next((at for at, line in enumerate(lines) if line.strip() == HEADING), None)
     ours = [_line_of(statistic) for statistic in statistics if statistic.heuristic]
     if start is None and not ours:
@@ -333,12 +287,10 @@ def remembered(text: str, statistics: Sequence[Statistic]) -> str:
         return _joined([*lines, *gap, HEADING, *ours])
     end = next((at for at in range(start + 1, len(lines)) if lines[at].startswith(("# ", "## "))), len(lines))
     names = {statistic.name for statistic in statistics}
-    kept = [
-        line for line in lines[start + 1 : end] if not ((known := _LINE.match(line)) and known[1] in names)
-    ]
-    while kept and not kept[0].strip():
-        kept.pop(0)
-    section = [HEADING, *ours, *kept] if ours or kept else []
+    texts = [line for line in lines[start + 1 : end] if not ((match := _LINE.match(line)) and match[1] in names)]
+    while texts and not texts[0].strip():
+        texts.pop(0)
+    section = [HEADING, *ours, *texts] if ours or texts else []
     return _joined(
         [
             *lines[:start],

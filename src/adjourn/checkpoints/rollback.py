@@ -88,8 +88,8 @@ def plan(task: Task, root: str, target: FoundPage, *, files: bool = True, tree: 
 
 def commit_of(page: FoundPage) -> str:
     """The commit with the files of a checkpoint, "" for none."""
-    kept = page.machine.get("files")
-    commit = kept.get("commit") if isinstance(kept, dict) else None
+    files = page.machine.get("files")
+    commit = files.get("commit") if isinstance(files, dict) else None
     return commit if isinstance(commit, str) else ""
 
 
@@ -99,9 +99,7 @@ def interrupted(root: str) -> str:
     return journal.task if journal else ""
 
 
-def carry_out(
-    task: Task, root: str, made: RollbackPlan, *, state: bool, by: Actor, tree: str = ""
-) -> RollbackResult:
+def carry_out(task: Task, root: str, plan: RollbackPlan, *, state: bool, by: Actor, tree: str = "") -> RollbackResult:
     """Roll back. Files first: the present files are saved before, so that this can be undone.
 
     `state` is whether the page becomes the active one. A kill at any moment leaves every file whole, and a journal with which `finish`
@@ -110,13 +108,11 @@ def carry_out(
     tree = tree or root
     with lock_rollback(tree):
         if interrupted(tree):
-            raise ConflictError(
-                "an earlier rollback was interrupted", "finish it first: adjourn rollback --yes"
-            )
+            raise ConflictError("an earlier rollback was interrupted", "finish it first: adjourn rollback --yes")
         settings, seq = read_settings(root), task.ledger.seq
         patient = msgspec.structs.replace(settings, keep_seconds=max(SECONDS, settings.keep_seconds))
-        before = git_snapshot.keep(tree, task.id, seq + 1, patient).to_json() if made.commit else {}
-        journal = RollbackJournal(task.id, made.target.id, seq, state, made.commit, before)
+        before = git_snapshot.keep(tree, task.id, seq + 1, patient).to_json() if plan.commit else {}
+        journal = RollbackJournal(task.id, plan.target.id, seq, state, plan.commit, before)
         write_journal(tree, journal)
         try:
             files = _restore_files(root, tree, journal)

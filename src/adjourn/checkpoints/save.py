@@ -60,19 +60,21 @@ def save_checkpoint(
     """Save a checkpoint of a task as it is now. Its folder is in the workspace `root`, its page in `tree`, a work tree of it (default:
     the same). Raises `AdjournError`.
     """
-    name, description, said, trigger, by, began = wanted
+    name, description, agent_report, trigger, by, began = wanted
     before = owner(task.store, name)
-    report = plans.next_report(task, said, description if trigger in REQUESTED else "")
-    made = create(task, name, description=description, trigger=trigger, session=session, by=by, report=report)
+    report = plans.next_report(task, agent_report, description if trigger in REQUESTED else "")
+    checkpoint = create(task, name, description=description, trigger=trigger, session=session, by=by, report=report)
     notes = [taken_over(name, before)] if before not in ("", task.id) else []
-    path = folder.write(task.store, made, root, notes.append)
+    path = folder.write(task.store, checkpoint, root, notes.append)
     remove_temporaries(os.path.join(root, path))  # the folder may be committed
     share_histories(root)
     try:
-        page = page_writer.write(task, made, tree or root, page_writer.PageOptions(began=began), said=said)
+        page = page_writer.write(
+            task, checkpoint, tree or root, page_writer.PageOptions(began=began), said=agent_report
+        )
     except AdjournError as error:
-        return SavedCheckpoint(made, path, "", [*notes, f"the checkpoint has no page: {error}"])
-    saved = SavedCheckpoint(made, path, page.path, [*notes, *page.notes])
+        return SavedCheckpoint(checkpoint, path, "", [*notes, f"the checkpoint has no page: {error}"])
+    saved = SavedCheckpoint(checkpoint, path, page.path, [*notes, *page.notes])
     return _archived(task, tree or root, saved) if task.ledger.finished else saved
 
 
@@ -136,11 +138,7 @@ def close_session(
         task,
         root,
         CheckpointRequest(
-            name,
-            description=description,
-            trigger=reason,
-            by=session.actor,
-            began=opened.since if opened else "",
+            name, description=description, trigger=reason, by=session.actor, began=opened.since if opened else ""
         ),
         tree=tree,
     )
@@ -160,11 +158,7 @@ def save_task_checkpoint(
 ) -> TaskCheckpoint:
     """Save a checkpoint under the task's own name while the session stays open, in case the client exits without closing it."""
     saved = save_checkpoint(
-        task,
-        root,
-        CheckpointRequest(task_checkpoint_name(task.id), trigger=trigger),
-        session=session,
-        tree=tree,
+        task, root, CheckpointRequest(task_checkpoint_name(task.id), trigger=trigger), session=session, tree=tree
     )
     for note in saved.notes:
         tell(note)
@@ -207,13 +201,7 @@ class Finish(NamedTuple):
 
 
 def finish(
-    task: Task,
-    root: str,
-    *,
-    note: str = "",
-    session: Session | None = None,
-    by: Actor = SYSTEM,
-    tree: str = "",
+    task: Task, root: str, *, note: str = "", session: Session | None = None, by: Actor = SYSTEM, tree: str = ""
 ) -> Finish:
     """Finish a task: write it down, save its checkpoint, archive its pages. `note` says its outcome. `tree` is the work
     tree of the workspace `root` that has the pages.
@@ -235,11 +223,7 @@ def finish(
     task.commit(build)
     name = task_checkpoint_name(task.id)
     saved = save_checkpoint(
-        task,
-        root,
-        CheckpointRequest(name, description=note, trigger=FINISHED, by=author),
-        session=session,
-        tree=tree,
+        task, root, CheckpointRequest(name, description=note, trigger=FINISHED, by=author), session=session, tree=tree
     )
     notes = [*saved.notes]
     if doubts := len(task.ledger.doubts):
@@ -247,9 +231,7 @@ def finish(
     return Finish(name, saved.folder, notes, was)
 
 
-def reopen(
-    task: Task, tree: str, *, note: str = "", session: Session | None = None, by: Actor = SYSTEM
-) -> bool:
+def reopen(task: Task, tree: str, *, note: str = "", session: Session | None = None, by: Actor = SYSTEM) -> bool:
     """Make a finished task active again, and its last archived page the active one. Returns whether it was finished."""
     author, here = (session.actor, session.id) if session is not None else (by, "")
 

@@ -83,9 +83,7 @@ class _Watch:
             return "policy"
         if not call.effectful or call.named_only:
             return ""
-        return ("hint" if call.destructive else word) or (
-            self._matcher.of_arguments(call.given) if call.given else ""
-        )
+        return ("hint" if call.destructive else word) or (self._matcher.of_arguments(call.given) if call.given else "")
 
     def shares(self, ledger: Ledger, policy: Policy) -> list[tuple[float, str, str]]:
         """`due_shares`, for when `next_share` is reached, or budgets are not of calls alone."""
@@ -142,9 +140,7 @@ class GuardedSession(Session):
             return False
         if watch.guarded and any(fact.call in watch.guarded for fact in facts):
             return True
-        if not watch.has_budgets or (
-            self.task.ledger.calls_used < watch.next_share and not self.policy.budgets
-        ):
+        if not watch.has_budgets or (self.task.ledger.calls_used < watch.next_share and not self.policy.budgets):
             return False
         return bool(watch.shares(self.task.ledger, self.policy))
 
@@ -159,14 +155,14 @@ class GuardedSession(Session):
         if policy is not watch.policy:
             watch.look(policy)
         notes, watch.notes = watch.notes, []
-        made = ""
+        text = ""
         for call in calls:
             label = watch.label(call)
             if label and _may_pass(self, call):
-                if not made:  # one checkpoint for all calls of a batch
-                    made, said = _make_before(self, tool_name(call), label, watch.settings)
-                    notes += said
-                watch.made[call.tool, call.digest] = Guarded(tool_name(call), label, made)
+                if not text:  # one checkpoint for all calls of a batch
+                    text, texts = _make_before(self, tool_name(call), label, watch.settings)
+                    notes += texts
+                watch.made[call.tool, call.digest] = Guarded(tool_name(call), label, text)
         return notes + _make_due(self, watch) if watch.has_budgets else notes
 
     def remember(self, calls: Sequence[ToolRequest], decided: Sequence[Admitted]) -> None:
@@ -250,21 +246,17 @@ def _make_before(session: Session, tool: str, label: str, settings: Settings) ->
         from adjourn.checkpoints.git_snapshot import keep  # few workspaces keep files
 
         try:
-            kept = keep(session.identity.tree, session.task.id, session.task.ledger.seq + 1, settings)
-            more["files"] = saved = kept.to_json()
-            if kept.left_out:
+            snapshot = keep(session.identity.tree, session.task.id, session.task.ledger.seq + 1, settings)
+            more["files"] = saved = snapshot.to_json()
+            if snapshot.left_out:
                 notes.append(f"not saved, too large: {', '.join(saved['leftOut'][:10])}")
         except AdjournError as error:
             notes.append(f"the files were not saved: {error}")
     named = label not in ("policy", "hint")
-    made, said = _make(
-        session,
-        "before",
-        f"{BEFORE}{tool}{': ' * named}{label * named}",
-        label=label if named else tool,
-        more=more,
+    text, texts = _make(
+        session, "before", f"{BEFORE}{tool}{': ' * named}{label * named}", label=label if named else tool, more=more
     )
-    return made, notes + said
+    return text, notes + texts
 
 
 def _make_after(session: Session, guarded: Guarded, fact: kinds.ToolSettled) -> list[str]:
@@ -272,11 +264,7 @@ def _make_after(session: Session, guarded: Guarded, fact: kinds.ToolSettled) -> 
     what = f"{guarded.tool}{': ' * named}{guarded.label * named}"
     if fact.outcome == "ok":
         return _make(session, "after", f"{AFTER}{what}")[1]
-    outcome = (
-        "no answer came, its effect is in doubt"
-        if fact.outcome == "no-answer"
-        else "it answered with an error"
-    )
+    outcome = "no answer came, its effect is in doubt" if fact.outcome == "no-answer" else "it answered with an error"
     return _make(session, "failed", f"{FAILED}{what}", failed=f"{what}: {outcome}", base=guarded.before)[1]
 
 
@@ -297,20 +285,20 @@ def _make(
     task, tree = session.task.id, session.identity.home or session.identity.tree
     if len(task) > MAX_NAME - len(what) - 1 or "." in task:
         task = digest(task.encode())[:16]
-    made = checkpoint.create(session.task, f"{task}-{what}", trigger=trigger, session=session)
+    task_checkpoint = checkpoint.create(session.task, f"{task}-{what}", trigger=trigger, session=session)
     if not tree:
-        return made.hash, []
+        return task_checkpoint.hash, []
     opened = session.task.ledger.sessions.get(session.id)
     try:
         page = page_files.by_id(tree, base) if base else None
         written = page_writer.write(
             session.task,
-            made,
+            task_checkpoint,
             tree,
             page_writer.PageOptions(
                 began=opened.since if opened else "", failed=failed, label=label, base=page, more=more
             ),
         )
     except AdjournError as error:
-        return made.hash, [f"checkpoint {made.data.name} has no page: {error}"]
-    return made.hash, written.notes
+        return task_checkpoint.hash, [f"checkpoint {task_checkpoint.data.name} has no page: {error}"]
+    return task_checkpoint.hash, written.notes

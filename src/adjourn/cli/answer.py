@@ -68,8 +68,7 @@ def deny(context: CommandContext, question: str, *, because: str, record: str, a
 
 
 @click.command(
-    "answer",
-    epilog=example("adjourn answer", "adjourn answer q1 PostgreSQL", 'adjourn answer q1 --skip "no matter"'),
+    "answer", epilog=example("adjourn answer", "adjourn answer q1 PostgreSQL", 'adjourn answer q1 --skip "no matter"')
 )
 @click.argument("question", default="")
 @click.argument("text", metavar="[ANSWER]", default="")
@@ -102,9 +101,7 @@ def answer_(
         else store.answer_question(answered.cr_id, answered.id, text, author(), learn=learn)
     )
     if as_json:
-        say_json(
-            written(after, question=next(q for q in after["questionsForUser"] if q["id"] == answered.id))
-        )
+        say_json(written(after, question=next(q for q in after["questionsForUser"] if q["id"] == answered.id)))
         return
     say(f"{'skipped' if skip else 'answered'}: {safe(answered.item['question'])}", "green")
     say_freed(store, answered.cr_id)
@@ -112,59 +109,44 @@ def answer_(
 
 def _question(item: Tree) -> tuple[str, Sequence[tuple[str, str]]]:
     options, blocks = ", ".join(item.get("options", ())), ", ".join(item["blocksResumePoints"])
-    return safe(item["question"]), [
-        ("  context", item["context"]),
-        ("  options", options),
-        ("  blocks", blocks),
-    ]
+    return safe(item["question"]), [("  context", item["context"]), ("  options", options), ("  blocks", blocks)]
 
 
-def _answer(
-    context: CommandContext, start: str, record: str, *, yes: bool, because: str = "", as_json: bool
-) -> None:
+def _answer(context: CommandContext, start: str, record: str, *, yes: bool, because: str = "", as_json: bool) -> None:
     from adjourn.tasks.approvals import answer
 
     stamp = timestamp(context.now)
     waiting = _questions(context, lambda ledger: [q for q in ledger.approvals.values() if q.expires > stamp])
     points = [
-        point
-        for point in items(records_at(context), "resume point")
-        if point.item["approvalStatus"] == "pending"
+        point for point in items(records_at(context), "resume point") if point.item["approvalStatus"] == "pending"
     ]
     if not start:
         asked_now = _questions(context, lambda ledger: waiting_approvals(ledger, context.now))
         _list(asked_now, points, context.now, as_json=as_json)
         return
     named = {point.id for point in points if point.id.startswith(start)}
-    if record or (named and (start in named or not any(asked.id.startswith(start) for _, asked in waiting))):
+    if record or (named and (start in named or not any(approval.id.startswith(start) for _, approval in waiting))):
         _decide(context, points, start, record, yes=yes, because=because, as_json=as_json)
         return
-    task, asked = _only(
+    task, approval = _only(
         waiting,
         start,
         lambda question: question.id,
         ("questions", f"no open question is {start!r}"),
         "list the open ones: adjourn approve; an expired one is asked again on the next call",
     )
-    asked = answer(context.writable(task), asked.id, yes=yes, via="cli", by=user())
+    approval = answer(context.writable(task), approval.id, yes=yes, via="cli", by=user())
     if as_json:
-        say_json(approval_json(asked, task) | {"answer": "approved" if yes else "denied"})
+        say_json(approval_json(approval, task) | {"answer": "approved" if yes else "denied"})
         return
-    call = f"{safe(tool_name(asked))} {safe(asked.arguments)}".rstrip()
+    call = f"{safe(tool_name(approval))} {safe(approval.arguments)}".rstrip()
     say(f"{'approved' if yes else 'denied'}: {call}", "green" if yes else "red")
     if yes:
-        say(f"  task {task}; valid for one call, {left(asked.expires, context.now)}")
+        say(f"  task {task}; valid for one call, {left(approval.expires, context.now)}")
 
 
 def _decide(
-    context: CommandContext,
-    points: list[Item],
-    start: str,
-    record: str,
-    *,
-    yes: bool,
-    because: str,
-    as_json: bool,
+    context: CommandContext, points: list[Item], start: str, record: str, *, yes: bool, because: str, as_json: bool
 ) -> None:
     store, by = records_at(context), author()
     entry = one_item(points, start, "resume point", "list them: adjourn approve", record)
@@ -184,11 +166,9 @@ def _decide(
         say(f"  instead, {safe(path['condition'])}: {safe('; '.join(path['steps']))}")
 
 
-def _questions(
-    context: CommandContext, of_task: Callable[[Ledger], Iterable[Approval]]
-) -> list[tuple[str, Approval]]:
+def _questions(context: CommandContext, of_task: Callable[[Ledger], Iterable[Approval]]) -> list[tuple[str, Approval]]:
     """Questions of all tasks with their tasks, the newest last."""
-    found = [(name, asked) for name, ledger in readable_ledgers(context) for asked in of_task(ledger)]
+    found = [(name, approval) for name, ledger in readable_ledgers(context) for approval in of_task(ledger)]
     return sorted(found, key=lambda pair: pair[1].asked)
 
 
@@ -206,25 +186,25 @@ def _only(
 
 def _list(waiting: list[tuple[str, Approval]], points: list[Item], now: int, *, as_json: bool) -> None:
     if as_json:
-        questions = [approval_json(asked, task) for task, asked in waiting]
+        questions = [approval_json(approval, task) for task, approval in waiting]
         say_json(questions=questions, resumePoints=[point.item | {"record": point.cr_id} for point in points])
         return
     if not waiting and not points:
         say("nothing waits for an answer")
         return
     say(f"{len(waiting) + len(points)} waiting: `adjourn approve ID`, or `adjourn deny ID`")
-    for task, asked in waiting:
-        say(f"\n{asked.id}  {safe(tool_name(asked))}")
+    for task, approval in waiting:
+        say(f"\n{approval.id}  {safe(tool_name(approval))}")
         refused = (
-            f", not confirmed ({safe(asked.refused)}): after an approval, the agent repeats the call"
-            if asked.refused
+            f", not confirmed ({safe(approval.refused)}): after an approval, the agent repeats the call"
+            if approval.refused
             else ""
         )
         say_facts(
-            ("  arguments", asked.arguments),
-            ("  why", asked.cause),
+            ("  arguments", approval.arguments),
+            ("  why", approval.cause),
             ("  task", task),
-            ("  time", left(asked.expires, now) + refused),
+            ("  time", left(approval.expires, now) + refused),
         )
     for entry in points:
         point = entry.item
@@ -280,9 +260,7 @@ class DecisionAction(NamedTuple):
 @text_option("--contest TEXT", "Contest the decision with this text: it is open again.", default=None)
 @flag("--accept", "Accept the decision.")
 @flag("--reject", "Reject the decision.")
-@click.option(
-    "--variant", type=click.IntRange(min=0), metavar="N", default=None, help="Accept the text of variant N."
-)
+@click.option("--variant", type=click.IntRange(min=0), metavar="N", default=None, help="Accept the text of variant N.")
 @text_option("--because TEXT", "Give the reason.")
 @RECORD_OPTION
 @at_store
@@ -328,18 +306,14 @@ def _decision(item: Tree) -> tuple[str, Sequence[tuple[str, str]]]:
 # --- `adjourn settle`
 
 
-@click.command(
-    epilog=example("adjourn settle", 'adjourn settle 7k3f9q2m.4 --done --note "the file is there"')
-)
+@click.command(epilog=example("adjourn settle", 'adjourn settle 7k3f9q2m.4 --done --note "the file is there"'))
 @click.argument("call", default="")
 @flag("--done", "Record that its effect happened.")
 @flag("--not-done", "Record that its effect did not happen.", dest="not_done")
 @text_option("--note TEXT", "Record how you know.")
 @at_store
 @for_machines
-def settle(
-    context: CommandContext, call: str, *, done: bool, not_done: bool, note: str, as_json: bool
-) -> None:
+def settle(context: CommandContext, call: str, *, done: bool, not_done: bool, note: str, as_json: bool) -> None:
     """Record whether a call in doubt took effect; without CALL, list the calls in doubt.
 
     A call is in doubt when it was sent and its session ended before an answer came. Check what it would have changed, then record
@@ -376,9 +350,7 @@ def settle(
     if as_json:
         say_json(call=doubtful.call, task=task, tool=doubtful.tool, server=doubtful.server, outcome=outcome)
     else:
-        say(
-            f"settled as {outcome}: {doubtful.call} {safe(tool_name(doubtful))} {safe(doubtful.arguments)}".rstrip()
-        )
+        say(f"settled as {outcome}: {doubtful.call} {safe(tool_name(doubtful))} {safe(doubtful.arguments)}".rstrip())
 
 
 def _settle_list(open_calls: list[tuple[str, OpenCall]], now: int, *, as_json: bool) -> None:

@@ -119,9 +119,7 @@ def every_command() -> dict[str, CommandEntry]:
 class LazyGroup(SuggestingGroup):
     """A group whose commands are those of a table; without one, all commands of `adjourn`."""
 
-    def __init__(
-        self, *arguments: Any, table: Mapping[str, CommandEntry] | None = None, **options: Any
-    ) -> None:
+    def __init__(self, *arguments: Any, table: Mapping[str, CommandEntry] | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._table = table
 
@@ -163,9 +161,7 @@ class LazyGroup(SuggestingGroup):
 def _load(target: str, name: str) -> click.Command:
     module, _, variable = target.partition(":")
     command: click.Command = (
-        getattr(import_module(f"adjourn.cli.{module}"), variable)
-        if target
-        else annexes.load("adjourn.commands", name)
+        getattr(import_module(f"adjourn.cli.{module}"), variable) if target else annexes.load("adjourn.commands", name)
     )
     _guard(command, name)
     return command
@@ -211,9 +207,7 @@ def _given(command: click.Command, values: Mapping[str, Any]) -> set[str]:
     epilog=example("adjourn init --policy", "adjourn proxy -- npx -y your-mcp-server", "adjourn status"),
 )
 @in_folder
-@click.option(
-    "-V", "--version", is_flag=True, help="Print the version; with --json, also the platform and schemas."
-)
+@click.option("-V", "--version", is_flag=True, help="Print the version; with --json, also the platform and schemas.")
 @click.option("--json", "as_json", is_flag=True, hidden=True)
 @click.pass_context
 def group(ctx: click.Context, *, version: bool, as_json: bool) -> None:

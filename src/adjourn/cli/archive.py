@@ -44,14 +44,11 @@ def archive(context: CommandContext, task: str, *, project: str, as_json: bool) 
     TASK is an id; without it, the task of the active page. The history stays in the store. Run the command again if it was interrupted.
     """
     newest = next(
-        (page for page in page_files.search(context.tree).pages if not task or page.task.startswith(task)),
-        None,
+        (page for page in page_files.search(context.tree).pages if not task or page.task.startswith(task)), None
     )
     if newest is None and not (task and project):
         what = f"task {task} has no page" if task else "there is no page that can be read"
-        raise NotFoundError(
-            what, "list the pages: adjourn checkpoint; for an archived one, give TASK and --project"
-        )
+        raise NotFoundError(what, "list the pages: adjourn checkpoint; for an archived one, give TASK and --project")
     chosen = newest.task if newest else task
     name = project or (page_archive.project_of(newest) if newest else "")
     done = page_archive.archive(context.tree, chosen, name, context.store_or_none())
@@ -78,13 +75,9 @@ def restore(project: str, *, as_json: bool) -> None:
     root = workspace_of().tree
     there = page_archive.projects(root)
     if not there:
-        raise NotFoundError(
-            "no project is archived here", "archive finished work: adjourn archive --project NAME"
-        )
+        raise NotFoundError("no project is archived here", "archive finished work: adjourn archive --project NAME")
     if not project and len(there) != 1:
-        raise UsageError(
-            f"{len(there)} projects are archived, and none is named", f"name one: {', '.join(there[:20])}"
-        )
+        raise UsageError(f"{len(there)} projects are archived, and none is named", f"name one: {', '.join(there[:20])}")
     path = page_archive.restore(root, project or there[0])
     if as_json:
         say_json(project=project or there[0], page=path)
@@ -96,8 +89,7 @@ def restore(project: str, *, as_json: bool) -> None:
 
 
 @click.command(
-    "reflect",
-    epilog=example("adjourn reflect", "adjourn reflect --svg plots", "adjourn reflect --dry-run --json"),
+    "reflect", epilog=example("adjourn reflect", "adjourn reflect --svg plots", "adjourn reflect --dry-run --json")
 )
 @text_option("--svg DIR", "Write the plots into DIR, as SVG.")
 @flag("--dry-run", "Change nothing in memory/MEMORY.md and the archives.")
@@ -154,8 +146,7 @@ def _print(reflection: reflect.Reflection, *, changed: bool) -> None:
         f"{counted(len(heuristics), 'heuristic')} from {counted(len(reflection.chains), 'archived task')}, {counted(count, 'checkpoint')}{wrote}"
     )
     rows = [
-        (statistic.title, str(statistic.n), statistic.value or "nothing yet")
-        for statistic in reflection.statistics
+        (statistic.title, str(statistic.n), statistic.value or "nothing yet") for statistic in reflection.statistics
     ]
     say_table(("STATISTIC", "TASKS", "VALUE"), rows)
     for statistic in heuristics:
@@ -164,12 +155,7 @@ def _print(reflection: reflect.Reflection, *, changed: bool) -> None:
 
 # --- `adjourn rollback`
 
-_KINDS = {
-    "restore": "restored",
-    "bring back": "brought back",
-    "leave": "made since, stays",
-    "avoid": "not restored",
-}
+_KINDS = {"restore": "restored", "bring back": "brought back", "leave": "made since, stays", "avoid": "not restored"}
 
 
 @click.command(epilog=example("adjourn rollback", "adjourn rollback --yes", "adjourn rollback --files --yes"))
@@ -179,9 +165,7 @@ _KINDS = {
 @flag("-y, --yes", "Roll back. Without this option, preview only.")
 @at_store
 @for_machines
-def rollback(
-    context: CommandContext, checkpoint: str, *, files: bool, state: bool, yes: bool, as_json: bool
-) -> None:
+def rollback(context: CommandContext, checkpoint: str, *, files: bool, state: bool, yes: bool, as_json: bool) -> None:
     """Roll back to CHECKPOINT: make its page the active one again, and restore files.
 
     CHECKPOINT is a name, a hash or a page; without it, the newest checkpoint before a destructive call. Files are restored if
@@ -201,9 +185,7 @@ def rollback(
     if yes:
         speak()
     done = (
-        engine.carry_out(task, context.root, plan, state=state or both, by=user(), tree=context.tree)
-        if yes
-        else None
+        engine.carry_out(task, context.root, plan, state=state or both, by=user(), tree=context.tree) if yes else None
     )
     if as_json:
         say_json(_rollback_to_json(plan, done))
@@ -232,11 +214,7 @@ def _finish(context: CommandContext, interrupted: str, checkpoint: str, *, yes: 
         raise ConflictError("an earlier rollback was interrupted", "finish it first: adjourn rollback --yes")
     if yes:
         speak()
-    done = (
-        engine.finish(context.writable(interrupted), context.root, by=user(), tree=context.tree)
-        if yes
-        else None
-    )
+    done = engine.finish(context.writable(interrupted), context.root, by=user(), tree=context.tree) if yes else None
     if as_json:
         say_json({"interrupted": True, "task": interrupted, **_result_to_json(done)})
     elif done is None:

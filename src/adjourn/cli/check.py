@@ -26,16 +26,7 @@ from adjourn.aex.policy import Policy
 from adjourn.aex.reports import github, sarif
 from adjourn.cli.context import FILE_PATH, CommandContext, example, flag, for_machines, in_folder
 from adjourn.cli.documents import STDIN, named, read, refuse_errors
-from adjourn.cli.output import (
-    complain,
-    finding_json,
-    safe,
-    safe_lines,
-    say,
-    say_finding,
-    say_json,
-    unified_diff,
-)
+from adjourn.cli.output import complain, finding_json, safe, safe_lines, say, say_finding, say_json, unified_diff
 from adjourn.cli.terminal import print_diff
 from adjourn.errors import AdjournError, InvalidError, RefusedError, UsageError
 from adjourn.findings import Finding
@@ -99,9 +90,7 @@ def _examined(path: str) -> Examined:
         names = rule_findings(
             reading.policy, CommandContext()
         )  # which policy of JSON counts here is said when a client is started
-        return Examined(
-            path, "policy" if path in reading.texts else "", "", reading.texts, [*reading.findings, *names]
-        )
+        return Examined(path, "policy" if path in reading.texts else "", "", reading.texts, [*reading.findings, *names])
     text, findings = read(path)
     if text is None:
         return Examined(path, "", "", {}, findings)
@@ -141,9 +130,7 @@ def _print_json(documents: Sequence[Examined]) -> None:
 
 
 def _print_github(documents: Sequence[Examined]) -> None:
-    counts = _counted(
-        sum(document.errors for document in documents), sum(document.warnings for document in documents)
-    )
+    counts = _counted(sum(document.errors for document in documents), sum(document.warnings for document in documents))
     say(f"{len(documents)} checked: {', '.join(counts) or 'all valid'}")
     for command in github(_placed(documents)):
         say(command)
@@ -286,8 +273,7 @@ def _write(document: Laid) -> None:
     status = os.lstat(document.path)
     if not stat.S_ISREG(status.st_mode):
         raise RefusedError(
-            f"{document.path} is a symbolic link; adjourn does not write through links",
-            "name the file itself",
+            f"{document.path} is a symbolic link; adjourn does not write through links", "name the file itself"
         )
     if read(document.path)[0] != document.before:
         raise RefusedError(f"{document.path} changed while the command ran", "run the command again")
@@ -331,11 +317,7 @@ def _difference(document: Laid) -> str:
 def _fmt_print_json(documents: Sequence[Laid], *, diff: bool) -> None:
     files: list[dict[str, Any]] = []
     for document in documents:
-        row: dict[str, Any] = {
-            "path": document.path,
-            "differs": document.differs,
-            "valid": document.after is not None,
-        }
+        row: dict[str, Any] = {"path": document.path, "differs": document.differs, "valid": document.after is not None}
         row["findings"] = [finding_json(finding) for finding in document.findings]
         if document.refusal:
             row["refusal"] = document.refusal
@@ -355,18 +337,14 @@ def _complain(failed: Sequence[Laid], *, as_json: bool) -> None:
         if document.refusal:
             complain(safe(document.refusal))
     if failed:
-        names = ", ".join(safe(document.path) for document in failed[:3]) + (
-            " and more" if len(failed) > 3 else ""
-        )
+        names = ", ".join(safe(document.path) for document in failed[:3]) + (" and more" if len(failed) > 3 else "")
         complain(f"not formatted because of errors: {names}", "fix them; `adjourn check FILE` shows them")
 
 
 # --- `adjourn parse`
 
 
-@click.command(
-    "parse", epilog=example("adjourn parse tasks/fix-test.aex", "adjourn parse --tolerant half-written.aex")
-)
+@click.command("parse", epilog=example("adjourn parse tasks/fix-test.aex", "adjourn parse --tolerant half-written.aex"))
 @click.argument("file", metavar="FILE", type=FILE_PATH)
 @flag("--tolerant", "Print the part of a text with errors that could be parsed.")
 @in_folder

@@ -28,16 +28,7 @@ from adjourn.cli.context import (
     text_option,
     user,
 )
-from adjourn.cli.output import (
-    complain,
-    finding_json,
-    safe,
-    safe_lines,
-    say,
-    say_finding,
-    say_json,
-    say_table,
-)
+from adjourn.cli.output import complain, finding_json, safe, safe_lines, say, say_finding, say_json, say_table
 from adjourn.cli.usage import SuggestingGroup
 from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, UsageError
 from adjourn.host.clock import now
@@ -57,9 +48,7 @@ if TYPE_CHECKING:
 @click.group(
     cls=SuggestingGroup,
     invoke_without_command=True,
-    epilog=example(
-        "adjourn checkpoint show", "adjourn checkpoint edit", 'adjourn checkpoint write -m "Tests first"'
-    ),
+    epilog=example("adjourn checkpoint show", "adjourn checkpoint edit", 'adjourn checkpoint write -m "Tests first"'),
 )
 @in_folder
 @for_machines
@@ -81,9 +70,7 @@ def checkpoint(ctx: click.Context, *, as_json: bool) -> None:
 @text_option("--name NAME", "The checkpoint's name (default: the task's id).")
 @text_option("-m, --message TEXT", "What was done, and what the next session does first.")
 @text_option(
-    "--from FILE",
-    "Read the report from FILE: a page, or JSON with its members; - is standard input.",
-    dest="source",
+    "--from FILE", "Read the report from FILE: a page, or JSON with its members; - is standard input.", dest="source"
 )
 @at_store
 @for_machines
@@ -98,11 +85,7 @@ def write(context: CommandContext, task: str, *, name: str, message: str, source
         opened,
         context.root,
         CheckpointRequest(
-            name or task_checkpoint_name(opened.id),
-            description=message,
-            said=report,
-            trigger="person",
-            by=user(),
+            name or task_checkpoint_name(opened.id), description=message, said=report, trigger="person", by=user()
         ),
         tree=context.tree,
     )
@@ -118,9 +101,7 @@ def write(context: CommandContext, task: str, *, name: str, message: str, source
             notes=saved.notes,
         )
     else:
-        say(
-            f"written: {saved.page or saved.folder} ({saved.checkpoint.event.seq + 1} events of task {opened.id})"
-        )
+        say(f"written: {saved.page or saved.folder} ({saved.checkpoint.event.seq + 1} events of task {opened.id})")
     for note in saved.notes:
         complain(safe(note))
 
@@ -133,9 +114,7 @@ def task_here(context: CommandContext) -> str:
         return active.task
     if len(tasks) == 1:
         return next(iter(tasks))
-    raise UsageError(
-        f"the store has {len(tasks)} tasks, and none is named", "name one; list them with `adjourn tasks`"
-    )
+    raise UsageError(f"the store has {len(tasks)} tasks, and none is named", "name one; list them with `adjourn tasks`")
 
 
 def _said(source: str) -> AgentReport:
@@ -148,14 +127,10 @@ def _said(source: str) -> AgentReport:
         try:
             return msgspec.json.decode(data, type=AgentReport)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidError(
-                f"{source}: {error}", "see the members: adjourn checkpoint show --json"
-            ) from error
+            raise InvalidError(f"{source}: {error}", "see the members: adjourn checkpoint show --json") from error
     reading = parse(data, source)
     if reading.page is None:
-        raise InvalidError(
-            f"{source} is not a page", f"list its errors: adjourn checkpoint lint {shlex.quote(source)}"
-        )
+        raise InvalidError(f"{source} is not a page", f"list its errors: adjourn checkpoint lint {shlex.quote(source)}")
     return report_of(reading.page)
 
 
@@ -241,9 +216,7 @@ def _list(search: page_files.Search, now: int, *, as_json: bool) -> None:
         say_json(pages=[_to_json(page, now) for page in search.pages], broken=broken)
         return
     if search.pages:
-        rows = [
-            (page.path, str(page.machine.get("trigger", "")), summary(page, now)) for page in search.pages
-        ]
+        rows = [(page.path, str(page.machine.get("trigger", "")), summary(page, now)) for page in search.pages]
         say_table(("PAGE", "TRIGGER", "STATE"), rows)
     else:
         say("no pages yet")
@@ -265,9 +238,7 @@ def edit(page: str) -> int:
     if not editor:
         raise UsageError("neither VISUAL nor EDITOR is set", f"set one, or edit {chosen.path} directly")
     folder, name = os.path.split(os.path.join(root, chosen.path))
-    copies = page_files.numbered(
-        f".{name.removesuffix('.md')}.edit"
-    )  # the first may hold what was written before
+    copies = page_files.numbered(f".{name.removesuffix('.md')}.edit")  # the first may hold what was written before
     copy = next(free for free in copies if create_file(folder, free, chosen.text.encode()))
     path = os.path.join(folder, copy)
     named, *options = shlex.split(editor)
@@ -339,17 +310,10 @@ def rules(*, as_json: bool) -> None:
     settings = read_settings(workspace_of().root)
     off = set(settings.off)
     listed = [
-        {
-            "label": rule.label,
-            "on": rule.label not in off,
-            "pattern": " … ".join(rule.parts),
-            "example": rule.example,
-        }
+        {"label": rule.label, "on": rule.label not in off, "pattern": " … ".join(rule.parts), "example": rule.example}
         for rule in COMMANDS
     ]
-    listed += [
-        {"label": rule.label, "on": True, "pattern": rule.command, "example": FILE} for rule in settings.rules
-    ]
+    listed += [{"label": rule.label, "on": True, "pattern": rule.command, "example": FILE} for rule in settings.rules]
     tools = sorted(TOOLS - off)
     if as_json:
         say_json(commands=listed, toolWords=tools)

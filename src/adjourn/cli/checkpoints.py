@@ -76,9 +76,7 @@ def checkpoints(context: CommandContext, task: str, *, as_json: bool) -> int:
     store = context.store_or_none() if names else context.store
     sessions, unreadable = all_sessions(store) if store and not task else ([], [])
     rows, broken = [], []
-    for name in sorted(
-        {ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")} if store else ()
-    ):
+    for name in sorted({ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")} if store else ()):
         try:
             rows.append(_of_store(context, name))
         except AdjournError as error:
@@ -96,10 +94,7 @@ def checkpoints(context: CommandContext, task: str, *, as_json: bool) -> int:
             broken=[{"name": name, "reason": str(failure)} for name, failure in [*broken, *unreadable]],
         )
     elif rows:
-        say_table(
-            ("NAME", "TASK", "WHEN", "USED", "SIGNER", "DESCRIPTION"),
-            [_row(row, context.now) for row in rows],
-        )
+        say_table(("NAME", "TASK", "WHEN", "USED", "SIGNER", "DESCRIPTION"), [_row(row, context.now) for row in rows])
     elif not broken and not sessions and not unreadable:
         say("no checkpoints yet")
     if sessions and not as_json:
@@ -316,9 +311,7 @@ def _to_json(context: CommandContext, checkpoint: Any) -> dict[str, Any]:
                 ledger.apply(past, entry.hash, data_of(past))
         stated = document_of(ledger, data.name, data.description, known_to(data))
     try:
-        as_written = folder.is_as_written(
-            context.store_or_none() or checkpoint.store, context.root, data.name
-        )
+        as_written = folder.is_as_written(context.store_or_none() or checkpoint.store, context.root, data.name)
         state = {None: "none", True: "as written", False: "brought or changed"}[as_written]
     except AdjournError as error:
         state = error.message
@@ -350,11 +343,7 @@ def _show_print(context: CommandContext, members: dict[str, Any]) -> None:
         else f"signed by {members['key']}, which is not trusted here"
     )
     say_prose(f"{members['name']}: checkpoint of task {safe(members['task'])}, {signed}", "bold")
-    used = (
-        str(members["callsUsed"])
-        if members["budget"] is None
-        else f"{members['callsUsed']} of {members['budget']}"
-    )
+    used = str(members["callsUsed"]) if members["budget"] is None else f"{members['callsUsed']} of {members['budget']}"
     tools = ", ".join(f"{tool} {count}" for tool, count in (members["tools"] or {}).items())
     doubts = ", ".join(f"{call['call']} {call['tool']}" for call in members["inDoubt"] or [])
     say_facts(

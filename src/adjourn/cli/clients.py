@@ -40,9 +40,7 @@ from adjourn.setup.servers import ServerEntry, shown_start
 
 NO_CLIENT = "no client was found here"
 _WANTED = f"none of the files that list servers is here: {', '.join(entry.path for entry in SERVER_FILES)}"
-_BY_HAND = (
-    "put `adjourn proxy --` before the command of a server where your client lists it, or run this there"
-)
+_BY_HAND = "put `adjourn proxy --` before the command of a server where your client lists it, or run this there"
 
 
 class Asked(NamedTuple):
@@ -57,9 +55,7 @@ class Asked(NamedTuple):
 class Shown:
     """A file as it is and as it would be, for people and for machines."""
 
-    def __init__(
-        self, path: str, root: str, before: str | None, after: str | None, about: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, path: str, root: str, before: str | None, after: str | None, about: Sequence[str] = ()) -> None:
         self.path = path
         self.name = _shown(path, root)
         self.diff = unified_diff(
@@ -207,9 +203,7 @@ def take_back(how: Asked, *, user: bool = False) -> int:
         _tell("nothing was restored", changes, notes, root, as_json=how.as_json, done=False)
         complain("you did not confirm", "answer y when asked, or run it with --yes")
         return 1
-    edited = [
-        file for file in left if not file.path.endswith((POLICY, IGNORED))
-    ]  # these are there to be edited
+    edited = [file for file in left if not file.path.endswith((POLICY, IGNORED))]  # these are there to be edited
     undo.take_back(files, root, keep=bool(edited))
     restored = ", ".join(file.name for file in changes) or "nothing"
     _tell(f"restored: {restored}", changes, notes, root, as_json=how.as_json, done=True)
@@ -233,12 +227,7 @@ def _agreed(head: str, changes: list[Shown], how: Asked) -> bool:
         for change in changes if how.diff else ():
             print_diff(safe_lines(change.diff))
         if not how.diff:
-            say_facts(
-                *(
-                    (f"  {safe(change.name)}", _about(change.about) or "as it was before")
-                    for change in changes
-                )
-            )
+            say_facts(*((f"  {safe(change.name)}", _about(change.about) or "as it was before") for change in changes))
     if how.yes or not sys.stdin.isatty():
         return how.yes
     answer = click.prompt("Change these files? y, n, or d for the differences", default="n")
@@ -379,9 +368,7 @@ def _found(server: ListedServer) -> str:
         return f"{server.name}: no tools, it {failure}{error}"
     does = Counter(tool.effect.kind for tool in ruled(server))
     parts = [f"{does[kind]} {verb}" for kind, verb in _VERBS if does[kind]]
-    return f"{server.name}: {counted(len(server.probed.tools), 'tool')}" + (
-        f" ({', '.join(parts)})" if parts else ""
-    )
+    return f"{server.name}: {counted(len(server.probed.tools), 'tool')}" + (f" ({', '.join(parts)})" if parts else "")
 
 
 _VERBS: tuple[tuple[Effect, str], ...] = (("reads", "read"), ("writes", "write"), ("destroys", "destroy"))

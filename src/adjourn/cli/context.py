@@ -108,16 +108,12 @@ class CompletedText(StringParamType):
     def __init__(self, kind: str) -> None:
         self._kind = kind
 
-    def shell_complete(
-        self, ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         del param
         if self._kind in ("file", "dir"):
             return [CompletionItem(incomplete, type=self._kind)]
         context = ctx.params.get("context") or StoreContext()
-        return [
-            CompletionItem(name) for name in stored_names(context, self._kind) if name.startswith(incomplete)
-        ]
+        return [CompletionItem(name) for name in stored_names(context, self._kind) if name.startswith(incomplete)]
 
 
 def stored_names(context: StoreContext, kind: str) -> list[str]:
@@ -224,21 +220,17 @@ def click_options(program: str) -> list[click.Parameter]:
 
 def with_policy(function: _F) -> _F:
     """Adds --policy."""
-    return text_option(
-        "--policy FILE", "Policy, .aex or JSON (default: .aex/policy.aex, then aex.policy.aex)."
-    )(function)
+    return text_option("--policy FILE", "Policy, .aex or JSON (default: .aex/policy.aex, then aex.policy.aex).")(
+        function
+    )
 
 
 def with_model(what: str) -> Callable[[_F], _F]:
     """Adds --model and --model-handler; `what` says what the model does."""
     model = text_option(
-        "--model PROVIDER",
-        f"Model that {what}: anthropic, openai, or PROVIDER:MODEL (default: $AEX_MODEL).",
+        "--model PROVIDER", f"Model that {what}: anthropic, openai, or PROVIDER:MODEL (default: $AEX_MODEL)."
     )
-    handler = text_option(
-        "--model-handler MODULE:FUNCTION",
-        f"Your own function that {what}, if no model is named.",
-    )
+    handler = text_option("--model-handler MODULE:FUNCTION", f"Your own function that {what}, if no model is named.")
     return lambda function: model(handler(function))
 
 
@@ -305,6 +297,4 @@ def needing(extra: str) -> Iterator[None]:
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "adjourn":
             raise
-        raise NotFoundError(
-            f"the package {error.name} is not installed", f"pip install 'adjourn[{extra}]'"
-        ) from error
+        raise NotFoundError(f"the package {error.name} is not installed", f"pip install 'adjourn[{extra}]'") from error

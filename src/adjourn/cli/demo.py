@@ -68,9 +68,7 @@ def demo(*, keep: bool) -> None:
         Story(folder, interpreter).tell()
     finally:
         if keep:
-            click.echo(
-                f"\nEverything is in {folder}: try `adjourn log`, `adjourn status`, `adjourn verify` there."
-            )
+            click.echo(f"\nEverything is in {folder}: try `adjourn log`, `adjourn status`, `adjourn verify` there.")
         else:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -87,14 +85,7 @@ def _environment() -> Path:
     for command in (
         executables.python_command("-m", "venv", str(cache)),
         executables.python_command(
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            SERVER,
-            SDK,
-            executable=str(interpreter),
+            "-m", "pip", "install", "--quiet", "--disable-pip-version-check", SERVER, SDK, executable=str(interpreter)
         ),
     ):
         variables = outside(os.environ, os.getcwd())
@@ -115,9 +106,9 @@ class Story:
     def __init__(self, folder: Path, interpreter: Path) -> None:
         self.folder = folder
         self.interpreter = str(interpreter)
-        given = {key: value for key, value in os.environ.items() if not key.startswith(("ADJOURN_", "GIT_"))}
+        by_name = {key: value for key, value in os.environ.items() if not key.startswith(("ADJOURN_", "GIT_"))}
         self.environment = {
-            **outside(given, os.getcwd()),
+            **outside(by_name, os.getcwd()),
             "GIT_AUTHOR_NAME": "demo", "GIT_AUTHOR_EMAIL": "demo@localhost",
             "GIT_COMMITTER_NAME": "demo", "GIT_COMMITTER_EMAIL": "demo@localhost",
         }  # fmt: skip
@@ -181,9 +172,7 @@ class Story:
 
     def _second_session(self) -> None:
         self._chapter("Session 2: another client, with the stateless protocol, resumes the work")
-        client = self._client(
-            "second-client", "2026-07-28", [("aex.resume", {"name": "greeting"}, "resumes")]
-        )
+        client = self._client("second-client", "2026-07-28", [("aex.resume", {"name": "greeting"}, "resumes")])
         client.finish()
         handover = json.loads(client.texts[-1])
         self._say(
@@ -191,28 +180,19 @@ class Story:
         )
         self._say(f"     description: {handover['description']}")
         for doubt in handover.get("inDoubt", []):
-            self._say(
-                f"     in doubt: {doubt['tool']} {doubt.get('arguments', '')} since {doubt['since']}",
-                "yellow",
-            )
+            self._say(f"     in doubt: {doubt['tool']} {doubt.get('arguments', '')} since {doubt['since']}", "yellow")
         for doubt in handover.get("inDoubt", []):
             self._settle(doubt["call"])
         repository = {"repo_path": str(self.folder)}
-        steps: list[tuple[str, Any, str]] = [
-            ("git_log", {**repository, "max_count": 1}, "looks at the result")
-        ]
+        steps: list[tuple[str, Any, str]] = [("git_log", {**repository, "max_count": 1}, "looks at the result")]
         if self._commits() < 2:
             message = {**repository, "message": "Mend the greeting"}
             steps.insert(0, ("git_commit", message, "commits again, now that it is known to be safe"))
-        self._client(
-            "second-client", "2026-07-28", [("aex.resume", {"name": "greeting"}, "resumes"), *steps]
-        ).finish()
+        self._client("second-client", "2026-07-28", [("aex.resume", {"name": "greeting"}, "resumes"), *steps]).finish()
 
     def _settle(self, call: str) -> None:
         happened = self._commits() > 1
-        self._say(
-            f"  A person checks: git has {'the commit' if happened else 'no such commit'}, and records it,"
-        )
+        self._say(f"  A person checks: git has {'the commit' if happened else 'no such commit'}, and records it,")
         self._say(f"  as with: adjourn settle {call} {'--done' if happened else '--not-done'}")
         with self._task() as task:  # the command itself wants a terminal
             expire_dead_sessions(task)
@@ -233,9 +213,7 @@ class Story:
         with self._task() as task:
             for session in task.ledger.sessions.values():
                 return session.pid
-        raise AdjournError(
-            "the demonstration has no open session", "run it again with --keep and inspect its folder"
-        )
+        raise AdjournError("the demonstration has no open session", "run it again with --keep and inspect its folder")
 
     @contextmanager
     def _task(self) -> Iterator[Task]:
@@ -340,9 +318,7 @@ class DemoClient:
             self.read(0.02)
         self.read(0)
         if self._process.wait(5):
-            raise AdjournError(
-                "the demonstration's client failed", "run it again with --keep and inspect its folder"
-            )
+            raise AdjournError("the demonstration's client failed", "run it again with --keep and inspect its folder")
 
     def stop(self) -> None:
         """Kill it: its server has exited."""

@@ -61,11 +61,7 @@ def doctor(context: CommandContext, *, yes: bool, fix: bool, as_json: bool) -> i
         found = list(look(context))
         findings += found
         checks.append(
-            {
-                "check": name,
-                "ok": not any(finding.severity == "error" for finding in found),
-                "findings": len(found),
-            }
+            {"check": name, "ok": not any(finding.severity == "error" for finding in found), "findings": len(found)}
         )
     errors = sum(finding.severity == "error" for finding in findings)
     clients = doctor_tries.clients(context)
@@ -95,9 +91,7 @@ def doctor(context: CommandContext, *, yes: bool, fix: bool, as_json: bool) -> i
             if finding.source
             else ""
         )
-        say_finding(
-            f"{finding.severity} {finding.code}{where} · {safe(finding.message)}\n  help: {safe(finding.help)}"
-        )
+        say_finding(f"{finding.severity} {finding.code}{where} · {safe(finding.message)}\n  help: {safe(finding.help)}")
     if clients:
         versions = ", ".join(f"{name} {version or '(version unknown)'}" for name, version in clients.items())
         say(f"clients: {safe(versions)}; adjourn {__version__}")
@@ -129,10 +123,7 @@ def _store(context: CommandContext) -> Iterator[Finding]:
         store = context.store_or_none()
         if store is None:
             yield problem(
-                "no-store",
-                "there is no store yet",
-                "start a session behind `adjourn proxy` to create it",
-                "warning",
+                "no-store", "there is no store yet", "start a session behind `adjourn proxy` to create it", "warning"
             )
             return
         store.streams()
@@ -140,9 +131,7 @@ def _store(context: CommandContext) -> Iterator[Finding]:
         yield problem("store", error.message, error.remedy)
         return
     if getattr(store, "writable", True) is False:
-        yield problem(
-            "store-read-only", "the store is read-only", "make the file and its folder writable", "warning"
-        )
+        yield problem("store-read-only", "the store is read-only", "make the file and its folder writable", "warning")
     if getattr(store, "schema", latest := LATEST["postgres"]) < latest:
         yield problem(
             "store-schema",
@@ -168,9 +157,7 @@ def _keys(context: CommandContext) -> Iterator[Finding]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            yield problem(
-                "keys", f"{path}: {error.strerror}", "make yourself its owner: chown, then chmod u+rw"
-            )
+            yield problem("keys", f"{path}: {error.strerror}", "make yourself its owner: chown, then chmod u+rw")
             continue
         open_to_all = mode & 0o022 if name in ("", "trusted") else mode & 0o077
         if open_to_all:
@@ -233,8 +220,7 @@ def _git(context: CommandContext) -> Iterator[Finding]:
                 source=path,
             )
         elif (
-            os.path.exists(os.path.join(context.root, path))
-            and _run_git(context.root, "check-ignore", "-q", path) == 1
+            os.path.exists(os.path.join(context.root, path)) and _run_git(context.root, "check-ignore", "-q", path) == 1
         ):
             yield problem(
                 "store-not-ignored", f"git does not ignore {path}", "add the line `.aex/adjourn.db*` to .gitignore",
@@ -285,16 +271,12 @@ def _tasks(context: CommandContext) -> Iterator[Finding]:
         return  # `_store` has said it
     for name, task in tasks:
         if isinstance(task, AdjournError):
-            yield problem(
-                "task-unreadable", f"task {name}: {task.message}", "find the first bad event: adjourn verify"
-            )
+            yield problem("task-unreadable", f"task {name}: {task.message}", "find the first bad event: adjourn verify")
             continue
         try:
             task.check_history()
         except AdjournError as error:
-            yield problem(
-                "task-changed", error.message, "restore a backup or `adjourn import` its newest folder"
-            )
+            yield problem("task-changed", error.message, "restore a backup or `adjourn import` its newest folder")
             continue
         ledger = task.ledger
         sessions = task_view.holders(context, ledger)
@@ -308,9 +290,7 @@ def _tasks(context: CommandContext) -> Iterator[Finding]:
         yield from _waiting(context, name, ledger, sessions)
 
 
-def _waiting(
-    context: CommandContext, name: str, ledger: Ledger, sessions: list[task_view.Holder]
-) -> Iterator[Finding]:
+def _waiting(context: CommandContext, name: str, ledger: Ledger, sessions: list[task_view.Holder]) -> Iterator[Finding]:
     """What waits for a person in a task."""
     for call in task_view.doubts(ledger, sessions):
         yield problem(

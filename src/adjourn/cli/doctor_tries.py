@@ -88,12 +88,12 @@ def servers(context: CommandContext, *, yes: bool, as_json: bool) -> Iterator[Fi
 def _agreed(able: Sequence[RegisteredServer], root: str, *, as_json: bool) -> bool:
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
-    asked = [
+    asked_starts = [
         AskedStart(server.entry, start, server.behind(root))
         for server in able
         if (start := server.own_start(root, os.environ))
     ]
-    return agreed(asked, root, "to see whether they work")
+    return agreed(asked_starts, root, "to see whether they work")
 
 
 def _tried(context: CommandContext, server: RegisteredServer, answer: Probed) -> Iterator[Finding]:
@@ -194,10 +194,7 @@ def refusals(context: CommandContext) -> Iterator[Finding]:
         policy, tools = read_contract(context.root).policy, known_tools(store)
         head = store.head(task)
         with Spinner("reading the last calls"):
-            events = [
-                decode(entry.data)
-                for entry in verified_entries_from(store, task, head.seq - _MAX_EVENTS, head)
-            ]
+            events = [decode(entry.data) for entry in verified_entries_from(store, task, head.seq - _MAX_EVENTS, head)]
     except AdjournError:
         return  # other checks have said it
     calls = [kinds.data_of(event) for event in events]
@@ -221,8 +218,7 @@ def _newest(context: CommandContext) -> str:
     """The task that was worked on last; "" without any."""
     store = context.store
     touched = {
-        name: decode(next(iter(store.read(name, head.seq))).data).timestamp
-        for name, head in tasks_of(store).items()
+        name: decode(next(iter(store.read(name, head.seq))).data).timestamp for name, head in tasks_of(store).items()
     }
     return max(touched, key=lambda name: touched[name], default="")
 

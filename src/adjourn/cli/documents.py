@@ -89,9 +89,7 @@ def from_here(path: str, root: str) -> str:
 def _below(folder: str) -> Iterator[str]:
     """Skip hidden folders except `.aex`: other programs made them."""
     for place, folders, names in os.walk(folder, onerror=_stop):
-        folders[:] = sorted(
-            name for name in folders if name not in _NOT_OURS and (name[0] != "." or name == ".aex")
-        )
+        folders[:] = sorted(name for name in folders if name not in _NOT_OURS and (name[0] != "." or name == ".aex"))
         for name in sorted(names):
             path = os.path.normpath(os.path.join(place, name))
             if name.endswith(ENDING) and not os.path.islink(path):

@@ -182,11 +182,7 @@ def tighten(*, context: CommandContext, write: bool, as_json: bool) -> int:
     if diff:
         say("")
         print_diff(safe_lines(diff))
-        say(
-            f"\nwritten: {relative}"
-            if is_written
-            else "\nnothing was changed; write it: adjourn tighten --write"
-        )
+        say(f"\nwritten: {relative}" if is_written else "\nnothing was changed; write it: adjourn tighten --write")
     return 0
 
 
@@ -216,9 +212,7 @@ def _recorded(context: CommandContext) -> tuple[int, list[ToolUse]]:
 # --- `adjourn review`
 
 
-@click.command(
-    epilog=example("adjourn review tasks/fix-test.aex", "adjourn review tasks/fix-test.aex --run --yes")
-)
+@click.command(epilog=example("adjourn review tasks/fix-test.aex", "adjourn review tasks/fix-test.aex --run --yes"))
 @click.argument("file", metavar="FILE", type=FILE_PATH)
 @with_policy
 @flag("--run", "Run the task after you confirm, if the policy refuses nothing of it.", dest="run_it")
@@ -228,9 +222,7 @@ def _recorded(context: CommandContext) -> tuple[int, list[ToolUse]]:
 @flag("--auto-confirm", "With --run: approve each confirmation in the run.")
 @in_folder
 @for_machines
-def review(
-    file: str, *, policy: str, run_it: bool, yes: bool, auto_confirm: bool, as_json: bool, **passed: str
-) -> int:
+def review(file: str, *, policy: str, run_it: bool, yes: bool, auto_confirm: bool, as_json: bool, **passed: str) -> int:
     """Show what a task requests and what the policy grants of it; also its checks, `make` steps and confirmations.
 
     Exit code 1 when the task is not valid, or asks for something that the policy refuses; such a task is not run.
@@ -264,9 +256,7 @@ def review(
         if text_of(file, root) != text:
             raise InvalidError(f"{file} changed while you read its review", "review it again")
     named = {"policy": policy, **passed}
-    options = [
-        word for name, value in named.items() if value for word in (f"--{name.replace('_', '-')}", value)
-    ]
+    options = [word for name, value in named.items() if value for word in (f"--{name.replace('_', '-')}", value)]
     return _run([file, *options, *(["--auto-confirm"] if yes or auto_confirm else [])])
 
 

@@ -106,9 +106,7 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Se
 def _print_stacked(out: Console, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table that has no room: below its first cell, each row names its others."""
     for first, *cells_between, last in rows:
-        named = [
-            f"{name.lower()} {cell}" for name, cell in zip(head[1:-1], cells_between, strict=True) if cell
-        ]
+        named = [f"{name.lower()} {cell}" for name, cell in zip(head[1:-1], cells_between, strict=True) if cell]
         out.print(_text([(first, "cyan")]))
         for text, style in ((" · ".join(named), "dim"), (last, "")):
             if text:
@@ -160,9 +158,7 @@ def _bar(bar: Bar, length: int) -> Text:
     colour = "red" if share >= 0.9 else "yellow" if share >= 0.75 else "green"
     full = round(share * length)
     amount, remaining = _said(bar)
-    return _text(
-        [("━" * full, colour), ("━" * (length - full), "bright_black"), (amount, ""), (remaining, "dim")]
-    )
+    return _text([("━" * full, colour), ("━" * (length - full), "bright_black"), (amount, ""), (remaining, "dim")])
 
 
 def drawn_line(line: Spans) -> Text:

@@ -31,8 +31,7 @@ class EdgeCommand(click.Command):
     params=click_options("proxy"),
     options_metavar="[OPTIONS] -- COMMAND...",
     epilog=example(
-        "adjourn proxy -- npx -y your-mcp-server",
-        "adjourn proxy --task release-42 --policy ci.aex -- ./server",
+        "adjourn proxy -- npx -y your-mcp-server", "adjourn proxy --task release-42 --policy ci.aex -- ./server"
     ),
 )
 def proxy_() -> None:

@@ -13,15 +13,7 @@ from adjourn.aex.diagnostics import render
 from adjourn.aex.layers import discover, effective, narrowed
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import Rule
-from adjourn.cli.context import (
-    CommandContext,
-    example,
-    flag,
-    for_machines,
-    in_folder,
-    text_option,
-    with_policy,
-)
+from adjourn.cli.context import CommandContext, example, flag, for_machines, in_folder, text_option, with_policy
 from adjourn.cli.output import finding_json, safe, say, say_finding, say_json, say_table
 from adjourn.cli.task_view import current_task
 from adjourn.cli.terminal import Spinner, cells
@@ -64,9 +56,7 @@ _WIDEST = 40
 @with_policy
 @text_option("--contract FILE", "Contract of a task, which narrows the policy.")
 @text_option(
-    "--as NAMES",
-    "Show what holds for somebody: user:ann, service:ci or group:ops; several with commas.",
-    dest="names",
+    "--as NAMES", "Show what holds for somebody: user:ann, service:ci or group:ops; several with commas.", dest="names"
 )
 @text_option("--explain TOOL", "Explain whether TOOL may be called, and why.")
 @text_option("--args JSON", "Arguments of the call that --explain looks at.", dest="arguments")
@@ -120,9 +110,7 @@ def effective_(
 
 def _somebody(names: str) -> Principal:
     """Who has these names."""
-    principals = [
-        (kind, name) for kind, _, name in (each.strip().partition(":") for each in names.split(","))
-    ]
+    principals = [(kind, name) for kind, _, name in (each.strip().partition(":") for each in names.split(","))]
     if wrong := [kind for kind, name in principals if kind not in ("user", "service", "group") or not name]:
         raise click.UsageError(f"--as takes user:NAME, service:NAME or group:NAME, not {wrong[0][:40]!r}")
     who = [each for each in principals if each[0] != "group"]
@@ -147,12 +135,7 @@ def _sections(permissions: Policy) -> dict[str, Sequence[Rule]]:
 
 def _print_json(permissions: Policy, path: str, contract: str, findings: Sequence[Any]) -> None:
     valid = all(finding.severity != "error" for finding in findings)
-    document: dict[str, Any] = {
-        "valid": valid,
-        "policy": path,
-        "contract": contract,
-        "goal": permissions.goal,
-    }
+    document: dict[str, Any] = {"valid": valid, "policy": path, "contract": contract, "goal": permissions.goal}
     for name, rules in _sections(permissions).items():
         if rules or name in _ALWAYS_TOLD:
             document[name] = [rule_json(rule) for rule in rules]
@@ -167,9 +150,7 @@ def _print_json(permissions: Policy, path: str, contract: str, findings: Sequenc
         ]
     if permissions.observe:
         document["mode"] = "observe"
-    say_json(
-        document | {"budget": permissions.budget, "findings": [finding_json(finding) for finding in findings]}
-    )
+    say_json(document | {"budget": permissions.budget, "findings": [finding_json(finding) for finding in findings]})
 
 
 def _print(permissions: Policy, path: str, contract: str) -> None:
@@ -196,8 +177,7 @@ def _print_budget(permissions: Policy) -> None:
         rule = permissions.budget_rule
         lines.append(f"calls={permissions.budget}" + (f"  {place(rule)}" if rule else ""))
     lines += [
-        f"{safe(rule.text)}  {place(rule)}"
-        for rule in (*permissions.budgets.values(), *permissions.workspace_budgets)
+        f"{safe(rule.text)}  {place(rule)}" for rule in (*permissions.budgets.values(), *permissions.workspace_budgets)
     ]
     if lines:
         say("\nBudget:")
@@ -227,9 +207,7 @@ def show_replay(policy: Policy, *, as_json: bool) -> int:
     _section("", would, context.now)
     _section("\nRecorded by a policy in mode observe:", [row for row in rows if row.recorded], context.now)
     if result.untold:
-        say(
-            f"\n{result.untold.total()} could not be evaluated, because their arguments were not recorded in full:"
-        )
+        say(f"\n{result.untold.total()} could not be evaluated, because their arguments were not recorded in full:")
         say("  " + _tools(result.untold.most_common()))
     return 0
 
@@ -280,9 +258,7 @@ def answer(
         root=os.path.realpath(context.root),
         contract=Contract(policy=permissions, policy_files=(policy_path,) if policy_path else ()),
     )
-    setting = CallSetting(
-        permissions, options, context.now, _ledger(context), tools, _spent(permissions, context)
-    )
+    setting = CallSetting(permissions, options, context.now, _ledger(context), tools, _spent(permissions, context))
     return explain_call(setting, tool, call_arguments)
 
 
@@ -313,9 +289,7 @@ def _decoded(arguments: str) -> Mapping[str, object]:
 # --- showing it
 
 
-def show(
-    answers: Sequence[ExplainedCall], permissions: Policy, *, tool: str, unlooked: bool, as_json: bool
-) -> int:
+def show(answers: Sequence[ExplainedCall], permissions: Policy, *, tool: str, unlooked: bool, as_json: bool) -> int:
     """Print the answers. Returns the exit code: 3 if a call would be refused."""
     if as_json:
         _explain_print_json(answers, permissions, tool)
@@ -329,9 +303,7 @@ def show(
 
 def _explain_print(explained: ExplainedCall, *, unlooked: bool) -> None:
     explanation = explained.explanation
-    say(
-        f"{explanation.answer}: {safe(explained.shown)} {safe(explanation.why)}", _COLOURS[explanation.answer]
-    )
+    say(f"{explanation.answer}: {safe(explained.shown)} {safe(explanation.why)}", _COLOURS[explanation.answer])
     for note in explained.notes:
         say(f"  {safe(note)}")
     if unlooked:

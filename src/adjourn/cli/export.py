@@ -36,9 +36,7 @@ FORMATS: tuple[Source, ...] = ("aex", "continuum", "langgraph", "handoff")
 
 @click.command(epilog=example("adjourn export fix-auth", "adjourn export fix-auth --to ~/handover/fix-auth"))
 @click.argument("name", type=CHECKPOINT_NAME)
-@text_option(
-    "--to DIR", "Write to DIR instead of the workspace. DIR is created if it does not exist.", dest="target"
-)
+@text_option("--to DIR", "Write to DIR instead of the workspace. DIR is created if it does not exist.", dest="target")
 @at_store
 @for_machines
 def export(context: CommandContext, name: str, *, target: str, as_json: bool) -> None:
@@ -57,9 +55,7 @@ def export(context: CommandContext, name: str, *, target: str, as_json: bool) ->
         else:
             path = folder.write(context.store, checkpoint, context.root)
     if as_json:
-        say_json(
-            name=name, path=path, task=checkpoint.event.task, seq=checkpoint.event.seq, hash=checkpoint.hash
-        )
+        say_json(name=name, path=path, task=checkpoint.event.task, seq=checkpoint.event.seq, hash=checkpoint.hash)
     else:
         say(f"written: {path} ({checkpoint.event.seq + 1} events of task {checkpoint.event.task})")
 
@@ -88,10 +84,7 @@ def _make(target: str) -> None:
 )
 @click.argument("path", metavar="PATH", type=FILE_PATH)
 @click.option(
-    "--from",
-    "source",
-    type=click.Choice(FORMATS),
-    help="Format of PATH (default: the one that it looks like).",
+    "--from", "source", type=click.Choice(FORMATS), help="Format of PATH (default: the one that it looks like)."
 )
 @click.option("--name", default="", help="Name of the checkpoint (default: made from PATH or its content).")
 @text_option("--thread ID", "Thread of a LangGraph file that has several.")
@@ -99,14 +92,7 @@ def _make(target: str) -> None:
 @at_store
 @for_machines
 def import_(
-    context: CommandContext,
-    path: str,
-    *,
-    source: Source | None,
-    name: str,
-    thread: str,
-    dry_run: bool,
-    as_json: bool,
+    context: CommandContext, path: str, *, source: Source | None, name: str, thread: str, dry_run: bool, as_json: bool
 ) -> None:
     """Import a checkpoint folder, or work that another tool recorded, so that it can be resumed here. You vouch for it.
 
@@ -175,12 +161,7 @@ def _foreign(context: CommandContext, path: str, work: ForeignWork, *, dry_run: 
     from adjourn.tasks.task import Task
 
     before = _owner(context, check_name(work.name))
-    members = {
-        "from": work.source,
-        "kept": list(work.kept),
-        "leftOut": list(work.left_out),
-        "dryRun": dry_run,
-    }
+    members = {"from": work.source, "kept": list(work.kept), "leftOut": list(work.left_out), "dryRun": dry_run}
     kind = "published" if work.source == "aex" else work.source
     if dry_run:
         return _to_json(work.name, None, before, signer="", kind=kind, **members)
@@ -196,9 +177,7 @@ def _foreign(context: CommandContext, path: str, work: ForeignWork, *, dry_run: 
     imported = import_work(task, context.root, work, user(), context.tree)
     for note in imported.notes:
         complain(note)
-    return _to_json(
-        work.name, imported.checkpoint, before, signer="default", kind=kind, page=imported.page, **members
-    )
+    return _to_json(work.name, imported.checkpoint, before, signer="default", kind=kind, page=imported.page, **members)
 
 
 def _to_json(

@@ -48,9 +48,7 @@ def _of_command(context: click.Context, words: tuple[str, ...]) -> str:
             names += command.list_commands(context) if isinstance(command, click.Group) else []
             near = nearest(word, names)
             remedy = (
-                f"did you mean: adjourn help {' '.join([*words[:number], near])}"
-                if near
-                else "list them: adjourn help"
+                f"did you mean: adjourn help {' '.join([*words[:number], near])}" if near else "list them: adjourn help"
             )
             raise NotFoundError(f"no topic or command is named {' '.join(words)!r}", remedy)
         context = click.Context(below, info_name=word, parent=context)

@@ -79,8 +79,7 @@ def _say(item: WaitingItem, now: int) -> None:
     kind = _KINDS.get(item.kind, item.kind)
     say(cut(f"\n{kind} {safe(item.id)}  {safe(item.title)}", width() + 1), "bold")
     options = [
-        (f"  {_OPTIONS.get(item.kind, 'option')} {number}", option)
-        for number, option in enumerate(item.options)
+        (f"  {_OPTIONS.get(item.kind, 'option')} {number}", option) for number, option in enumerate(item.options)
     ]
     say_facts(
         ("  arguments" if item.kind in ("approval", "in-doubt") else "  context", item.context),

@@ -56,9 +56,7 @@ def actions_of(item: WaitingItem) -> Sequence[Action]:
     """The answers of an item, for the keys `a` and `d`."""
     chooses = bool(item.options)
     if item.kind == "question":
-        answer = Action(
-            "answer", "answer", "" if chooses else "answer", is_required=not chooses, chooses=chooses
-        )
+        answer = Action("answer", "answer", "" if chooses else "answer", is_required=not chooses, chooses=chooses)
         return answer, _SKIP
     if item.kind == "decision":
         accept = Action("accept", "accept", "", chooses=chooses)
@@ -183,9 +181,7 @@ class InboxKeys:
                 return None
             self.draft = None
             item = draft.item
-            return ItemReply(
-                item.kind, item.id, draft.action.name, item.task, item.record, text.strip(), draft.option
-            )
+            return ItemReply(item.kind, item.id, draft.action.name, item.task, item.record, text.strip(), draft.option)
         self.notice = ""
         if draft.action.prompt:
             self.draft = draft._replace(text=_edited(text, key)[:MAX_ANSWER])
@@ -255,8 +251,7 @@ _ESCAPE_SECONDS = 0.05
 """How long the rest of a key's sequence may take; a lone Escape is known after it."""
 _PASTE_ON, _PASTE_OFF = b"\x1b[?2004h", b"\x1b[?2004l"
 _KEY = re.compile(
-    r"\x1b\[200~(?P<paste>.*?)\x1b\[201~|(?P<sequence>\x1b(?:\[[0-9;?]*[A-Za-z~]|O[A-Za-z]))|(?P<one>.)",
-    re.DOTALL,
+    r"\x1b\[200~(?P<paste>.*?)\x1b\[201~|(?P<sequence>\x1b(?:\[[0-9;?]*[A-Za-z~]|O[A-Za-z]))|(?P<one>.)", re.DOTALL
 )
 _OPEN_PASTE = "\x1b[200~"
 _NAMES = {

@@ -171,9 +171,7 @@ def _clipped(line: Spans, columns: int) -> Spans:
 
 def _head(state: InboxKeys, unreadable: int, columns: int) -> Spans:
     count = len(state.items)
-    heading = (
-        f"{count:,} {'thing waits' if count == 1 else 'things wait'} for you" if count else "nothing waits"
-    )
+    heading = f"{count:,} {'thing waits' if count == 1 else 'things wait'} for you" if count else "nothing waits"
     place = f"{state.at + 1:,} of {count:,}" if count else ""
     broken = f"{unreadable:,} cannot be read: adjourn verify" if unreadable else ""
     right = "  ".join(filter(None, (broken, place)))
@@ -202,9 +200,7 @@ def _row(item: WaitingItem, now: int, columns: int, *, is_selected: bool) -> Spa
 def _below(state: InboxKeys, now: int, columns: int, room: int) -> list[Spans]:
     """What is below the list, in exactly `room` lines."""
     if state.helps:
-        lines: list[Spans] = [
-            [(f"  {keys:<10}", "bold"), (cut(text, columns - 12), "")] for keys, text in _HELP
-        ]
+        lines: list[Spans] = [[(f"  {keys:<10}", "bold"), (cut(text, columns - 12), "")] for keys, text in _HELP]
     elif (item := state.selected) is None:
         empty = "Questions, approvals and calls in doubt of all tasks show here as they come up."
         lines = [[(f"  {text}", "dim")] for text in folded(empty, columns - 2)]
@@ -218,9 +214,7 @@ def _below(state: InboxKeys, now: int, columns: int, room: int) -> list[Spans]:
     return [*lines[:room], *[[("", "")]] * (room - len(lines))]
 
 
-def item_lines(
-    item: WaitingItem, arguments: ShownArguments, option: int | None, now: int, columns: int
-) -> list[Spans]:
+def item_lines(item: WaitingItem, arguments: ShownArguments, option: int | None, now: int, columns: int) -> list[Spans]:
     """An item in full."""
     lines: list[Spans] = [[(f"  {text}", "bold")] for text in folded(safe_lines(item.title), columns - 2)]
     is_call = item.kind in ("approval", "in-doubt")

@@ -61,8 +61,7 @@ def keys_(ctx: click.Context, *, as_json: bool) -> None:
         say("you have no key yet; create it: adjourn keys show")
     if rows:
         say_table(
-            ("NAME", "FINGERPRINT", "WHOSE"),
-            [(r["name"], r["key"], "yours" if r["own"] else "trusted") for r in rows],
+            ("NAME", "FINGERPRINT", "WHOSE"), [(r["name"], r["key"], "yours" if r["own"] else "trusted") for r in rows]
         )
     if state is not None:
         say(person.warning_of(state) or "a PIN is set, and no wrong one was given since the last right one")
@@ -141,12 +140,7 @@ def pin_(*, remove: bool) -> None:
 
 
 def _to_json(name: str, public: bytes) -> dict[str, Any]:
-    return {
-        "name": name,
-        "key": fingerprint(public),
-        "public": encode_bytes(public),
-        "own": name == "default",
-    }
+    return {"name": name, "key": fingerprint(public), "public": encode_bytes(public), "own": name == "default"}
 
 
 def _public(text: str) -> bytes:

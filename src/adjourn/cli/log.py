@@ -50,9 +50,7 @@ def log(context: CommandContext, task: str, *, tail: int | None, as_json: bool, 
     """
     current = current_task(context, task)
     if shown["graph"] and (shown["follow"] or shown["verbose"] or as_json):
-        raise UsageError(
-            "--graph shows neither events nor what follows", "leave out --follow, --verbose and --json"
-        )
+        raise UsageError("--graph shows neither events nor what follows", "leave out --follow, --verbose and --json")
     columns = 0 if shown["full"] else width()
     lines = _Lines(context, current, columns)
     view = _Events(context, current, as_json, columns) if as_json or shown["verbose"] else lines
@@ -181,9 +179,7 @@ _STYLE = "bright_black"
 _MIN_TEXT = 10
 
 
-def graph_lines(
-    entries: Sequence[TimelineEntry], now: int, columns: int, *, unicode: bool
-) -> Iterator[Spans]:
+def graph_lines(entries: Sequence[TimelineEntry], now: int, columns: int, *, unicode: bool) -> Iterator[Spans]:
     """The lines of a graph: lanes, time, and what happened. Calls in a row of one session are one line."""
     lanes: list[str] = []
     drawn: list[tuple[str, str, TimelineEntry, str]] = []
@@ -204,9 +200,7 @@ def graph_lines(
 
 
 def _kind(entry: TimelineEntry) -> str:
-    return (
-        "calls" if entry.event.partition(".")[0] in _CALLS and entry.event != "tool.changed" else entry.event
-    )
+    return "calls" if entry.event.partition(".")[0] in _CALLS and entry.event != "tool.changed" else entry.event
 
 
 def _node(lanes: list[str], entry: TimelineEntry) -> str:
@@ -234,9 +228,7 @@ def _counts(group: Sequence[TimelineEntry]) -> str:
         (entry,) = group
         return "  ".join(part for part in (entry.label, entry.what, entry.about) if part)
     labels = Counter(entry.label for entry in group)
-    return (
-        f"{counted(len(group), 'call')}: {', '.join(f'{count} {label}' for label, count in labels.items())}"
-    )
+    return f"{counted(len(group), 'call')}: {', '.join(f'{count} {label}' for label, count in labels.items())}"
 
 
 def _said(entry: TimelineEntry) -> str:

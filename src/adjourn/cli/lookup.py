@@ -78,14 +78,11 @@ def only_checkpoint(context: CommandContext) -> str:
         )
         candidates = [ledger.checkpoint for ledger in ledgers if ledger.checkpoint and not ledger.finished]
     if not candidates:
-        raise NotFoundError(
-            "no unfinished task has a checkpoint", "list all checkpoints: adjourn checkpoints"
-        )
+        raise NotFoundError("no unfinished task has a checkpoint", "list all checkpoints: adjourn checkpoints")
     if len(candidates) > 1:
         some = ", ".join(candidates[:_SHOWN]) + (", …" if len(candidates) > _SHOWN else "")
         raise UsageError(
-            f"{len(candidates)} checkpoints can be meant: {some}",
-            "name one; `adjourn checkpoints` lists them",
+            f"{len(candidates)} checkpoints can be meant: {some}", "name one; `adjourn checkpoints` lists them"
         )
     return candidates[0]
 
@@ -125,9 +122,7 @@ def _by_hash(store: Store, start: str) -> TaskCheckpoint | None:
         if entry.hash.startswith(start) and _MARK in entry.data and digest(entry.data) == entry.hash
     ]
     if len(matches) > 1:
-        raise NotFoundError(
-            f"{len(matches)} checkpoints have a hash that begins with {start}", "give more digits"
-        )
+        raise NotFoundError(f"{len(matches)} checkpoints have a hash that begins with {start}", "give more digits")
     return as_checkpoint(matches[0]) if matches else None
 
 

@@ -34,16 +34,10 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
 
 @click.command(
     "prune",
-    epilog=example(
-        "adjourn prune", "adjourn prune --keep-last 3 --daily 7 --yes", "adjourn prune --max-size 500MB"
-    ),
+    epilog=example("adjourn prune", "adjourn prune --keep-last 3 --daily 7 --yes", "adjourn prune --max-size 500MB"),
 )
 @click.option(
-    "--keep-last",
-    type=click.IntRange(min=1),
-    metavar="N",
-    default=10,
-    help="Keep the last N of each task (10).",
+    "--keep-last", type=click.IntRange(min=1), metavar="N", default=10, help="Keep the last N of each task (10)."
 )
 @click.option(
     "--daily",
@@ -80,23 +74,13 @@ def prune_(
             prune(context.store, context.root, pruning)
     if as_json:
         points = [
-            {
-                "task": point.task,
-                "name": point.name,
-                "hash": point.hash,
-                "size": point.size,
-                "named": point.named,
-            }
+            {"task": point.task, "name": point.name, "hash": point.hash, "size": point.size, "named": point.named}
             for point in pruning.points
         ]
         say_json(done=yes, kept=pruning.kept, size=pruning.size, pruned=points)
         return
     what = f"{counted(len(pruning.points), 'checkpoint')} ({shown_bytes(pruning.size)}); {pruning.kept} stay"
-    say(
-        f"pruned {what}"
-        if yes
-        else f"would prune {what}" + ("; add --yes to do it" if pruning.points else "")
-    )
+    say(f"pruned {what}" if yes else f"would prune {what}" + ("; add --yes to do it" if pruning.points else ""))
     if pruning.points and not yes:
         rows = [(safe(point.name), point.task, shown_bytes(point.size)) for point in pruning.points[:50]]
         say_table(("NAME", "TASK", "SIZE"), rows)

@@ -67,9 +67,7 @@ class MergeOptions(NamedTuple):
 
 @click.command(
     "diff",
-    epilog=example(
-        "adjourn record diff", "adjourn record diff 4f1c@3 4f1c", "adjourn record diff 4f1c 9ab0 --json"
-    ),
+    epilog=example("adjourn record diff", "adjourn record diff 4f1c@3 4f1c", "adjourn record diff 4f1c 9ab0 --json"),
 )
 @click.argument("a", metavar="[RECORD]", default="")
 @click.argument("b", metavar="[RECORD]", default="")
@@ -189,18 +187,14 @@ def _given(text: str) -> tuple[str, dict[str, Any]]:
     try:
         return path, {"value": json.loads(value)}
     except (ValueError, RecursionError):
-        raise UsageError(
-            f"--set {text!r} gives no JSON", "quote a text: --set '/task/goal=\"Ship it\"'"
-        ) from None
+        raise UsageError(f"--set {text!r} gives no JSON", "quote a text: --set '/task/goal=\"Ship it\"'") from None
 
 
 def _name(record: Tree) -> str:
     return f"{str(record['id'])[:8]}@{record['sequence']}"
 
 
-@click.command(
-    epilog=example("adjourn record resolve", 'adjourn record resolve blocker-3f "the token is in CI now"')
-)
+@click.command(epilog=example("adjourn record resolve", 'adjourn record resolve blocker-3f "the token is in CI now"'))
 @click.argument("blocker", default="")
 @click.argument("resolution", default="")
 @RECORD_OPTION
@@ -234,9 +228,7 @@ def _blocker(item: Tree) -> tuple[str, Sequence[tuple[str, str]]]:
 
 
 @click.command(
-    epilog=example(
-        "adjourn record check", 'adjourn record check invariant-9a --holding --evidence "make lint passes"'
-    )
+    epilog=example("adjourn record check", 'adjourn record check invariant-9a --holding --evidence "make lint passes"')
 )
 @click.argument("invariant", default="")
 @flag("--holding", "Record that it is true now.")
@@ -246,14 +238,7 @@ def _blocker(item: Tree) -> tuple[str, Sequence[tuple[str, str]]]:
 @at_store
 @for_machines
 def check(
-    context: CommandContext,
-    invariant: str,
-    *,
-    holding: bool,
-    violated: bool,
-    evidence: str,
-    record: str,
-    as_json: bool,
+    context: CommandContext, invariant: str, *, holding: bool, violated: bool, evidence: str, record: str, as_json: bool
 ) -> None:
     """Record the result of checking an invariant; without INVARIANT, list all of them.
 
@@ -271,9 +256,7 @@ def check(
     status = "holding" if holding else "violated"
     after = store.check_invariant(target.cr_id, target.id, status, author(), evidence=evidence)
     if as_json:
-        say_json(
-            written(after, invariant=next(item for item in after["invariants"] if item["id"] == target.id))
-        )
+        say_json(written(after, invariant=next(item for item in after["invariants"] if item["id"] == target.id)))
         return
     say(f"{status}: {safe(target.item['description'])}", "green" if holding else "red")
 
@@ -335,9 +318,7 @@ def record(ctx: click.Context, context: CommandContext, *, as_json: bool) -> Non
     ctx.exit(1 if broken else 0)
 
 
-@click.command(
-    epilog=example("adjourn record show", "adjourn record show 4f1c --json", "adjourn record show 4f1c@12")
-)
+@click.command(epilog=example("adjourn record show", "adjourn record show 4f1c --json", "adjourn record show 4f1c@12"))
 @click.argument("name", metavar="[RECORD]", default="")
 @at_store
 @for_machines
@@ -360,9 +341,7 @@ def show(context: CommandContext, name: str, *, as_json: bool) -> None:
 
 @click.command(epilog=example("adjourn record history", "adjourn record history 4f1c --tail 5"))
 @click.argument("name", metavar="[RECORD]", default="")
-@click.option(
-    "--tail", type=click.IntRange(min=1), metavar="N", default=20, help="Show only the last N versions (20)."
-)
+@click.option("--tail", type=click.IntRange(min=1), metavar="N", default=20, help="Show only the last N versions (20).")
 @at_store
 @for_machines
 def history(context: CommandContext, name: str, *, tail: int, as_json: bool) -> None:
@@ -387,9 +366,7 @@ def history(context: CommandContext, name: str, *, tail: int, as_json: bool) -> 
     if as_json:
         say_json(record=versions[-1]["id"], versions=rows)
     else:
-        say_table(
-            ("VERSION", "WHEN", "BY", "HASH", "CHANGED"), [_version_row(row, context.now) for row in rows]
-        )
+        say_table(("VERSION", "WHEN", "BY", "HASH", "CHANGED"), [_version_row(row, context.now) for row in rows])
 
 
 def _version_row(row: dict[str, Any], now: int) -> tuple[str, ...]:

@@ -42,13 +42,7 @@ _MAX_PROOF = 64 * 1024
 @at_store
 @for_machines
 def verify(
-    context: CommandContext,
-    name: str,
-    *,
-    expect_head: str | None,
-    expect_root: str | None,
-    proof: str,
-    as_json: bool,
+    context: CommandContext, name: str, *, expect_head: str | None, expect_root: str | None, proof: str, as_json: bool
 ) -> int:
     """Verify that the versions of a record, or of every record, are those that were written. Exit code 1 when one is not.
 
@@ -63,15 +57,8 @@ def verify(
     results: list[dict[str, Any]] = []
     for cr_id in ids:
         chain = store.verify_chain(cr_id, expected_head=expect_head, expected_root=expect_root)
-        result: dict[str, Any] = {
-            "record": cr_id,
-            "valid": chain.valid,
-            "checked": chain.checked,
-            "head": chain.head,
-        }
-        results.append(
-            result if chain.valid else result | {"brokenAt": chain.broken_at, "reason": chain.reason}
-        )
+        result: dict[str, Any] = {"record": cr_id, "valid": chain.valid, "checked": chain.checked, "head": chain.head}
+        results.append(result if chain.valid else result | {"brokenAt": chain.broken_at, "reason": chain.reason})
     broken = [result for result in results if not result["valid"]]
     if as_json:
         say_json(valid=not broken, records=results)
@@ -80,10 +67,7 @@ def verify(
     if not broken:
         say(f"valid: {len(results)} record{'' if len(results) == 1 else 's'}, {versions:,} versions", "green")
     for result in broken:
-        say(
-            f"BROKEN: record {safe(result['record'])}, after {result['checked']} versions: {result['reason']}",
-            "red",
-        )
+        say(f"BROKEN: record {safe(result['record'])}, after {result['checked']} versions: {result['reason']}", "red")
         say(f"  at: {safe(result['brokenAt'])}")
         say("  help: do not continue from it; compare it with an export or a backup")
     return 1 if broken else 0
@@ -91,17 +75,12 @@ def verify(
 
 @click.command(
     epilog=example(
-        "adjourn record prove 4f1c@3",
-        "adjourn record prove 4f1c --since 12",
-        "adjourn record prove 4f1c --sign",
+        "adjourn record prove 4f1c@3", "adjourn record prove 4f1c --since 12", "adjourn record prove 4f1c --sign"
     )
 )
 @click.argument("name", metavar="[RECORD]", default="")
 @click.option(
-    "--since",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Prove that the record only grew since it had N versions.",
+    "--since", type=click.IntRange(min=1), metavar="N", help="Prove that the record only grew since it had N versions."
 )
 @flag("--sign", "Sign the hash of the newest version.")
 @at_store
@@ -135,9 +114,7 @@ def export(context: CommandContext, name: str, *, target: str, as_json: bool) ->
     store = records_at(context)
     cr_id = find_id(store, name)
     path = target or f"{os.path.basename(cr_id)}.record.jsonl"
-    write_file(
-        os.path.dirname(path) or ".", os.path.basename(path), export_record(store, cr_id, keys.private_key())
-    )
+    write_file(os.path.dirname(path) or ".", os.path.basename(path), export_record(store, cr_id, keys.private_key()))
     head = store.resolve(cr_id)
     if as_json:
         say_json(record=cr_id, path=path, sequence=head["sequence"], contentHash=head["contentHash"])
@@ -146,8 +123,7 @@ def export(context: CommandContext, name: str, *, target: str, as_json: bool) ->
 
 
 @click.command(
-    "import",
-    epilog=example("adjourn record import handover.jsonl", "adjourn record import theirs.jsonl --as theirs"),
+    "import", epilog=example("adjourn record import handover.jsonl", "adjourn record import theirs.jsonl --as theirs")
 )
 @click.argument("file", type=FILE_PATH)
 @text_option("--as ID", "Import it as a fork, to merge, if the record changed here too.", dest="fork")
@@ -161,9 +137,7 @@ def import_(context: CommandContext, file: str, *, fork: str, as_json: bool) -> 
     trusted = keys.trusted()
     store = CRStore(context.make_store(), clock=context.clock)
     as_fork = Fork(fork, author(), context.now) if fork else None
-    imported = import_record(
-        store, read_lines(file, MAX_BYTES, MAX_DOCUMENT_BYTES), trusted.values(), as_fork
-    )
+    imported = import_record(store, read_lines(file, MAX_BYTES, MAX_DOCUMENT_BYTES), trusted.values(), as_fork)
     names = [name for name, public in trusted.items() if fingerprint(public) == imported.signer]
     signer = names[0] if names else ""
     if as_json:
@@ -179,9 +153,7 @@ def _verify_proof(path: str, *, as_json: bool) -> int:
     try:
         value = json.loads(read_file(path, _MAX_PROOF, workspace_of().root))
     except (ValueError, RecursionError) as error:
-        raise InvalidError(
-            f"{path} is not JSON: {error}", "give a file written by `adjourn record prove`"
-        ) from error
+        raise InvalidError(f"{path} is not JSON: {error}", "give a file written by `adjourn record prove`") from error
     proof = read_proof(value if isinstance(value, dict) else {})
     signer = ""
     if isinstance(proof, SignedRecordHead):
@@ -196,10 +168,7 @@ def _verify_proof(path: str, *, as_json: bool) -> int:
     if as_json:
         say_json(valid=valid, proof=type(proof).__name__, record=proof.id, signer=signer)
     else:
-        say(
-            f"{'valid' if valid else 'BROKEN'}: record {safe(proof.id)}: {safe(outcome)}",
-            "green" if valid else "red",
-        )
+        say(f"{'valid' if valid else 'BROKEN'}: record {safe(proof.id)}: {safe(outcome)}", "green" if valid else "red")
     return 0 if valid else 1
 
 

@@ -17,14 +17,7 @@ from adjourn.cli.terminal import width
 from adjourn.errors import IntegrityError, NotFoundError, UsageError
 from adjourn.knowledge.cognition.transitions import COLLECTION
 from adjourn.knowledge.model.documents import Tree, parts_of
-from adjourn.knowledge.model.record import (
-    COLLECTIONS,
-    EFFECTS_THROUGH,
-    CRAuthor,
-    CRChange,
-    CRConflict,
-    CRDiff,
-)
+from adjourn.knowledge.model.record import COLLECTIONS, EFFECTS_THROUGH, CRAuthor, CRChange, CRConflict, CRDiff
 from adjourn.knowledge.records.effect_lookup import OPERATION, omitted_count
 from adjourn.knowledge.records.store import CRStore
 from adjourn.knowledge.records.version_log import verified_version
@@ -125,12 +118,7 @@ def brief(value: Any) -> str:
     """A value in a line."""
     if isinstance(value, str):
         return safe(value)
-    if (
-        isinstance(value, dict)
-        and value.keys() >= {"id", "type"}
-        and len(value) <= 5
-        and "status" not in value
-    ):
+    if isinstance(value, dict) and value.keys() >= {"id", "type"} and len(value) <= 5 and "status" not in value:
         return safe(str(value["id"]))  # an author
     if isinstance(value, dict) and value.keys() >= {"author", "decision", "rationale"}:
         return _variant(value)
@@ -184,9 +172,7 @@ def _item(part: str, item: Tree) -> Iterator[str]:
         )
     yield f"{safe(item['id'])}  {text}{f' ({safe(status)})' if status else ''}"
     if part == "decisions":
-        yield from (
-            f"    {_variant(variant)}" for variant in item.get("variants", ()) if status == "contested"
-        )
+        yield from (f"    {_variant(variant)}" for variant in item.get("variants", ()) if status == "contested")
     if part == "questionsForUser" and status == "answered":
         yield f"    {safe(item['answeredBy']['id'])}: {safe(item['answer'])}"
     if part == "resumePoints":
@@ -280,10 +266,7 @@ def short_names(ids: list[str]) -> list[str]:
 def newest(store: CRStore, cr_id: str, count: int) -> list[Tree]:
     """The last versions of a record, oldest first, without their roots."""
     end = store.versions.head_position(cr_id).seq + 1
-    return [
-        sealed(verified_version(entry, cr_id))
-        for entry in store.versions.entries(cr_id, max(0, end - count), end)
-    ]
+    return [sealed(verified_version(entry, cr_id)) for entry in store.versions.entries(cr_id, max(0, end - count), end)]
 
 
 def items(store: CRStore, kind: str) -> list[Item]:
@@ -308,9 +291,7 @@ def readable(store: CRStore) -> tuple[list[Tree], dict[str, IntegrityError]]:
 
 def one_item(entries: list[Item], start: str, kind: str, remedy: str, record: str = "") -> Item:
     """The one whose id is, or begins with, `start`; in the record whose id is, or begins with, `record`."""
-    named = beginning_with(
-        start, beginning_with(record, entries, lambda item: item.cr_id), lambda item: item.id
-    )
+    named = beginning_with(start, beginning_with(record, entries, lambda item: item.cr_id), lambda item: item.id)
     if len(named) != 1:
         places = ", ".join(f"{item.id} in {item.cr_id}" for item in named[:5])
         count = f"{kind} {start!r} is ambiguous: {places}" if named else f"no {kind} is {start!r}"

@@ -11,15 +11,7 @@ import click
 import msgspec
 
 from adjourn import __version__
-from adjourn.cli.context import (
-    TASK_NAME,
-    CommandContext,
-    at_store,
-    example,
-    flag,
-    for_machines,
-    text_option,
-)
+from adjourn.cli.context import TASK_NAME, CommandContext, at_store, example, flag, for_machines, text_option
 from adjourn.cli.output import counted, safe, say, say_json, shown_bytes
 from adjourn.cli.report_value import ReportSource, WorkReport, collect
 from adjourn.cli.task_view import current_task
@@ -45,9 +37,7 @@ _HTML = (".html", ".htm")
 @text_option("--out FILE", "Write to FILE, which is replaced (default: print).")
 @at_store
 @for_machines
-def report(
-    context: CommandContext, *, task: str, as_html: bool, as_markdown: bool, out: str, as_json: bool
-) -> int:
+def report(context: CommandContext, *, task: str, as_html: bool, as_markdown: bool, out: str, as_json: bool) -> int:
     """Report a task for a pull request or an incident: what it was to do, what was done, and who approved it.
 
     Goal, budget over time, calls with their outcome, approvals, decisions, checkpoints, what is in doubt, contract and policy, and
@@ -145,13 +135,7 @@ def _tables(report: WorkReport) -> list[ReportTable]:
             "In doubt or waiting for a person",
             ("Since (UTC)", "What", "Title", "About", "Answer"),
             [
-                (
-                    _when(item.since),
-                    item.kind,
-                    item.title,
-                    item.context,
-                    item.commands[0] if item.commands else "",
-                )
+                (_when(item.since), item.kind, item.title, item.context, item.commands[0] if item.commands else "")
                 for item in report.waiting
             ],
         ),
@@ -190,10 +174,7 @@ def _tables(report: WorkReport) -> list[ReportTable]:
         ReportTable(
             "Calls and events",
             ("When (UTC)", "Outcome", "What", "About", "Note"),
-            [
-                (_when(entry.timestamp), entry.label, entry.what, entry.about, entry.note)
-                for entry in report.entries
-            ],
+            [(_when(entry.timestamp), entry.label, entry.what, entry.about, entry.note) for entry in report.entries],
         ),
     ]
 

@@ -113,9 +113,7 @@ class WorkReport(msgspec.Struct, kw_only=True, frozen=True, rename="camel"):
     def marks(self) -> Sequence[BudgetPoint]:
         """The checkpoints on it."""
         return [
-            BudgetPoint(
-                moment(checkpoint.at), checkpoint.calls, f"{checkpoint.name} ({checkpoint.calls} calls)"
-            )
+            BudgetPoint(moment(checkpoint.at), checkpoint.calls, f"{checkpoint.name} ({checkpoint.calls} calls)")
             for checkpoint in self.checkpoints
         ]
 
@@ -202,9 +200,7 @@ def collect(source: ReportSource) -> WorkReport:
     entries, approvals, ledger = history.timeline.entries(), list(history.approvals.values()), history.ledger
     record, notes = _record(store, task.id)
     decisions = [_decision(decision) for decision in record.get("decisions", ())]
-    verified = verify_task(
-        store, task.id, progress=source.progress, around=Around(reading_secret(), context.root)
-    )
+    verified = verify_task(store, task.id, progress=source.progress, around=Around(reading_secret(), context.root))
     counts = {
         "events": max(0, head.seq + 1 - MAX_EVENTS),
         "entries": len(entries) - MAX_ROWS,
@@ -268,14 +264,10 @@ def _decision(decision: Tree) -> ReportedDecision:
 
 def _check(verified: VerificationReport) -> ReportedVerification:
     findings = [
-        f"{entry.finding.severity}: {entry.finding.code}: {_line(entry.finding.message)}"
-        for entry in verified.findings
+        f"{entry.finding.severity}: {entry.finding.code}: {_line(entry.finding.message)}" for entry in verified.findings
     ]
     return ReportedVerification(
-        valid=verified.valid,
-        events=verified.events,
-        checkpoints=verified.checkpoints,
-        findings=findings[:MAX_FINDINGS],
+        valid=verified.valid, events=verified.events, checkpoints=verified.checkpoints, findings=findings[:MAX_FINDINGS]
     )
 
 

@@ -56,17 +56,14 @@ MAX_INPUTS = 10_000_000
 @click.command(
     params=click_options("run"),
     epilog=example(
-        "adjourn run tasks/fix-test.aex --inputs tasks/fix-test.inputs.json --model anthropic",
-        "adjourn run --resume",
+        "adjourn run tasks/fix-test.aex --inputs tasks/fix-test.inputs.json --model anthropic", "adjourn run --resume"
     ),
 )
 @click.argument("file", default="", metavar="[FILE]", type=FILE_PATH)
 @with_model("answers `make` steps")
 @at_store
 @for_machines
-def run(
-    context: CommandContext, file: str, *, resume: bool, inputs: str, as_json: bool, **settings: Any
-) -> int:
+def run(context: CommandContext, file: str, *, resume: bool, inputs: str, as_json: bool, **settings: Any) -> int:
     """Run the steps of the contract FILE under the policy, and record them.
 
     A run that was interrupted or blocked continues with --resume from the step it had reached; finished steps do not run again.
@@ -79,9 +76,7 @@ def run(
     if not file and not resume:
         raise UsageError("no contract is named", "name one: adjourn run FILE, or resume a run with --resume")
     if resume and inputs:
-        raise UsageError(
-            "a run keeps the inputs that it was started with", "leave out --inputs, or start a new run"
-        )
+        raise UsageError("a run keeps the inputs that it was started with", "leave out --inputs, or start a new run")
     file, settings["policy"] = (from_here(path, context.root) for path in (file, settings["policy"]))
     if resume:
         _ = context.store  # which must be there
@@ -131,17 +126,11 @@ def _inputs(file: str) -> dict[str, Any]:
     if not file:
         return {}
 
-    text = (
-        sys.stdin.buffer.read(MAX_INPUTS + 1)
-        if file == "-"
-        else read_file(file, MAX_INPUTS, workspace_of().root)
-    )
+    text = sys.stdin.buffer.read(MAX_INPUTS + 1) if file == "-" else read_file(file, MAX_INPUTS, workspace_of().root)
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(
-            f"the inputs in {file} are not a JSON object: {error}", 'write {"name": value, …}'
-        ) from error
+        raise UsageError(f"the inputs in {file} are not a JSON object: {error}", 'write {"name": value, …}') from error
 
 
 def _tell(outcome: RunOutcome, *, as_json: bool) -> int:
@@ -304,18 +293,13 @@ class Person:
 
 
 def _ask(task: Task, question: Approval, *, needs_pin: bool) -> None:
-    print(
-        f"\n{safe(tool_name(question))} {safe(question.arguments)}\n  why: {safe(question.cause)}",
-        file=sys.stderr,
-    )
+    print(f"\n{safe(tool_name(question))} {safe(question.arguments)}\n  why: {safe(question.cause)}", file=sys.stderr)
     if question.doubt:
         print("  It may have happened before the run was interrupted. Check, then answer.", file=sys.stderr)
         reply = _answered("Did it happen? [y: it did / n: it did not, do it now / Enter: leave it] ")
         if reply in ("y", "yes", "n", "no"):
             _check(task, needs_pin=needs_pin)
-            settle_doubt(
-                task, question.doubt, happened=reply[0] == "y", by=user(), note="asked at the terminal"
-            )
+            settle_doubt(task, question.doubt, happened=reply[0] == "y", by=user(), note="asked at the terminal")
     else:
         yes = _answered("Do it? [y/N] ") in ("y", "yes")
         _check(task, needs_pin=needs_pin)

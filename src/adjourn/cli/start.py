@@ -97,9 +97,7 @@ def say_version(program: str, *, as_json: bool) -> None:
 # --- the workspace of a command, and its store
 
 _READING = "reading the history"
-_NO_STORE = (
-    "start a session behind `adjourn proxy` to create it, or name another store with -C DIR or --store URL"
-)
+_NO_STORE = "start a session behind `adjourn proxy` to create it, or name another store with -C DIR or --store URL"
 
 
 class StoreContext:
@@ -126,9 +124,7 @@ class StoreContext:
         store = self.store_or_none()
         if store is None:
             missing = f"there is no store at {shown_store(self.url)}{self._where()}"
-            raise NotFoundError(
-                missing if self.named else f"no session has run here yet: {missing}", _NO_STORE
-            )
+            raise NotFoundError(missing if self.named else f"no session has run here yet: {missing}", _NO_STORE)
         return store
 
     def _where(self) -> str:

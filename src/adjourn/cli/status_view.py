@@ -131,28 +131,15 @@ class StatusView:
         remaining = "" if ledger.budget is None else f", {ledger.remaining(ledger.budget)} left"
         state = ", ".join(self._state()) or "nothing in doubt"
         say(f"{safe(ledger.task)}: {task_view.budget(ledger)} calls used{remaining}; {state}")
-        spent = [
-            ("spent", f"{amount.used:,.10g} of {amount.limit:,.10g} {amount.title}") for amount in self._spent
-        ]
-        say_facts(
-            *self._goal(),
-            *self._held(),
-            *spent,
-            *self._counts(),
-            *self._point(),
-            *self._open(),
-            *self._next(),
-        )
+        spent = [("spent", f"{amount.used:,.10g} of {amount.limit:,.10g} {amount.title}") for amount in self._spent]
+        say_facts(*self._goal(), *self._held(), *spent, *self._counts(), *self._point(), *self._open(), *self._next())
 
     def panel(self) -> RenderableType:
         """The panel, for a terminal."""
         from adjourn.cli.drawing import Bar, panel  # as above
 
         ledger = self._ledger
-        bars = [
-            Bar(spent.title, spent.used, spent.limit, _left(spent.limit - spent.used))
-            for spent in self._spent
-        ]
+        bars = [Bar(spent.title, spent.used, spent.limit, _left(spent.limit - spent.used)) for spent in self._spent]
         counts = list(self._counts())
         if ledger.budget is None:
             counts.insert(0, ("calls", f"{ledger.calls_used} used, no limit"))
@@ -197,10 +184,7 @@ class StatusView:
         if ledger.tokens and not any(spent.what == "tokens" for spent in self._spent):
             rows.append(("spent", f"{ledger.tokens:,} tokens"))
         rows += [
-            (
-                "rate",
-                f"{spent.what}: {spent.used} of {spent.limit:.0f} calls in the last {period(spent.seconds)}",
-            )
+            ("rate", f"{spent.what}: {spent.used} of {spent.limit:.0f} calls in the last {period(spent.seconds)}")
             for spent in task_view.rates(ledger, self._context.now)
         ]
         return [*rows, ("refused", str(ledger.calls_refused or ""))]
@@ -213,9 +197,7 @@ class StatusView:
 
     def _open(self) -> list[_Row]:
         """What waits for a person."""
-        rows = [
-            ("in doubt", f"{call.call} {tool_name(call)} {call.arguments}"[:300]) for call in self._unsure
-        ]
+        rows = [("in doubt", f"{call.call} {tool_name(call)} {call.arguments}"[:300]) for call in self._unsure]
         rows += [
             (
                 "waiting",
@@ -224,9 +206,7 @@ class StatusView:
             )
             for question in self._waiting
         ]
-        rows += [
-            ("waiting", f"{item.kind} {item.id}: {item.title}"[:300]) for item in self._noted[:MAX_NOTED]
-        ]
+        rows += [("waiting", f"{item.kind} {item.id}: {item.title}"[:300]) for item in self._noted[:MAX_NOTED]]
         if len(self._noted) > MAX_NOTED:
             rows.append(("waiting", f"and {len(self._noted) - MAX_NOTED:,} more: adjourn inbox"))
         return rows

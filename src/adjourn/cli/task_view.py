@@ -131,11 +131,7 @@ def budgets(store: Store, ledger: Ledger, now: int) -> list[Spent]:
             policy = merge(from_text(blob.decode(errors="replace"), "")[0], policy)
     if policy is None:
         return []
-    of_task = [
-        Spent(key, round(used, 4), limit)
-        for key, used, limit in budgets_used(policy, ledger)
-        if key != "calls"
-    ]
+    of_task = [Spent(key, round(used, 4), limit) for key, used, limit in budgets_used(policy, ledger) if key != "calls"]
     used = workspace_spent(store, policy.workspace_budgets, now)
     of_workspace = (
         Spent("calls", used[rule.counter], rule.amount, rule.per_seconds, rule.owner)

@@ -107,9 +107,7 @@ def done(context: CommandContext, task: str, *, note: str, as_json: bool) -> Non
             notes=result.notes,
         )
         return
-    say(
-        f"{'still ' * bool(result.was)}finished: task {safe(writable.id)} (checkpoint {safe(result.checkpoint)})"
-    )
+    say(f"{'still ' * bool(result.was)}finished: task {safe(writable.id)} (checkpoint {safe(result.checkpoint)})")
     for text in result.notes:
         complain(text, "")
 

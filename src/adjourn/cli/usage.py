@@ -73,9 +73,7 @@ def unknown_command(word: str, commands: Iterable[str], path: str) -> UsageError
     """The error for a command that `path`, a program or a group, does not have."""
     commands = list(commands)
     if word.lower() in _INSTEAD:
-        return UsageError(
-            f"there is no command {word!r}", f"did you mean: {path} {_INSTEAD[word.lower()]}".rstrip()
-        )
+        return UsageError(f"there is no command {word!r}", f"did you mean: {path} {_INSTEAD[word.lower()]}".rstrip())
     near = nearest(word, commands)
     words = _COMMANDS.get(word.lower()) or _COMMANDS.get(nearest(word, _COMMANDS), ())
     meant = [name for name in words if name in commands]
@@ -95,11 +93,7 @@ def explained(error: click.ClickException, command: str) -> tuple[str, str]:
     remedy = f"show the usage: {path} --help"
     match error:
         case click.NoSuchOption():
-            options = (
-                [name for each in context.command.get_params(context) for name in each.opts]
-                if context
-                else []
-            )
+            options = [name for each in context.command.get_params(context) for name in each.opts] if context else []
             meant = option_near(error.option_name, options)
             message = f"unknown option {error.option_name}"
             return message, f"did you mean {meant}?" if meant else f"list the options: {path} --help"
@@ -112,10 +106,7 @@ def explained(error: click.ClickException, command: str) -> tuple[str, str]:
             return f"{'/'.join(error.param.opts)}: {_bad_value(error, error.param)}", remedy
         case click.UsageError() if error.message.startswith("Got unexpected extra arg"):
             argument = error.message.partition("(")[2].rpartition(")")[0]
-            return (
-                f"unexpected argument {argument!r}",
-                f"write: {' '.join(_usage(context))}" if context else remedy,
-            )
+            return (f"unexpected argument {argument!r}", f"write: {' '.join(_usage(context))}" if context else remedy)
         case _:
             return error.format_message().rstrip("."), remedy
 

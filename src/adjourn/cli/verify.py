@@ -48,9 +48,7 @@ _COVERS = ("text", "signer", "time")
 def with_secret(function: _F) -> _F:
     """Adds --key and --key-file."""
     key = text_option(
-        "--key SECRET",
-        "Shared secret. Other users of this machine can see it on the command line.",
-        default=None,
+        "--key SECRET", "Shared secret. Other users of this machine can see it on the command line.", default=None
     )
     key_file = text_option("--key-file FILE", "File that contains the shared secret.", default=None)
     return key(key_file(function))
@@ -85,10 +83,7 @@ def verify_signature(query: SignatureQuery, *, as_json: bool) -> int:
     path = query.signature or signatures.place(query.file)
     try:
         held = signatures.verify(
-            text,
-            read_file(path, MAX_SEAL_BYTES, workspace_of().root),
-            secret=query.secret,
-            signer=query.signer,
+            text, read_file(path, MAX_SEAL_BYTES, workspace_of().root), secret=query.secret, signer=query.signer
         )
     except (InvalidError, NotFoundError) as error:
         remedy = error.remedy or f"sign it: adjourn sign {query.file}"
@@ -161,9 +156,7 @@ class VerifyOptions(NamedTuple):
 @click.argument("what", default="", type=FILE_PATH)
 @text_option("--expect-head HASH", "Require this hash of the last event.")
 @flag("--quick", "Check the hash chain only: decode nothing, check no signature.")
-@flag(
-    "--accept", "Accept a history that was truncated or emptied. Calls that it lacks do not count as spent."
-)
+@flag("--accept", "Accept a history that was truncated or emptied. Calls that it lacks do not count as spent.")
 @text_option("--signature FILE", "Signature file of a contract (default: WHAT.signature.json).")
 @text_option("--id NAME", "Require that NAME signed the contract.", dest="signer")
 @with_secret
@@ -188,17 +181,11 @@ def verify(context: CommandContext, what: str, *, as_json: bool, **options: Any)
     wanted = VerifyOptions(**options)
     if os.path.isfile(what) or what.endswith(".aex"):
         if wanted.for_history:
-            raise UsageError(
-                "--expect-head, --quick and --accept are for histories", "leave them out for a contract"
-            )
+            raise UsageError("--expect-head, --quick and --accept are for histories", "leave them out for a contract")
         secret = secret_of(wanted.key, wanted.key_file)
-        return verify_signature(
-            SignatureQuery(what, wanted.signature, wanted.signer, secret), as_json=as_json
-        )
+        return verify_signature(SignatureQuery(what, wanted.signature, wanted.signer, secret), as_json=as_json)
     if wanted.for_contract:
-        raise UsageError(
-            f"{what or 'a store'!r} is not a contract: the file does not exist", "name the signed file"
-        )
+        raise UsageError(f"{what or 'a store'!r} is not a contract: the file does not exist", "name the signed file")
     if what and (os.path.isdir(what) or os.sep in what):
         if wanted.accept:
             raise UsageError("--accept needs a task of the store", "name the task")
@@ -293,22 +280,11 @@ def _to_json(report: VerificationReport) -> dict[str, Any]:
             "versions": report.versions,
         },
         "tasks": [
-            {
-                "task": task.task,
-                "events": task.events,
-                "total": task.total,
-                "head": task.head,
-                "valid": task.valid,
-            }
+            {"task": task.task, "events": task.events, "total": task.total, "head": task.head, "valid": task.valid}
             for task in report.tasks
         ],
         "records": [
-            {
-                "record": record.record,
-                "versions": record.versions,
-                "head": record.head,
-                "valid": record.broken is None,
-            }
+            {"record": record.record, "versions": record.versions, "head": record.head, "valid": record.broken is None}
             for record in report.records
         ],
         "findings": [_finding(located) for located in report.findings],
@@ -351,13 +327,7 @@ def _where(located: Located) -> str:
     if located.finding.code == "record-broken":
         return "a record"
     task = safe(located.task) or "this folder"
-    return (
-        f"event {located.seq} of task {task}"
-        if located.seq >= 0
-        else f"task {task}"
-        if located.task
-        else task
-    )
+    return f"event {located.seq} of task {task}" if located.seq >= 0 else f"task {task}" if located.task else task
 
 
 def _count(number: int, what: str) -> str:
@@ -368,9 +338,7 @@ def _count(number: int, what: str) -> str:
 
 
 @click.command(
-    epilog=example(
-        "adjourn sign tasks/fix-test.aex", "adjourn sign tasks/fix-test.aex --id ann --key-file team.secret"
-    )
+    epilog=example("adjourn sign tasks/fix-test.aex", "adjourn sign tasks/fix-test.aex --id ann --key-file team.secret")
 )
 @click.argument("file", type=FILE_PATH)
 @text_option("--id NAME", "Who signs (default: the name of your account).", dest="signer")
@@ -378,9 +346,7 @@ def _count(number: int, what: str) -> str:
 @text_option("--output FILE", "Signature file (default: FILE.signature.json).")
 @in_folder
 @for_machines
-def sign(
-    file: str, *, signer: str, key: str | None, key_file: str | None, output: str, as_json: bool
-) -> None:
+def sign(file: str, *, signer: str, key: str | None, key_file: str | None, output: str, as_json: bool) -> None:
     """Sign a contract: record that you vouch for exactly this text.
 
     Signs with your own key; others get it from `adjourn keys show`. With --key or --key-file, signs with a secret that you share

@@ -77,9 +77,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
         if tree != root:
             places += [os.path.join(root, name) for name in PROTECTED]
         names = {os.path.relpath(place, tree): os.path.normpath(place) for place in places}
-        protected = [
-            path if name.startswith("..") else name for name, path in names.items() if name not in PROTECTED
-        ]
+        protected = [path if name.startswith("..") else name for name, path in names.items() if name not in PROTECTED]
         return (*protected, *([SIGNATURES] if contract.policy.signers else []))
 
     def places_under(self, contract: Contract) -> ProtectedPlaces:

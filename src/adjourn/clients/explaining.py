@@ -85,20 +85,13 @@ def _meant(tool: str, known: KnownTools) -> Iterator[tuple[str, str]]:
         yield "", name
 
 
-def _answer(
-    setting: CallSetting, text: str, server: str, tool: str, given: Mapping[str, object]
-) -> ExplainedCall:
+def _answer(setting: CallSetting, text: str, server: str, tool: str, given: Mapping[str, object]) -> ExplainedCall:
     _, options, now, ledger, tools, workspace = setting
     policy = setting.policy.at_server(server, tools)
     if always_passes(tool) and not server:
-        return ExplainedCall(
-            text, "", Explanation("yes", "always passes: no session works without it"), True, []
-        )
+        return ExplainedCall(text, "", Explanation("yes", "always passes: no session works without it"), True, [])
     listed = {known_tool.name: known_tool.read_only for known_tool in tools.servers.get(server, ())}
-    is_verb, reading = (
-        tool in READING_VERBS,
-        reading_of(tool, shared_words(listed)) if listed.get(tool) else None,
-    )
+    is_verb, reading = (tool in READING_VERBS, reading_of(tool, shared_words(listed)) if listed.get(tool) else None)
     own = bool(meta_tool(tool)) and not server
     is_request = tool.startswith("mcp.") and not server
     paths, matcher = call_paths(policy, tool, given, options.root)

@@ -56,9 +56,7 @@ class HookClient(ClientProcess):
         self._capabilities = capabilities
         self._groups = {group_of(process_, options.root): process_ for process_ in process.ancestors()}
         """The processes that this one descends from, nearest first, by the name of the group they would be."""
-        self._named = next(
-            (group for group, process_ in self._groups.items() if process_.pid == client_process), ""
-        )
+        self._named = next((group for group, process_ in self._groups.items() if process_.pid == client_process), "")
 
     def places(self) -> ProtectedPlaces:
         """All places that no gated call may touch."""
@@ -78,9 +76,7 @@ class HookClient(ClientProcess):
             self.join(self._named or next(iter(self._groups), ""))
             self.task.current()
 
-    def ask(
-        self, call: ToolRequest, working_directory: str = "", name: str = "", server: str = ""
-    ) -> Decided:
+    def ask(self, call: ToolRequest, working_directory: str = "", name: str = "", server: str = "") -> Decided:
         """Decide on a call, which the client has a `name` for, and write it down; relative paths among its arguments are of
         `working_directory`. `server` is the name of its server as the client spells it.
 
@@ -94,12 +90,7 @@ class HookClient(ClientProcess):
             if not policy.rules_of(call.tool).allowed:
                 call = _as_listed(call, tools)
             leads_to = call_paths(
-                session.policy,
-                call.tool,
-                call.given,
-                self.options.tree,
-                working_directory,
-                around=self.options.root,
+                session.policy, call.tool, call.given, self.options.tree, working_directory, around=self.options.root
             )
             placed = msgspec.structs.replace(call, paths=leads_to.paths, matcher=leads_to.matcher)
             try:

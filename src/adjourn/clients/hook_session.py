@@ -130,12 +130,7 @@ class HookSession(GuardedSession):
             (open_call for open_call in (*mine, *late) if name and open_call.call.endswith(_mark(name))), None
         )
         open_call = open_call or next(
-            (
-                open_call
-                for open_call in mine
-                if open_call.digest == call.digest and _is_alike(open_call, call)
-            ),
-            None,
+            (open_call for open_call in mine if open_call.digest == call.digest and _is_alike(open_call, call)), None
         )
         if open_call is None:
             return False
@@ -190,12 +185,7 @@ class HookSession(GuardedSession):
 
         session = self if self.id in ledger.sessions else None
         save_task_checkpoint(
-            self.task,
-            trigger,
-            self.identity.root,
-            tree=self.identity.tree,
-            session=session,
-            tell=self.notes.append,
+            self.task, trigger, self.identity.root, tree=self.identity.tree, session=session, tell=self.notes.append
         )
         return True
 
@@ -208,9 +198,7 @@ class HookSession(GuardedSession):
             close_session(self, reason, self.identity.root, tree=self.identity.tree, tell=self.notes.append)
 
     def _open_calls(self) -> list[OpenCall]:
-        return [
-            open_call for open_call in self.task.ledger.open_calls.values() if open_call.session == self.id
-        ]
+        return [open_call for open_call in self.task.ledger.open_calls.values() if open_call.session == self.id]
 
     def ensure_open(self) -> None:
         """Open the session unless an earlier hook has, else keep its lease. Raises `HeldError` as `open` does."""
@@ -234,9 +222,7 @@ class HookSession(GuardedSession):
         """Begin to decide. Raises `_AlreadyAllowedError` where another hook has let this very call pass."""
         mark = _mark(self._call_name)
         of_name = (
-            open_call
-            for open_call in self.task.ledger.open_calls.values()
-            if mark and open_call.call.endswith(mark)
+            open_call for open_call in self.task.ledger.open_calls.values() if mark and open_call.call.endswith(mark)
         )
         if any(
             (open_call.session, open_call.digest) == (self.id, call.digest)
@@ -263,9 +249,7 @@ class HookSession(GuardedSession):
             pending.facts.append(NewEvent(self._ended(call_id), SYSTEM, self.id))
         return Admitted(decision, call_id)
 
-    def _ask(
-        self, pending: PendingCalls, call: ToolRequest, decision: Ask, claim: OnceClaim | None
-    ) -> Admitted:
+    def _ask(self, pending: PendingCalls, call: ToolRequest, decision: Ask, claim: OnceClaim | None) -> Admitted:
         """Add the question; where the client asks it, the call counts as made, since nobody reports what the person said."""
         admitted = super()._ask(pending, call, decision, claim)
         if self._capabilities.asks:
@@ -288,13 +272,7 @@ class HookSession(GuardedSession):
         pending.facts.append(NewEvent(denied, self.actor, self.id))
 
     def _allow(
-        self,
-        pending: PendingCalls,
-        call: ToolRequest,
-        decision: Forward,
-        claim: OnceClaim | None,
-        *,
-        uncounted: bool,
+        self, pending: PendingCalls, call: ToolRequest, decision: Forward, claim: OnceClaim | None, *, uncounted: bool
     ) -> str:
         """Add the intent of a call; returns its id. Its claim is open until the call is settled, or done at once if nobody
         will see its end.
@@ -366,8 +344,7 @@ def _is_alike(open_call: OpenCall, call: ToolRequest) -> bool:
 def _is_asked(ledger: Ledger, call: OpenCall) -> bool:
     """Whether the client was to ask a person about an open call."""
     return any(
-        approval.digest == call.digest and is_same_tool(approval, call)
-        for approval in ledger.approvals.values()
+        approval.digest == call.digest and is_same_tool(approval, call) for approval in ledger.approvals.values()
     )
 
 

@@ -17,12 +17,7 @@ BRIEF_BYTES = "8192"
 MAX_NAME = 64
 """Characters of a server's name."""
 
-_SYNONYMS = {
-    "--config": "--policy",
-    "--rules": "--policy",
-    "--db": "--store",
-    "--database": "--store",
-}
+_SYNONYMS = {"--config": "--policy", "--rules": "--policy", "--db": "--store", "--database": "--store"}
 """Options of other tools, and those of the same meaning here."""
 
 
@@ -201,9 +196,7 @@ def _parse(program: str, arguments: list[str], remedy: str) -> tuple[dict[str, s
     Raises `UsageError`, with the `remedy` for an unknown option.
     """
     table = {option.flag: option for option in options_of(program)}
-    values = {
-        flag: os.environ.get(option.environment, "") or option.default for flag, option in table.items()
-    }
+    values = {flag: os.environ.get(option.environment, "") or option.default for flag, option in table.items()}
     texts = list(arguments)
     while texts and texts[0].startswith("-") and texts[0] != "--":
         flag, equals, value = texts.pop(0).partition("=")

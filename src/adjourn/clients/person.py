@@ -153,9 +153,7 @@ def warning_of(before: pins.PinState) -> str:
     """The warning for a person who gives the right PIN after wrong ones; "" if there were none."""
     if not before.failures:
         return ""
-    wrong = (
-        f"{before.failures} wrong PIN{'s were' if before.failures > 1 else ' was'} given since {before.since}"
-    )
+    wrong = f"{before.failures} wrong PIN{'s were' if before.failures > 1 else ' was'} given since {before.since}"
     return f"{wrong}: if that was not you, an agent may be guessing"
 
 
@@ -169,9 +167,7 @@ def _ask_for_pin(command: str, store: Store | None, task: str) -> None:
     for number in range(_TRIES):
         account_pin().check_wait()
         try:
-            before = give_pin(
-                pin.ask_secret(f"PIN for `{command}`: "), _given, store, action=command, task=task
-            )
+            before = give_pin(pin.ask_secret(f"PIN for `{command}`: "), _given, store, action=command, task=task)
         except pins.WrongPinError as error:
             if not error.may_retry or number == _TRIES - 1:
                 raise

@@ -98,8 +98,7 @@ class PolicyWatch:
                 else error.message
             )
             self._client.on_event(
-                "policy.broken",
-                f"the edited policy has errors; the previous version stays in force: {place}",
+                "policy.broken", f"the edited policy has errors; the previous version stays in force: {place}"
             )
             self._is_broken = True
             self.broken = kinds.PolicyBroken(message=beginning(place, MAX_SHOWN))

@@ -13,14 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.aex.match import (
-    NOTHING_KNOWN,
-    KnownTool,
-    KnownTools,
-    as_client_names_it,
-    canonical_server,
-    tool_name_ok,
-)
+from adjourn.aex.match import NOTHING_KNOWN, KnownTool, KnownTools, as_client_names_it, canonical_server, tool_name_ok
 from adjourn.aex.policy import Policy
 from adjourn.checkpoints.triggers import GuardedSession
 from adjourn.clients.client_process import ClientProcess

@@ -31,9 +31,7 @@ _S = TypeVar("_S", bound=Session)
 class SessionPool:
     """Iterates over the open sessions, without waiting for one that is being opened. Thread-safe."""
 
-    def __init__(
-        self, client: ClientProcess, task: TaskChoice, watch: PolicyWatch, served: ServedTools
-    ) -> None:
+    def __init__(self, client: ClientProcess, task: TaskChoice, watch: PolicyWatch, served: ServedTools) -> None:
         self._client = client
         self._task = task
         self._watch = watch
@@ -149,10 +147,7 @@ class SessionPool:
     # --- calls
 
     def admitting(
-        self,
-        calls: Sequence[ToolRequest],
-        task: str,
-        forward: Callable[[GuardedSession, list[Admitted]], None],
+        self, calls: Sequence[ToolRequest], task: str, forward: Callable[[GuardedSession, list[Admitted]], None]
     ) -> tuple[GuardedSession, PendingCalls] | None:
         """What `admit` does, to be committed at once, or with the calls of other sessions: where nothing has to be done first that takes
         long (open a session, verify its history, make a checkpoint). None where something has; nothing has happened then.
@@ -184,11 +179,7 @@ class SessionPool:
             return self._gives_up(pending.session) and not pending.is_sent
         return isinstance(error, TaskSwitchedError)
 
-    def admit(
-        self,
-        calls: Sequence[ToolRequest],
-        task: str = "",
-    ) -> tuple[GuardedSession, list[Admitted]]:
+    def admit(self, calls: Sequence[ToolRequest], task: str = "") -> tuple[GuardedSession, list[Admitted]]:
         """Decide on calls and write their intents, in the session of `task` (default: the client's task).
 
         An edited policy counts from here on; a checkpoint that it asks for is made before any call is decided on.

@@ -93,9 +93,7 @@ def code_(*, resume: bool, vectors: str | None, as_json: bool, **served: Any) ->
         )
         with CodeServer(".", options) as server:
             if os.isatty(0):
-                complain(
-                    "waiting for an MCP client on stdin", "let a client start this command; Ctrl-C ends it"
-                )
+                complain("waiting for an MCP client on stdin", "let a client start this command; Ctrl-C ends it")
             serve_stdio(server)
 
 
@@ -109,9 +107,7 @@ def _show(*, as_json: bool) -> None:
     worktree = Worktree(CodeRepository("."))
     sessions, damaged = read_all(worktree.repository.root)
     for session, why in () if as_json else damaged.items():
-        complain(
-            f"the checkpoint of {safe(session)} is damaged: {safe(why)}", "resume: the store has the session"
-        )
+        complain(f"the checkpoint of {safe(session)} is damaged: {safe(why)}", "resume: the store has the session")
     if not sessions:
         raise NotFoundError("no interrupted session was found here", "start one in your client with /code")
     newest = sessions[-1]
@@ -215,9 +211,7 @@ def missing_engines(engines: Engines) -> Iterator[Finding]:
             _EXTRA,
         )
     if not engines.watching:
-        yield _warning(
-            "code-watching", "watchfiles is not installed: the index is updated only after a search", _EXTRA
-        )
+        yield _warning("code-watching", "watchfiles is not installed: the index is updated only after a search", _EXTRA)
     if engines.ctags is None:
         yield _warning(
             "code-ctags",
@@ -260,8 +254,7 @@ def files() -> dict[str, str]:
     skill = resources.files("adjourn.code") / "skill"
     procedure = (skill / "procedure.md").read_text("utf-8").replace("{flags}", flag_table()).rstrip()
     skills = {
-        path: (skill / name).read_text("utf-8").replace("{procedure}", procedure)
-        for path, name in _SKILLS.items()
+        path: (skill / name).read_text("utf-8").replace("{procedure}", procedure) for path, name in _SKILLS.items()
     }
     return {**skills, MCP_FILE: MCP_ENTRY, **_prompts(skill / "prompts", FOLDER)}
 

@@ -175,9 +175,7 @@ class PlanTask(msgspec.Struct, omit_defaults=True):
 
     id: str
     description: str = msgspec.field(default_factory=str)  # as the status: always written
-    status: Literal["pending", "completed"] = msgspec.field(
-        default_factory=lambda: "pending"
-    )  # always written
+    status: Literal["pending", "completed"] = msgspec.field(default_factory=lambda: "pending")  # always written
     failure_count: int = 0
     revert_reason: str | None = None
     checklist: list[str] = []
@@ -312,12 +310,7 @@ class SessionState(msgspec.Struct, kw_only=True):
 # --- checkpoints of sessions as text
 
 _LATER = "orchestrator_state"
-_RENAMED = {
-    "fast": "fast_mode",
-    "quick": "quick_mode",
-    "phase": "current_phase",
-    "branch": "task_branch_name",
-}
+_RENAMED = {"fast": "fast_mode", "quick": "quick_mode", "phase": "current_phase", "branch": "task_branch_name"}
 
 
 def encode(state: SessionState) -> bytes:
@@ -391,9 +384,7 @@ def restore(kind: Any, value: Any) -> Any:
         item = get_args(kind)[1]
         if item is Any:
             return value
-        return {
-            key: item_value for key, each in value.items() if (item_value := _or_none(item, each)) is not None
-        }
+        return {key: item_value for key, each in value.items() if (item_value := _or_none(item, each)) is not None}
     return msgspec.convert(value, kind)
 
 

@@ -76,9 +76,7 @@ def add_key(store: Store, secret: bytes, wish: KeyOptions, now: int) -> NewKey:
     """
     for name in (wish.name, *wish.groups):
         if NAME.fullmatch(name) is None:
-            raise InvalidError(
-                f"{name[:80]!r} is not a name", "use letters, digits, dots, dashes, underscores and @"
-            )
+            raise InvalidError(f"{name[:80]!r} is not a name", "use letters, digits, dots, dashes, underscores and @")
     if first_named(store, secret, wish.type, wish.name):
         raise InvalidError(
             f"the name {wish.name} is that of somebody who authenticated without a key", "use another name"

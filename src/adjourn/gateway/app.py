@@ -55,11 +55,7 @@ class GatewayApp:
     """Serves the settings' servers, until it has others."""
 
     def __init__(
-        self,
-        settings: GatewaySettings,
-        gateway: GatewayContext,
-        report: StderrLog,
-        make_page: PageMaker | None = None,
+        self, settings: GatewaySettings, gateway: GatewayContext, report: StderrLog, make_page: PageMaker | None = None
     ) -> None:
         self._report = report
         self.throttle = Throttle(settings.limits)
@@ -89,9 +85,7 @@ class GatewayApp:
             lambda new: Endpoint(new, self.throttle, streams=self._streams),
         )
         workers = self._resources.workers
-        self.monitoring.expose(
-            GatewayState(self._routes.all, self._contexts.all, self.throttle, workers, report)
-        )
+        self.monitoring.expose(GatewayState(self._routes.all, self._contexts.all, self.throttle, workers, report))
         self._page: PersonPage | None = None
         if make_page is not None:
             page = make_page(self._person, self._tenants)
@@ -112,9 +106,7 @@ class GatewayApp:
         if settings.oauth is not None and not (settings.oauth.provider or settings.oauth.person):
             text = f"each token of {settings.oauth.issuer} is a service's; set provider or person in [auth.oauth] to tell people"
             self._report.event("auth.services", text)
-        resources = AuthenticatorResources(
-            self._gateway.store, keys.secret(), now, self._resources.workers, on_error
-        )
+        resources = AuthenticatorResources(self._gateway.store, keys.secret(), now, self._resources.workers, on_error)
         return Authenticator(settings, resources)
 
     def _keep_secret(self, settings: GatewaySettings) -> None:
@@ -154,9 +146,7 @@ class GatewayApp:
         path, routing = scope["path"], self._routing
         headers = dict(scope["headers"])
         if not routing.is_host(headers.get(b"host", b"").decode("latin-1")):
-            await answer_text(
-                send, 421, b"this Host is not the gateway's: name it in `hosts` of adjourn.toml"
-            )
+            await answer_text(send, 421, b"this Host is not the gateway's: name it in `hosts` of adjourn.toml")
             return
         origin = headers.get(b"origin", b"").decode("latin-1")
         if origin and not routing.is_host(urlsplit(origin).netloc):
@@ -194,9 +184,7 @@ class GatewayApp:
             return
         await endpoint.handle(scope, receive, send, Sender(principal, task))
 
-    def _endpoint(
-        self, routing: Routing, name: str, session: bytes, principal: Principal | None
-    ) -> Endpoint | None:
+    def _endpoint(self, routing: Routing, name: str, session: bytes, principal: Principal | None) -> Endpoint | None:
         """Where a request for a server goes ("": for all): to where its session is, else by the settings that it came under."""
         if session:
             begun = session.decode(errors="replace")
@@ -232,9 +220,7 @@ class GatewayApp:
         self._contexts.use(shared, exchange, sender.task)
         return exchange
 
-    def backend_session(
-        self, upstream: GatewayUpstream | None, client: str, sender: Sender
-    ) -> BackendSession:
+    def backend_session(self, upstream: GatewayUpstream | None, client: str, sender: Sender) -> BackendSession:
         """A part of a client's session with all servers; see `address.Servers`."""
         name, command = ("", "") if upstream is None else (upstream.name, upstream.command)
         shared = self._contexts.context_of(ContextKey(name, command, client, sender))

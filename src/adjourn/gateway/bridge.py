@@ -57,9 +57,7 @@ class Bridge(LinkUser):
             try:
                 line = await reader.readline()
             except ValueError:  # what follows is no message either, up to the next line
-                self._say(
-                    frames.error(None, frames.PARSE_ERROR, f"a message is longer than {MAX_LINE:,} bytes")
-                )
+                self._say(frames.error(None, frames.PARSE_ERROR, f"a message is longer than {MAX_LINE:,} bytes"))
                 continue
             if not line:
                 break
@@ -82,9 +80,7 @@ class Bridge(LinkUser):
             body = msgspec.json.decode(line)
         except UNREADABLE as error:
             about = unread_id(line)
-            self._say(
-                frames.error(None if about in self._open else about, frames.PARSE_ERROR, f"not JSON: {error}")
-            )
+            self._say(frames.error(None if about in self._open else about, frames.PARSE_ERROR, f"not JSON: {error}"))
             return
         message: Mapping[str, Any] = body if isinstance(body, dict) else {}
         method, request_id = message.get("method"), message.get("id")
@@ -181,9 +177,7 @@ class Bridge(LinkUser):
 
     def fail(self, request_id: Any, why: str, *, was_sent: bool) -> None:
         if self._open.pop(request_id, None) is not None:
-            self._say(
-                frames.error(request_id, frames.OUTCOME_UNKNOWN if was_sent else frames.UPSTREAM_GONE, why)
-            )
+            self._say(frames.error(request_id, frames.OUTCOME_UNKNOWN if was_sent else frames.UPSTREAM_GONE, why))
 
 
 def _print(line: bytes) -> None:

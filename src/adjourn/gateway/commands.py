@@ -15,16 +15,7 @@ import click
 
 from adjourn.cli import annexes
 from adjourn.cli.annexes import AnnexCommand, AnnexGroup
-from adjourn.cli.context import (
-    CommandContext,
-    at_store,
-    example,
-    flag,
-    for_machines,
-    in_folder,
-    needing,
-    text_option,
-)
+from adjourn.cli.context import CommandContext, at_store, example, flag, for_machines, in_folder, needing, text_option
 from adjourn.cli.output import complain, safe, say, say_json, say_table
 from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.host import keys
@@ -98,9 +89,7 @@ def read_start(config: str = "") -> GatewayStart:
     workspace = workspace_of()
     path = os.path.abspath(config or os.path.join(workspace.root, SETTINGS_FILE))
     settings = read_settings(path)
-    return GatewayStart(
-        workspace, path, settings, read_contract(workspace.root, searched=workspace.searched())
-    )
+    return GatewayStart(workspace, path, settings, read_contract(workspace.root, searched=workspace.searched()))
 
 
 @contextmanager
@@ -119,13 +108,7 @@ def open_gateway(start: GatewayStart, store: str, report: StderrLog) -> Iterator
     incidents = Incidents(report, root, places_of_gateway(url, secret))
     with closing(open_at(root, store)) as kept, closing(open_at(root, store)) as for_lease:
         ground = GatewayContext(
-            start.workspace,
-            start.contract,
-            incidents.store(kept),
-            incidents.store(for_lease),
-            incidents,
-            url,
-            secret,
+            start.workspace, start.contract, incidents.store(kept), incidents.store(for_lease), incidents, url, secret
         )
         page = None
         if settings.page.listen:
@@ -157,9 +140,7 @@ SECONDS = 600
     "--seconds", type=click.IntRange(1, 86_400), default=SECONDS, show_default=True, metavar="N",
     help="How long the server may take to answer, and again after each event.",
 )  # fmt: skip
-@click.option(
-    "--renew", default="", metavar="MARK", hidden=True, help="Renew the kept token with this mark, and end."
-)
+@click.option("--renew", default="", metavar="MARK", hidden=True, help="Renew the kept token with this mark, and end.")
 def connect(url: str, *, bearer_env: str, seconds: int, renew: str) -> int:
     """Reach the MCP server at URL over HTTP, from a client that starts servers as commands.
 
@@ -204,17 +185,12 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e ]{0,2000}")
     cls=AnnexCommand,
     section="Questions to a person",
     short_help="Log in at an MCP server that speaks OAuth; keep the login.",
-    epilog=example(
-        "adjourn login https://tracker.example/mcp",
-        "adjourn login",
-    ),
+    epilog=example("adjourn login https://tracker.example/mcp", "adjourn login"),
 )
 @click.argument("url", default="")
 @for_machines
 @text_option("--scope SCOPES", "Ask for these rights (default: those that the server names).")
-@text_option(
-    "--client-id ID", "The client that the authorization server knows, or the URL of its metadata document."
-)
+@text_option("--client-id ID", "The client that the authorization server knows, or the URL of its metadata document.")
 @text_option("--client-secret-env VAR", "The variable with the secret of that client.")
 @text_option("--issuer URL", "Use this authorization server and no other (default: as the server says).")
 @flag("--no-browser", "Open no browser: only show the address.")
@@ -225,14 +201,7 @@ _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e ]{0,2000}")
     help="Wait on this port for the browser's answer (default: any).",
 )
 def login_(
-    url: str,
-    *,
-    scope: str,
-    client_id: str,
-    client_secret_env: str,
-    issuer: str,
-    port: int | None,
-    **how: bool,
+    url: str, *, scope: str, client_id: str, client_secret_env: str, issuer: str, port: int | None, **how: bool
 ) -> None:
     """Log in at the MCP server at URL, which speaks OAuth 2.1, and keep the login for `adjourn connect`, `proxy --url` and `serve`.
 
@@ -362,8 +331,7 @@ def api_keys(ctx: click.Context, context: CommandContext, *, as_json: bool) -> N
         say("there are no API keys")
     else:
         rows = [
-            (key.id, safe(key.name), key.type, safe(", ".join(key.groups)), _ends(key, context.now))
-            for key in api_keys
+            (key.id, safe(key.name), key.type, safe(", ".join(key.groups)), _ends(key, context.now)) for key in api_keys
         ]
         say_table(("ID", "NAME", "TYPE", "GROUPS", "ENDS"), rows)
 
@@ -372,18 +340,12 @@ def api_keys(ctx: click.Context, context: CommandContext, *, as_json: bool) -> N
 @click.argument("name")
 @text_option("--group GROUP", "A group of its bearer; may be repeated.", dest="groups", multiple=True)
 @click.option(
-    "--days",
-    type=click.IntRange(1, MAX_DAYS),
-    default=90,
-    metavar="N",
-    help="End after N days (default: 90).",
+    "--days", type=click.IntRange(1, MAX_DAYS), default=90, metavar="N", help="End after N days (default: 90)."
 )
 @flag("--human", "Its bearer is a person, who may answer questions; default: a service.")
 @at_store
 @for_machines
-def add(
-    context: CommandContext, name: str, groups: tuple[str, ...], days: int, *, human: bool, as_json: bool
-) -> None:
+def add(context: CommandContext, name: str, groups: tuple[str, ...], days: int, *, human: bool, as_json: bool) -> None:
     """Make a key for NAME, and print it. It is shown this once.
 
     While another key of NAME is there, both have the same bearer: to replace a key, make a new one, then revoke the old one.
@@ -396,9 +358,7 @@ def add(
         say_json(_api_keys_to_json(key.key) | {"key": key.text})
         return
     say(key.text)
-    complain(
-        f"key {key.key.id} of {name} ends {_ends(key.key, context.now)}", "keep it: it is not shown again"
-    )
+    complain(f"key {key.key.id} of {name} ends {_ends(key.key, context.now)}", "keep it: it is not shown again")
 
 
 @api_keys.command(epilog=example("adjourn api-keys revoke 7k3f9q2m1x"))

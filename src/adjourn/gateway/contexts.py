@@ -234,10 +234,7 @@ class Contexts:
         while any(map(has_unwritten, self.all())) and time.monotonic() < until:
             await self._loop.run_in_executor(self._workers, self.keep, False)
             await asyncio.sleep(AGAIN_SECONDS)
-        ended = [
-            self._loop.run_in_executor(self._workers, self._end, context, "gateway-end")
-            for context in self.all()
-        ]
+        ended = [self._loop.run_in_executor(self._workers, self._end, context, "gateway-end") for context in self.all()]
         if waited := [*ended, *self._leaving]:
             await asyncio.wait(waited, timeout=CLOSE_SECONDS)
 
@@ -311,8 +308,7 @@ class Replica:
         """Whether the replica that has one of these sessions is gone."""
         gone = self._lease.gone
         return bool(gone) and any(
-            ReplicaLease.ref_of(Process(holder.host, holder.pid, holder.started)) in gone
-            for holder in list(holders)
+            ReplicaLease.ref_of(Process(holder.host, holder.pid, holder.started)) in gone for holder in list(holders)
         )
 
     def ask(self, task: str) -> bool:
@@ -353,9 +349,7 @@ class Replica:
                 self._lease.renew()
                 for name in self._lease.ended():
                     self._report.event("replica.gone", name)
-                    threading.Thread(
-                        target=self._expire_sessions, args=(name,), name="expire", daemon=True
-                    ).start()
+                    threading.Thread(target=self._expire_sessions, args=(name,), name="expire", daemon=True).start()
                 for task in self._lease.wanted():
                     self._wanted(task)
                 self._trouble = ""

@@ -226,9 +226,7 @@ class Endpoint:
             why = "there is no such session" if session else "the session id is missing"
             await answer(send, 404 if session else 400, problem(why))
             return
-        headers_sent = [
-            pair for pair in headers.items() if pair[0] in _FORWARDED or pair[0].startswith(_PARAMETER)
-        ]
+        headers_sent = [pair for pair in headers.items() if pair[0] in _FORWARDED or pair[0].startswith(_PARAMETER)]
         token = opening.params.meta.token
         stream = ReplyStream(headers_sent, () if token is None else (token,), scope.get("request_id", ""))
         trace = None

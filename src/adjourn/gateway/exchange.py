@@ -198,9 +198,7 @@ class Exchange(LinkUser):
         """Have the outcome of calls committed; what follows is about the line that is being handled now."""
         self._commits.settle(settled, partial(self._settled, self._now, then))
 
-    def _settled(
-        self, message: ServerMessage, then: SettledThen, failed: Mapping[GuardedSession, Exception]
-    ) -> None:
+    def _settled(self, message: ServerMessage, then: SettledThen, failed: Mapping[GuardedSession, Exception]) -> None:
         self._now = message
         try:
             then(failed)

@@ -68,9 +68,7 @@ class GroupCommit:
         self._begin()
 
     def settle(
-        self,
-        settled: Mapping[GuardedSession, Settled],
-        then: Callable[[Mapping[GuardedSession, Exception]], None],
+        self, settled: Mapping[GuardedSession, Settled], then: Callable[[Mapping[GuardedSession, Exception]], None]
     ) -> None:
         self._answered.append(_PendingSettlement(settled, then))
         self._begin()
@@ -94,9 +92,7 @@ class GroupCommit:
         commit_together([*settling.values(), *pending])
         for settlement in answered:
             failed = {
-                session: error
-                for session in settlement.settled
-                if (error := settling[session].error) is not None
+                session: error for session in settlement.settled if (error := settling[session].error) is not None
             }
             self._tell(partial(settlement.then, failed))
         for group in groups:
@@ -186,10 +182,7 @@ def _settling(answered: Sequence[_PendingSettlement]) -> dict[GuardedSession, Pe
             into = merged.setdefault(session, Settled())
             into.facts.extend(settled.facts)
             into.answers.update(settled.answers)
-    return {
-        session: session.settling(settled.facts, answers=settled.answers)
-        for session, settled in merged.items()
-    }
+    return {session: session.settling(settled.facts, answers=settled.answers) for session, settled in merged.items()}
 
 
 def _decided(session: GuardedSession, admitted: list[Admitted]) -> Decided:

@@ -29,10 +29,7 @@ from adjourn.relay.ports import NEVER
 
 MAX_ANSWER = 64 * 1024 * 1024
 SESSION = b"mcp-session-id"
-_POSTED = (
-    (b"content-type", b"application/json"),
-    (b"accept", b"application/json, text/event-stream"),
-)
+_POSTED = ((b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream"))
 _NO_POST = (400, 404, 405)
 """How servers of before Streamable HTTP refuse a message."""
 NOT_KNOWN = "whether the call had an effect is not known"
@@ -215,12 +212,7 @@ class HttpLink(BaseLink):
             await self._read_events(reply, request_id, task)
             return
         body = await reply.body(MAX_ANSWER)
-        if (
-            reply.status in _NO_POST
-            and request_id is not None
-            and not self._session
-            and b'"jsonrpc"' not in body
-        ):
+        if reply.status in _NO_POST and request_id is not None and not self._session and b'"jsonrpc"' not in body:
             if self._refused is not None:
                 self._refused(line)
                 return

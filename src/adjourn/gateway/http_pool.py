@@ -198,9 +198,7 @@ class HttpPool:
         self.is_up: bool | None = None
         """Whether the last connection could be made; None before the first."""
 
-    async def request(
-        self, method: bytes, headers: Headers, body: bytes = b"", target: bytes = b""
-    ) -> HttpReply:
+    async def request(self, method: bytes, headers: Headers, body: bytes = b"", target: bytes = b"") -> HttpReply:
         """Send a request; returns the answer once its head is there. `release` it in the end. `target` is the path and query of another
         address of the server than the URL. Raises `UnreachableError`.
         """
@@ -210,9 +208,7 @@ class HttpPool:
             raise UnreachableError("a header of the request has an end of a line in it", was_sent=False)
         length = b"content-length: %d\r\n" % len(body) if body or method == b"POST" else b""
         reply = self._free() or await self._connect()
-        await reply.send(
-            b"%b %b%b%b%b\r\n%b" % (method, target or self._target, self._head, lines, length, body)
-        )
+        await reply.send(b"%b %b%b%b%b\r\n%b" % (method, target or self._target, self._head, lines, length, body))
         return reply
 
     def _free(self) -> HttpReply | None:
@@ -228,8 +224,7 @@ class HttpPool:
         loop = asyncio.get_running_loop()
         try:
             _, reply = await asyncio.wait_for(
-                loop.create_connection(lambda: HttpReply(self), self._host, self._port, ssl=self._tls),
-                CONNECT_SECONDS,
+                loop.create_connection(lambda: HttpReply(self), self._host, self._port, ssl=self._tls), CONNECT_SECONDS
             )
         except (OSError, TimeoutError) as error:
             self.is_up = False
@@ -369,13 +364,7 @@ NO_CREDENTIALS = FixedCredentials()
 
 
 async def ask(
-    pool: HttpPool,
-    credentials: Credentials,
-    method: bytes,
-    headers: Headers,
-    body: bytes = b"",
-    *,
-    target: bytes = b"",
+    pool: HttpPool, credentials: Credentials, method: bytes, headers: Headers, body: bytes = b"", *, target: bytes = b""
 ) -> HttpReply:
     """Send a request with the credentials, and once more if the server refuses them and there are newer ones; see `HttpPool.request`.
 
@@ -394,9 +383,7 @@ async def ask(
     raise UnreachableError(why or "the server refuses a token that is new", was_sent=False)
 
 
-def from_variables(
-    bearer: str, headers: Mapping[str, str], environment: Mapping[str, str]
-) -> FixedCredentials:
+def from_variables(bearer: str, headers: Mapping[str, str], environment: Mapping[str, str]) -> FixedCredentials:
     """The token in the variable `bearer`, and `headers` by the variables that have their values. Raises `UsageError`."""
     wanted = [("Authorization", bearer)] if bearer else []
     wanted += headers.items()

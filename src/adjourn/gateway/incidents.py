@@ -64,10 +64,7 @@ class Incidents:
                 if isinstance(outcome, Iterator):
                     return self._read(outcome)
                 if isinstance(outcome, list):  # of appends that were made together: some may have failed
-                    return [
-                        self._discreet(result) if isinstance(result, StoreError) else result
-                        for result in outcome
-                    ]
+                    return [self._discreet(result) if isinstance(result, StoreError) else result for result in outcome]
                 return outcome
 
             return discreet

@@ -139,9 +139,7 @@ class Throttle:
     def _bucket(self, client: str, now: float) -> TokenBucket:
         bucket = self._buckets.get(client)
         if bucket is None:
-            bucket = self._buckets[client] = TokenBucket(
-                self.limits.client_rate, self.limits.client_burst, now
-            )
+            bucket = self._buckets[client] = TokenBucket(self.limits.client_rate, self.limits.client_burst, now)
             if len(self._buckets) > MAX_BUCKETS:
                 self._buckets.popitem(last=False)
         else:
@@ -156,9 +154,7 @@ class Throttle:
     def begin(self, client: str, *, lasts: bool = False) -> LoadRefusal | None:
         """A client's request begins: a subscription `lasts`. Unless it is refused, `end` has to follow."""
         if self.is_draining:
-            return self._refused(
-                503, "draining", "the gateway ends: try again, it or another one will answer"
-            )
+            return self._refused(503, "draining", "the gateway ends: try again, it or another one will answer")
         if self.open >= self.limits.requests:
             return self._refused(503, "requests", "the gateway has as many open requests as it takes")
         mine = self._open.get(client, 0)

@@ -87,9 +87,7 @@ _GONE = "the server has ended; whether the call had an effect is not known"
 class PipeLink(BaseLink):
     """See `ServerLink`. The command is started in `folder`."""
 
-    def __init__(
-        self, user: LinkUser, command: Sequence[str], environment: Mapping[str, str], folder: str
-    ) -> None:
+    def __init__(self, user: LinkUser, command: Sequence[str], environment: Mapping[str, str], folder: str) -> None:
         self._user = user
         self._command = command
         self._environment = environment

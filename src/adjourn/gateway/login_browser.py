@@ -46,9 +46,7 @@ class BrowserVisit:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 return False
-            raise UsageError(
-                f"cannot listen on port {port}: {error.strerror}", "choose another --port"
-            ) from error
+            raise UsageError(f"cannot listen on port {port}: {error.strerror}", "choose another --port") from error
         self.port = self._server.sockets[0].getsockname()[1]
         return True
 
@@ -70,9 +68,7 @@ class BrowserVisit:
         assert self._answer is not None
         loop, takes_line = asyncio.get_running_loop(), _can_wait_for_stdin()
         if takes_line:
-            self._say(
-                "If the browser is on another machine, paste the address here that it ends at, and press Enter."
-            )
+            self._say("If the browser is on another machine, paste the address here that it ends at, and press Enter.")
             loop.add_reader(0, self._pasted)
         try:
             return await asyncio.wait_for(self._answer, SECONDS)

@@ -293,9 +293,7 @@ async def _renew(login: Login) -> str:
 def _provider_of(login: Login) -> OAuthClientProvider:
     """The SDK's client with a kept login; it asks nobody."""
     metadata = OAuthClientMetadata(client_name="adjourn", redirect_uris=[AnyUrl("http://127.0.0.1/callback")])
-    tokens = OAuthToken(
-        access_token=login.access, refresh_token=login.refresh or None, scope=login.scope or None
-    )
+    tokens = OAuthToken(access_token=login.access, refresh_token=login.refresh or None, scope=login.scope or None)
     return OAuthClientProvider(login.url, metadata, _Storage(_client_of(login), tokens))
 
 
@@ -363,9 +361,7 @@ class LoginTransport(httpx2.AsyncBaseTransport):
         """The server's challenge. A server may let this request in and want a login for others: then its metadata say so."""
         is_open = answer.status_code != 401
         for address in build_protected_resource_metadata_discovery_urls(None, self._url) if is_open else ():
-            is_open = (
-                is_open and (await self._send(create_oauth_metadata_request(address))).status_code != 200
-            )
+            is_open = is_open and (await self._send(create_oauth_metadata_request(address))).status_code != 200
         if is_open:
             return answer
         challenge = answer.headers.get("www-authenticate", "Bearer")
@@ -397,9 +393,7 @@ async def _read(answer: httpx2.Response, host: str) -> bytes:
         parts.append(part)
         size += len(part)
         if size > MAX_BYTES:
-            raise RefusedError(
-                f"the answer of {host} is longer than {MAX_BYTES:,} bytes", "tell its operator"
-            )
+            raise RefusedError(f"the answer of {host} is longer than {MAX_BYTES:,} bytes", "tell its operator")
     return b"".join(parts)
 
 
@@ -408,9 +402,7 @@ def check_address(address: str, url: str) -> None:
     parts = httpx2.URL(address)
     local = is_loopback(address)
     if parts.userinfo or parts.scheme not in ("http", "https"):
-        raise RefusedError(
-            f"the server leads to {without_secrets(address)}, no plain https address", "do not log in"
-        )
+        raise RefusedError(f"the server leads to {without_secrets(address)}, no plain https address", "do not log in")
     if local and not is_loopback(url):
         raise RefusedError(f"{url} leads to {without_secrets(address)} on this machine", "do not log in")
     if parts.scheme == "http" and not local:

@@ -79,13 +79,9 @@ def canonical(url: str) -> str:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise UsageError(
-            f"{url[:80]!r} is no address of a server: {error}", "write https://HOST/PATH"
-        ) from error
+        raise UsageError(f"{url[:80]!r} is no address of a server: {error}", "write https://HOST/PATH") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable():
-        raise UsageError(
-            f"{url[:80]!r} is no address of a server", "write http://HOST/PATH or https://HOST/PATH"
-        )
+        raise UsageError(f"{url[:80]!r} is no address of a server", "write http://HOST/PATH or https://HOST/PATH")
     if "@" in parts.netloc:
         raise UsageError("the address of the server has a password in it", "leave it out, and log in")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
@@ -110,9 +106,7 @@ def alone(url: str) -> Iterator[None]:
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
     except OSError as error:
-        raise StoreError(
-            f"cannot make {folder}: {error.strerror}", "make its parent folder writable"
-        ) from error
+        raise StoreError(f"cannot make {folder}: {error.strerror}", "make its parent folder writable") from error
     with locked(folder, LOCK_SECONDS):
         yield
 
@@ -128,8 +122,7 @@ def read(url: str) -> Login | None:
         login = msgspec.json.decode(text, type=Login) if text else None
     except Exception as error:  # each backend raises its own
         raise StoreError(
-            f"the login at {canonical(url)} is in the keyring, which cannot be read: {type(error).__name__}",
-            again,
+            f"the login at {canonical(url)} is in the keyring, which cannot be read: {type(error).__name__}", again
         ) from error
     return login if login is not None and login.url == canonical(url) else None
 
@@ -170,9 +163,7 @@ def kept_urls() -> list[str]:
     folder, urls = os.path.join(keys.folder(), "logins"), []
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         try:
-            urls.append(
-                msgspec.json.decode(read_file(os.path.join(folder, name, NAME), MAX_BYTES), type=_Kept).url
-            )
+            urls.append(msgspec.json.decode(read_file(os.path.join(folder, name, NAME), MAX_BYTES), type=_Kept).url)
         except (InvalidError, NotFoundError, msgspec.DecodeError, UnicodeDecodeError):
             continue  # no login, or none that can be used
     return sorted(urls)
@@ -195,9 +186,7 @@ def _file(url: str) -> _Kept | None:
             f"log in again: adjourn login {canonical(url)}",
         ) from error
     if file.url != canonical(url) or (file.login is not None and file.login.url != file.url):
-        raise StoreError(
-            f"the login in {path} is for another server", f"log in again: adjourn login {canonical(url)}"
-        )
+        raise StoreError(f"the login in {path} is for another server", f"log in again: adjourn login {canonical(url)}")
     return file
 
 

@@ -284,9 +284,7 @@ def _state_now(state: GatewayState) -> Iterator[Metric]:
         if upstream.pool is not None and upstream.pool.is_up is not None:
             up.setdefault(upstream.name, upstream.pool.is_up)
     server = ("server",)
-    yield _gauge(
-        "sessions", "Sessions of clients, in the revisions that have them.", server, _by_key(sessions)
-    )
+    yield _gauge("sessions", "Sessions of clients, in the revisions that have them.", server, _by_key(sessions))
     about = "Exchanges for clients of the stateless revision."
     yield _gauge("stateless_exchanges", about, server, _by_key(lanes))
     yield _gauge("upstream_up", "Whether the last connection to a server was made.", server, _by_key(up))

@@ -56,9 +56,7 @@ class Monitoring:
         self._counts = bool(settings.listen or settings.shared)
         self._process, self._numbers = token_hex(4), count(1)
         self._health = Health(
-            looks,
-            frozenset(("store",)),
-            lambda what, why: report.event("health.failed", f"{what}: {why}"),
+            looks, frozenset(("store",)), lambda what, why: report.event("health.failed", f"{what}: {why}")
         )
         self._exposition: Exposition | None = None
         self._port = int(settings.listen.rpartition(":")[2] or 0)

@@ -108,9 +108,7 @@ def head_of(line: bytes) -> LineHead:
     except FrameError:
         return LineHead(method="")
     method, message_id = reply.method, reply.id
-    return LineHead(
-        None if message_id is msgspec.UNSET else message_id, None if method is msgspec.UNSET else method
-    )
+    return LineHead(None if message_id is msgspec.UNSET else message_id, None if method is msgspec.UNSET else method)
 
 
 def as_line(body: bytes) -> bytes:

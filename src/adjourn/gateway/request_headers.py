@@ -158,9 +158,7 @@ def problem_of(message: Message, headers: Headers) -> Problem | None:
     return _stateless_problem(message.method, message.params, message.meta, headers)
 
 
-def _stateless_problem(
-    method: str, params: dict[str, Any], meta: dict[str, Any], headers: Headers
-) -> Problem | None:
+def _stateless_problem(method: str, params: dict[str, Any], meta: dict[str, Any], headers: Headers) -> Problem | None:
     for member in (frames.META_VERSION, frames.META_CAPABILITIES):
         if member not in meta:
             return Problem(frames.INVALID_PARAMS, f"_meta lacks {member}")

@@ -23,11 +23,7 @@ from adjourn.errors import AdjournError, RefusedError, UsageError
 from adjourn.gateway.authenticator import Authenticator
 from adjourn.gateway.endpoint import Endpoint
 from adjourn.gateway.http_link import patience
-from adjourn.gateway.http_pool import (
-    Credentials,
-    HttpPool,
-    from_variables,
-)
+from adjourn.gateway.http_pool import Credentials, HttpPool, from_variables
 from adjourn.gateway.login_store import KeptLogin
 from adjourn.gateway.settings import AuthSettings, GatewaySettings, ServerSettings, read_settings
 from adjourn.host.executables import common
@@ -38,9 +34,7 @@ from adjourn.relay.ports import StderrLog
 class GatewayUpstream:
     """A server of the settings. `endpoint` makes what has its sessions. Raises `UsageError` for a variable without a value."""
 
-    def __init__(
-        self, name: str, settings: ServerSettings, endpoint: Callable[[GatewayUpstream], Endpoint]
-    ) -> None:
+    def __init__(self, name: str, settings: ServerSettings, endpoint: Callable[[GatewayUpstream], Endpoint]) -> None:
         self.name = name
         self.settings = settings
         self.pool = HttpPool(settings.url) if settings.url else None
@@ -195,9 +189,7 @@ class Reload:
             settings = self._usable(wanted)
             self._change(settings)
         except AdjournError as error:
-            self._report.event(
-                "settings.error", f"{error.message}; {error.remedy}; the settings before it stay"
-            )
+            self._report.event("settings.error", f"{error.message}; {error.remedy}; the settings before it stay")
             return
         before, self._now = self._now, settings
         changed = ", ".join(_changes(before, settings)) or "nothing changed"
@@ -236,9 +228,7 @@ def _changes(before: GatewaySettings, now: GatewaySettings) -> Iterator[str]:
             yield f"server {name} changed"
     yield from (f"server {name} removed" for name in before.servers if name not in now.servers)
     yield from (
-        f"{name} changed"
-        for name in ("auth", "hosts", "limits")
-        if getattr(now, name) != getattr(before, name)
+        f"{name} changed" for name in ("auth", "hosts", "limits") if getattr(now, name) != getattr(before, name)
     )
 
 

@@ -47,8 +47,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):(\d{1,5})")
 
 _SECRET = re.compile(
-    r"key|cert|token|secret|passw|passfile|credential|netrc|oauth|\.(?:pem|p12|pfx|jks|crt|der)$",
-    re.IGNORECASE,
+    r"key|cert|token|secret|passw|passfile|credential|netrc|oauth|\.(?:pem|p12|pfx|jks|crt|der)$", re.IGNORECASE
 )
 """What says of an option, a variable or a file that there is a secret in the file."""
 _OF_URL = ("passfile", "servicefile", "sslcert", "sslkey")
@@ -186,9 +185,7 @@ def read_settings(path: str) -> GatewaySettings:
 def check(settings: GatewaySettings, source: str) -> None:
     """Raises `InvalidError` for a name, an address or a server that cannot be used."""
     if not settings.servers:
-        raise InvalidError(
-            f"{source} names no server", 'add one: [servers.NAME] with url = "…" or command = […]'
-        )
+        raise InvalidError(f"{source} names no server", 'add one: [servers.NAME] with url = "…" or command = […]')
     for what, remedy in _problems(settings):
         raise InvalidError(f"{source}: {what}", remedy)
 
@@ -222,9 +219,7 @@ def _server_problems(server: ServerSettings, name: str) -> Problems:
         yield f"the url of {name} is {server.url[:80]!r}", "use http://HOST/PATH or https://HOST/PATH"
     if server.variables and not server.url:
         variables = ", ".join(sorted(server.variables))
-        remedy = (
-            'name what the command needs in env_from, such as env_from = {TRACKER_TOKEN = "TRACKER_TOKEN"}'
-        )
+        remedy = 'name what the command needs in env_from, such as env_from = {TRACKER_TOKEN = "TRACKER_TOKEN"}'
         yield f"{name} is a command, and has {variables} for a server over HTTP", remedy
     yield from _variable_problems(server, name)
     if server.login and (not server.url or server.bearer_env):
@@ -264,9 +259,7 @@ def _page_problems(settings: GatewaySettings) -> Problems:
     parts = urlsplit(page.public)
     is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
     if not is_safe or page.public != f"{parts.scheme}://{parts.netloc}":
-        remedy = (
-            'write the https address that browsers have, without a path, such as "https://inbox.example.com"'
-        )
+        remedy = 'write the https address that browsers have, without a path, such as "https://inbox.example.com"'
         yield f"page.origin is {page.public[:80]!r}, where keys would be sent unencrypted", remedy
 
 
@@ -375,6 +368,4 @@ def check_secure(url: str) -> None:
     if not place.hostname or place.username or place.fragment:
         raise InvalidError(f"{url[:200]!r} is not an address", "give an https URL")
     if place.scheme != "https" and not (place.scheme == "http" and place.hostname in _LOOPBACK):
-        raise InvalidError(
-            f"{url[:200]!r} is not protected by TLS", "give an https URL; http is for this machine only"
-        )
+        raise InvalidError(f"{url[:200]!r} is not protected by TLS", "give an https URL; http is for this machine only")

@@ -294,8 +294,7 @@ class SseSession:
                 self._target = target_of(self._pool.url, await self._address)
         except TimeoutError as error:
             raise UnreachableError(
-                f"the server's event stream names no address for messages in {OPEN_SECONDS:g} seconds",
-                was_sent=False,
+                f"the server's event stream names no address for messages in {OPEN_SECONDS:g} seconds", was_sent=False
             ) from error
 
     async def post(self, line: bytes, headers: Headers, seconds: float) -> None:
@@ -316,8 +315,7 @@ class SseSession:
         if not 200 <= reply.status < 300:
             kind = ForgottenError if reply.status in (404, 410) else UnreachableError
             raise kind(
-                f"the server refuses the message (HTTP status {reply.status})",
-                was_sent=not 300 <= reply.status < 500,
+                f"the server refuses the message (HTTP status {reply.status})", was_sent=not 300 <= reply.status < 500
             )
 
     async def _read(self, reply: HttpReply) -> None:

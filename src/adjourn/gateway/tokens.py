@@ -113,10 +113,7 @@ class Tokens:
                 token,
                 key,
                 [header["alg"]],
-                {
-                    "require": ["exp", "iss", "aud", "sub"],
-                    "verify_aud": False,
-                },  # the audience depends on the path
+                {"require": ["exp", "iss", "aud", "sub"], "verify_aud": False},  # the audience depends on the path
                 issuer=settings.issuer,
                 leeway=settings.leeway,
             )
@@ -220,9 +217,7 @@ class Issuer:
             self._on_error(f"the keys of {self._settings.issuer} cannot be read: {error}")
             return
         self._read = monotonic()
-        if keys.keys() != self._keys.keys() or any(
-            key.key != self._keys[name].key for name, key in keys.items()
-        ):
+        if keys.keys() != self._keys.keys() or any(key.key != self._keys[name].key for name, key in keys.items()):
             self.version += 1
         self._keys = keys
 

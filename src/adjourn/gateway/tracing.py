@@ -149,8 +149,7 @@ class Tracer:
         method_name = method if isinstance(method, str) and _METHOD.fullmatch(method) else "message"
         name = _encodable(f"{method_name} {trace.name}" if trace.name else method_name)
         attributes = {
-            key: _encodable(value) if isinstance(value, str) else value
-            for key, value in trace.attributes.items()
+            key: _encodable(value) if isinstance(value, str) else value for key, value in trace.attributes.items()
         }
         parent = set_span_in_context(trace.span)
         inner = [("decide", trace.begun, trace.decided)] if trace.decided else []

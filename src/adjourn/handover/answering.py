@@ -100,9 +100,7 @@ def record_answer(by: Answerer, reply: ItemReply) -> ReplyOutcome:
     """Record an answer. Raises `UsageError` for one that the item does not have, and as the use cases do."""
     rule = _RULES.get(reply.kind)
     if rule is None:
-        raise UsageError(
-            f"nothing of the kind {reply.kind[:40]!r} can be answered", "look at the inbox again"
-        )
+        raise UsageError(f"nothing of the kind {reply.kind[:40]!r} can be answered", "look at the inbox again")
     if len(reply.text) > MAX_ANSWER:
         raise UsageError(f"the text has more than {MAX_ANSWER:,} characters", "shorten it")
     return rule(by, reply)
@@ -143,9 +141,7 @@ def _because(before: PersonsAnswer) -> str:
 def _question(by: Answerer, reply: ItemReply) -> ReplyOutcome:
     records = by.records
     if _choice(reply, "answer", "skip") == "skip":
-        records.skip_question(
-            reply.record, reply.id, _text(reply, "say why you skip the question"), by.author
-        )
+        records.skip_question(reply.record, reply.id, _text(reply, "say why you skip the question"), by.author)
         return ReplyOutcome("Skipped the question.")
     options = _item(records, reply, "questionsForUser").get("options", ())
     said = options[_number(reply, options)] if options else _text(reply, "write an answer")
@@ -223,9 +219,7 @@ def _blocker(by: Answerer, reply: ItemReply) -> ReplyOutcome:
 
 def _choice(reply: ItemReply, *choices: str) -> str:
     if reply.action not in choices:
-        raise UsageError(
-            f"{reply.kind} {reply.id[:80]!r} has no such answer", "give one of the answers shown"
-        )
+        raise UsageError(f"{reply.kind} {reply.id[:80]!r} has no such answer", "give one of the answers shown")
     return reply.action
 
 
@@ -343,8 +337,7 @@ def diff_lines(edits: Sequence[tuple[str, str]]) -> list[DiffLine]:
 def _difference(before: list[str], after: list[str]) -> list[DiffLine]:
     """The lines that differ, with `_AROUND` equal ones around them."""
     start = next(
-        (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b),
-        min(len(before), len(after)),
+        (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
     )
     tails = zip(reversed(before[start:]), reversed(after[start:]), strict=False)
     same = next((n for n, (a, b) in enumerate(tails) if a != b), min(len(before), len(after)) - start)

@@ -32,9 +32,7 @@ TELLING = (
     "message", "text",
 )  # fmt: skip
 """Names of arguments that say what a call was for, the most informative first."""
-_PAIR = re.compile(
-    r'"((?:[^"\\]|\\.)*)"\s*:\s*\[?\s*(?:"((?:[^"\\]|\\.)*)("?)|(-?\d[\d.eE+-]*|true|false))', re.DOTALL
-)
+_PAIR = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*\[?\s*(?:"((?:[^"\\]|\\.)*)("?)|(-?\d[\d.eE+-]*|true|false))', re.DOTALL)
 _SHORT = 80
 _OK = "ok"
 
@@ -104,9 +102,7 @@ def fold(events: Iterable[Event], stamp: str) -> RecentCalls:
         folded.apply(event)
     folded.expire(stamp)
     late = folded.let_through
-    refused = [
-        refusal for refusal in folded.refused if late.get((refusal.tool, refusal.digest), -1) < refusal.seq
-    ]
+    refused = [refusal for refusal in folded.refused if late.get((refusal.tool, refusal.digest), -1) < refusal.seq]
     return RecentCalls(folded.made, refused, folded.calls)
 
 
@@ -169,13 +165,7 @@ class CallsFold:
             return
         argument = telling_argument(data.arguments) if data.arguments else ""
         self.made[data.call] = CallReport(
-            event.seq,
-            data.call,
-            name,
-            data.digest,
-            argument,
-            data.effectful,
-            speaker=_speaker(data.server, data.tool),
+            event.seq, data.call, name, data.digest, argument, data.effectful, speaker=_speaker(data.server, data.tool)
         )
 
     def settled(self, event: Event, data: kinds.ToolSettled) -> None:
@@ -265,14 +255,7 @@ def older_calls(ledger: Ledger, before: int) -> tuple[list[CallReport], list[Ref
         if outcome is not None:
             reports.append(
                 CallReport(
-                    call.seq,
-                    "",
-                    tool_name(call),
-                    "",
-                    argument,
-                    effectful=True,
-                    outcome=outcome[0],
-                    message=outcome[1],
+                    call.seq, "", tool_name(call), "", argument, effectful=True, outcome=outcome[0], message=outcome[1]
                 )
             )
         else:

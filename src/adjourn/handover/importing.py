@@ -42,9 +42,7 @@ def locate(store: Store, root: str, name: str) -> tuple[TaskCheckpoint, Literal[
     except NotFoundError:
         texts = sorted(ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/"))
         near = did_you_mean(name, texts) or (texts and f"use one of: {', '.join(texts[:10])}")
-        raise NotFoundError(
-            f'no checkpoint is named "{name}"', near or "create one: call aex.checkpoint"
-        ) from None
+        raise NotFoundError(f'no checkpoint is named "{name}"', near or "create one: call aex.checkpoint") from None
 
 
 def import_newer_folders(store: Store, root: str, checkpoint: TaskCheckpoint, located: str = "") -> None:
@@ -154,9 +152,7 @@ def _extend(store: Store, verified: VerifiedFolder, shared: int, head: Head) -> 
     while following := list(islice(entries, _CHUNK)):
         head = store.append(task, last, expect=head)
         last = following
-    documents = [
-        canonical(row) for row in (verified.extra.document, verified.extra.report) if row is not None
-    ]
+    documents = [canonical(row) for row in (verified.extra.document, verified.extra.report) if row is not None]
     store.append(task, last, expect=head, refs=refs, blobs=[*texts, *documents])
 
 
@@ -188,12 +184,8 @@ def list_tasks(store: Store, root: str, *, limit: int, more: str = "", home: str
     Raises `InvalidError` for another cursor.
     """
     if more and not (more.isascii() and more.isdecimal() and len(more) < MAX_CURSOR):
-        raise InvalidError(
-            f"unknown cursor: {more[:40]!r}", "give the `more` of an earlier answer, or leave it out"
-        )
-    contracts = [
-        entry for place, kind in FOLDERS[: 1 if home else None] for entry in _contracts(root, place, kind)
-    ]
+        raise InvalidError(f"unknown cursor: {more[:40]!r}", "give the `more` of an earlier answer, or leave it out")
+    contracts = [entry for place, kind in FOLDERS[: 1 if home else None] for entry in _contracts(root, place, kind)]
     checkpoints = _checkpoints(store, home or root)
     room = limit - 1000
     if not more and sum(map(shown_size, contracts + checkpoints)) <= room:

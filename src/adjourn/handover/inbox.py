@@ -118,12 +118,7 @@ def find_waiting(
     stamp = timestamp(now)
     heads = store.streams() if heads is None else heads
     known = {} if known is None else known
-    items, unreadable, doubts, finished = (
-        list[WaitingItem](),
-        dict[str, AdjournError](),
-        set[str](),
-        set[str](),
-    )
+    items, unreadable, doubts, finished = (list[WaitingItem](), dict[str, AdjournError](), set[str](), set[str]())
     for name in [task] if task else heads:
         if "/" in name or name not in heads:
             continue
@@ -267,8 +262,7 @@ def _until(record: Tree, now: int) -> str:
     ):
         return timestamp(now)
     return min(
-        filter(None, (_time(question["expiresAt"]) for question in questions if "expiresAt" in question)),
-        default="",
+        filter(None, (_time(question["expiresAt"]) for question in questions if "expiresAt" in question)), default=""
     )
 
 
@@ -286,14 +280,10 @@ def of_record(store: Store, record: Tree, doubts: Container[str], now: int) -> l
     if any(question["id"].startswith("effect-") for question in questions):
         moot = moot_questions(current(store, record), doubts)
         questions = [question for question in questions if question["id"] not in moot]
-    points = [
-        resume_point for resume_point in record["resumePoints"] if resume_point["approvalStatus"] == "pending"
-    ]
+    points = [resume_point for resume_point in record["resumePoints"] if resume_point["approvalStatus"] == "pending"]
     contested = [decision for decision in record["decisions"] if decision["status"] == "contested"]
     blockers = [
-        blocker
-        for blocker in record["blockers"]
-        if blocker["status"] == "active" and blocker["type"] in _FOR_PEOPLE
+        blocker for blocker in record["blockers"] if blocker["status"] == "active" and blocker["type"] in _FOR_PEOPLE
     ]
     return [
         *(_question(record, question) for question in questions),
@@ -356,14 +346,7 @@ def _blocker(record: Tree, row: Tree) -> WaitingItem:
 
 
 def _item(
-    record: Tree,
-    kind: WaitingKind,
-    row: Tree,
-    title: str,
-    since: int | None,
-    *,
-    commands: tuple[str, ...],
-    **more: Any,
+    record: Tree, kind: WaitingKind, row: Tree, title: str, since: int | None, *, commands: tuple[str, ...], **more: Any
 ) -> WaitingItem:
     return WaitingItem(
         kind=kind,

@@ -112,9 +112,7 @@ def _is_in_use(task: Task, group: str) -> bool:
 
 def _is_archived(task: Task, root: str) -> bool:
     """Whether the page of the task's last checkpoint is archived, no page is in use, and no call or note was made since."""
-    if task.ledger.calls_used > task.ledger.calls_at_checkpoint or not os.path.isdir(
-        os.path.join(root, "output")
-    ):
+    if task.ledger.calls_used > task.ledger.calls_at_checkpoint or not os.path.isdir(os.path.join(root, "output")):
         return False
     from adjourn.checkpoints import page_archive, page_files  # few workspaces have an archive
 
@@ -153,11 +151,7 @@ def _checkpoints(task: Task) -> list[TaskCheckpoint]:
 def mark_cut_off_calls(task: Task) -> None:
     """Count what dead sessions left as in doubt or unseen, as the next session that opens will. Changes the loaded ledger only."""
     ledger = task.ledger
-    gone = {
-        holder.id
-        for holder in ledger.sessions.values()
-        if not is_alive(task.store, task.id, holder, task.clock())
-    }
+    gone = {holder.id for holder in ledger.sessions.values() if not is_alive(task.store, task.id, holder, task.clock())}
     for call in ledger.open_calls.values():
         if call.effectful and call.session in gone:
             ledger.doubts[call.call] = call
@@ -169,9 +163,7 @@ def _recovered(task: Task, client: ClientProcess) -> TaskCheckpoint:
     from adjourn.checkpoints.save import save_task_checkpoint
 
     expire_dead_sessions(task)
-    return save_task_checkpoint(
-        task, RECOVERED, client.options.checkpoint_root, tree=client.options.page_tree
-    )
+    return save_task_checkpoint(task, RECOVERED, client.options.checkpoint_root, tree=client.options.page_tree)
 
 
 def notice(work: PendingWork, tool: str) -> str:

@@ -125,10 +125,7 @@ class Form(NamedTuple):
 
 def fit(sections: Sequence[Section], room: int, form: Form) -> list[Fitted]:
     """As much of each section as its share of `room` bytes permits, in its shortest wording; longer ones get what is left."""
-    wanted = [
-        _size(section.wordings[-1], form) + form.frame(section) + _noted(section, form)
-        for section in sections
-    ]
+    wanted = [_size(section.wordings[-1], form) + form.frame(section) + _noted(section, form) for section in sections]
     shares = [Share(size, section.floor) for size, section in zip(wanted, sections, strict=True)]
     numbers = share_room(shares, room)
     fitted = [_fit(section, size, form) for section, size in zip(sections, numbers, strict=True)]

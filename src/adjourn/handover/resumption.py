@@ -145,9 +145,7 @@ def _take_in(store: Store, root: str, name: str) -> tuple[TaskCheckpoint, Litera
     return checkpoint, source, signer
 
 
-def reader_of(
-    root: str, task: Task, group: str = "", contract: Contract | None = None, tree: str = ""
-) -> Reader:
+def reader_of(root: str, task: Task, group: str = "", contract: Contract | None = None, tree: str = "") -> Reader:
     """Who reads a task here: under the workspace's policy, or the `contract` that the reader has, and the task's contract; without
     a policy, under the last session's budget.
     """
@@ -284,9 +282,7 @@ def page_before(store: Store, ledger: Ledger, more: str, room: int) -> tuple[lis
     Raises `InvalidError` for what is no cursor, `IntegrityError` for a history that was changed.
     """
     if not (more.isascii() and more.isdecimal() and len(more) < MAX_CURSOR):
-        raise InvalidError(
-            f"unknown cursor: {more[:40]!r}", "give the `more` of an earlier answer, or leave it out"
-        )
+        raise InvalidError(f"unknown cursor: {more[:40]!r}", "give the `more` of an earlier answer, or leave it out")
     stop = min(int(more), ledger.seq + 1)
     rows, start = _audit(store, ledger.task, stop, room, Head(ledger.seq, ledger.hash))
     return rows, str(start) if start > 0 else ""

@@ -133,8 +133,7 @@ def _progress(sources: Sources) -> tuple[list[SectionItem], list[SectionItem]]:
     marked = [
         (
             step.status,
-            f"[{'x' if step.status == 'done' else ' '}] {step.text}"
-            + (f" ({step.note})" if step.note else ""),
+            f"[{'x' if step.status == 'done' else ' '}] {step.text}" + (f" ({step.note})" if step.note else ""),
         )
         for step in steps
     ]
@@ -201,11 +200,7 @@ def _waiting(sources: Sources) -> list[RecordLine]:
         if approval.expires > sources.stamp and not approval.refused
     ]
     page = sources.page.open_questions
-    return [
-        *lines,
-        *sources.recorded.waiting,
-        *map(RecordLine, page if isinstance(page, tuple) else ()),
-    ]
+    return [*lines, *sources.recorded.waiting, *map(RecordLine, page if isinstance(page, tuple) else ())]
 
 
 def _question(approval: Approval) -> RecordLine:

@@ -102,10 +102,7 @@ def _text(work: PendingWork, session: NewSession, client: ClientProcess) -> str:
         signer = check_trusted(task.store, checkpoint)
     except RefusedError:
         return "\n".join(
-            [
-                *begin,
-                f"Nothing else is shown: it is signed by {checkpoint.data.key}, which is not trusted here.",
-            ]
+            [*begin, f"Nothing else is shown: it is signed by {checkpoint.data.key}, which is not trusted here."]
         )
     if _was_shown(work):
         begin.append("An earlier session was shown this, and did not resume it.")
@@ -235,9 +232,7 @@ def find_carried_work(client: ClientProcess, names: Iterable[str]) -> PendingWor
 def find_untrusted_work(client: ClientProcess, names: Iterable[str]) -> str:
     """The refusal of the newest of these folders whose signer is not trusted; "" without any."""
     for checkpoint in _folders(client, names, trusted=False):
-        if refusal := _import(
-            OverlayStore(client.store), client.options.checkpoint_root, checkpoint.data.name
-        ):
+        if refusal := _import(OverlayStore(client.store), client.options.checkpoint_root, checkpoint.data.name):
             return f"adjourn: a checkpoint in this workspace cannot be resumed yet: {refusal}"
     return ""
 
@@ -315,9 +310,7 @@ def _fitting(root: str, checkpoints: Iterable[TaskCheckpoint]) -> Iterator[TaskC
 def _size(path: str) -> int:
     """The bytes of the files in a folder; more than any bound where they are too many, or checkpoint.json is too large."""
     with os.scandir(path) as entries:
-        sizes = {
-            entry.name: entry.stat(follow_symlinks=False).st_size for entry in islice(entries, MAX_FILES + 1)
-        }
+        sizes = {entry.name: entry.stat(follow_symlinks=False).st_size for entry in islice(entries, MAX_FILES + 1)}
     if len(sizes) > MAX_FILES or sizes.get(folder.JSON_FILE, 0) > MAX_JSON_BYTES:
         return MAX_BYTES + 1
     return sum(sizes.values())

@@ -180,11 +180,7 @@ def _refusal_words(refusal: Refusal) -> tuple[str, str, str, str]:
     return "refused", refusal.tool, refusal.argument, refusal.reason.text.removeprefix("refused ")
 
 
-_LOST = {
-    "dead": "its process had exited",
-    "expired": "its lease had expired",
-    "taken-over": "another client took over",
-}
+_LOST = {"dead": "its process had exited", "expired": "its lease had expired", "taken-over": "another client took over"}
 _OUTCOMES = {
     "ok": ("ok", ""),
     "error": ("error", ""),
@@ -192,12 +188,7 @@ _OUTCOMES = {
     "no answer seen": ("no answer", ""),
     "waits for input of the client": ("waits", "for input of the client"),
 }
-_REFUSALS = {
-    "refused": "refused",
-    "refused by a rule": "refused",
-    "not made": "not made",
-    "timed out": "not made",
-}
+_REFUSALS = {"refused": "refused", "refused by a rule": "refused", "not made": "not made", "timed out": "not made"}
 _HIDDEN = frozenset(
     ("tool.defined", "tool.continued", "usage.reported", "confirm.auto_approved", "tool.result", "for.start")
 )

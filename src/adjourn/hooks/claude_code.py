@@ -88,8 +88,7 @@ _SEARCHING = frozenset(("Glob", "Grep", "LS"))
 """Tools that search a folder, by default the working directory."""
 _MCP = "mcp__"
 _PATCHED = re.compile(
-    r"^[^\S\n]*\*\*\*[^\S\n]*(?:Add File|Update File|Delete File|Move to)[^\S\n]*:(.+)",
-    re.MULTILINE | re.IGNORECASE,
+    r"^[^\S\n]*\*\*\*[^\S\n]*(?:Add File|Update File|Delete File|Move to)[^\S\n]*:(.+)", re.MULTILINE | re.IGNORECASE
 )
 
 
@@ -144,9 +143,7 @@ def decode(data: bytes) -> HookRequest:
     something that no strict reader takes.
     """
     if len(data) > MAX_INPUT:
-        raise InvalidError(
-            f"the input has more than {MAX_INPUT} bytes", "deny the tool in the client's settings"
-        )
+        raise InvalidError(f"the input has more than {MAX_INPUT} bytes", "deny the tool in the client's settings")
     try:
         request = _request(data)
         if request.hook_event_name == GATE:
@@ -184,9 +181,7 @@ def _request(data: bytes) -> HookRequest:
 
     response = members.pop("tool_response", msgspec.Raw())
     # what the history is searched by is read as the gate has read it
-    fields = {
-        name: value_of(raw) if name in _TOLD else msgspec.json.decode(raw) for name, raw in members.items()
-    }
+    fields = {name: value_of(raw) if name in _TOLD else msgspec.json.decode(raw) for name, raw in members.items()}
     return msgspec.structs.replace(msgspec.convert(fields, HookRequest), tool_response=response)
 
 

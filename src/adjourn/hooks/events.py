@@ -25,7 +25,9 @@ from adjourn.text.redact import without_secrets
 
 COMPACTION, TURN = "before-compaction", "end-of-turn"
 """Triggers of checkpoints. At the end of a session the trigger is the reason that the client gives."""
-UNFINISHED = "this workspace has unfinished work (show it: adjourn resume); this session begins a new task unless it is resumed"
+UNFINISHED = (
+    "this workspace has unfinished work (show it: adjourn resume); this session begins a new task unless it is resumed"
+)
 PROMPT_BYTES = 2048
 """What is kept of the person's first prompt."""
 
@@ -42,9 +44,7 @@ Handler = Callable[[dict[str, str], HookRequest, Workspace], EventText]
 
 
 def _client(options: dict[str, str], workspace: Workspace) -> HookClient:
-    contract = read_contract(
-        workspace.root, options["--policy"], options["--contract"], searched=workspace.searched()
-    )
+    contract = read_contract(workspace.root, options["--policy"], options["--contract"], searched=workspace.searched())
     return client_of(options, contract, workspace)
 
 

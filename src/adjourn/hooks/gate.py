@@ -54,11 +54,7 @@ def client_of(options: dict[str, str], contract: Contract, workspace: Workspace)
     """The client that this hook answers, from the options and the environment."""
     client = options["--client"]
     client_options = ClientOptions(
-        root=workspace.root,
-        tree=workspace.tree,
-        contract=contract,
-        store=options["--store"],
-        task=options["--task"],
+        root=workspace.root, tree=workspace.tree, contract=contract, store=options["--store"], task=options["--task"]
     )
     capabilities = ClientCapabilities(settles=bool(options["--settle"]), asks=client != CODEX)
     return HookClient(client_options, client, _process_of_client(client), capabilities)
@@ -67,9 +63,7 @@ def client_of(options: dict[str, str], contract: Contract, workspace: Workspace)
 def _process_of_client(client: str) -> int:
     """The client's process, 0 if unknown. Claude Code sets it in the environment; Codex is recognized by its program's name."""
     if client == CODEX:
-        return next(
-            (ancestor.pid for ancestor in process.ancestors() if process.program(ancestor.pid) == CODEX), 0
-        )
+        return next((ancestor.pid for ancestor in process.ancestors() if process.program(ancestor.pid) == CODEX), 0)
     named = os.environ.get("CLAUDE_PID", "")
     return int(named) if named.isdecimal() and named.isascii() else 0
 
@@ -80,9 +74,7 @@ def is_left_to_proxy(hook_client: HookClient, options: dict[str, str], server: s
     The server must be configured as proxied. That proves nothing, since anybody can choose a server's name: the proxy
     must have listed the very tool, too.
     """
-    return (
-        bool(server) and server in (proxied_servers(options) or UNLESS_SAID) and hook_client.is_listed(tool)
-    )
+    return bool(server) and server in (proxied_servers(options) or UNLESS_SAID) and hook_client.is_listed(tool)
 
 
 def call_of(request: HookRequest, places: ProtectedPlaces | None = None) -> ToolRequest:
@@ -125,9 +117,7 @@ def _by_rules(hook_client: HookClient, tool: str, request: HookRequest, *, can_a
         reason = f'tool "{tool}" needs confirmation: {decision.cause}'
         if can_ask:
             return Answer("ask", reason)
-        return Answer(
-            "deny", f"{reason} (a person can approve it with `adjourn approve`; then repeat the call)"
-        )
+        return Answer("deny", f"{reason} (a person can approve it with `adjourn approve`; then repeat the call)")
     if isinstance(decision, Block):
         if decision.reason == "budget_exhausted" and not hook_client.has_proxies():
             # a client without proxies has no aex.checkpoint; a page was written when the budget was spent

@@ -81,10 +81,7 @@ def is_outside(workspace: Workspace, options: dict[str, str]) -> bool:
     from adjourn.host.finding import workspace_of
 
     return not (
-        workspace.is_found
-        or options["--policy"]
-        or options["--contract"]
-        or workspace_of(outermost=True).is_found
+        workspace.is_found or options["--policy"] or options["--contract"] or workspace_of(outermost=True).is_found
     )
 
 

@@ -56,9 +56,7 @@ def ask(arguments: list[str]) -> int | None:
             return None
     except (OSError, ValueError):
         return None
-    connection.settimeout(
-        ANSWER_SECONDS + HANDOVER_SECONDS
-    )  # it ends before that itself, unless it is stopped
+    connection.settimeout(ANSWER_SECONDS + HANDOVER_SECONDS)  # it ends before that itself, unless it is stopped
     received = b""
     try:
         _send(connection, arguments)
@@ -147,9 +145,7 @@ def place() -> str:
         return ""
     private = status.st_mode & 0o170077 == 0o040000 and status.st_uid == os.geteuid()
     # several containers may share a folder: the name contains the namespaces
-    name = "-".join(
-        [f"{package.st_dev:x}", f"{package.st_ino:x}", f"{sys.hexversion:x}", rights["mnt"], rights["pid"]]
-    )
+    name = "-".join([f"{package.st_dev:x}", f"{package.st_ino:x}", f"{sys.hexversion:x}", rights["mnt"], rights["pid"]])
     path = os.path.join(folder, name)
     usable = private and rights.get("NoNewPrivs") == "0" and len(os.fsencode(path)) <= MAX_PATH
     return path if usable else ""
@@ -168,9 +164,7 @@ def _send(connection: _socket.socket, arguments: list[str]) -> None:
     umask = os.umask(0)
     os.umask(umask)
     texts = [os.getcwd(), str(umask), str(len(arguments)), *arguments]
-    data = b"\0".join(
-        [*map(os.fsencode, texts), *(name + b"=" + value for name, value in os.environb.items())]
-    )
+    data = b"\0".join([*map(os.fsencode, texts), *(name + b"=" + value for name, value in os.environb.items())])
     message = len(data).to_bytes(SIZE, "big") + data
     descriptors = b"".join(number.to_bytes(SIZE, sys.byteorder) for number in (0, 1, 2))
     sent = connection.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])

@@ -13,17 +13,7 @@ import signal
 import sys
 from _thread import start_new_thread
 
-from adjourn.hooks.standby import (
-    CODE,
-    EVENT,
-    HANDOVER_SECONDS,
-    MAX_REQUEST,
-    READY,
-    SIZE,
-    life,
-    peer,
-    rights_of,
-)
+from adjourn.hooks.standby import CODE, EVENT, HANDOVER_SECONDS, MAX_REQUEST, READY, SIZE, life, peer, rights_of
 from adjourn.host import process
 
 IDLE_SECONDS = 600

@@ -42,12 +42,12 @@ def find(name: str, workspace: str = "", *, given: Mapping[str, str] | None = No
 
 def outside(given: Mapping[str, str], workspace: str) -> dict[str, str]:
     """Variables for a program of adjourn: those by which code is found name no relative path, and none in `workspace`."""
-    kept = {name: value for name, value in given.items() if name not in OF_CODE}
+    by_name = {name: value for name, value in given.items() if name not in OF_CODE}
     for name in OF_CODE:
         entries = [entry for entry in given.get(name, "").split(os.pathsep) if _is_safe(entry, workspace)]
         if entries:
-            kept[name] = os.pathsep.join(entries)
-    return kept
+            by_name[name] = os.pathsep.join(entries)
+    return by_name
 
 
 def strays(given: Mapping[str, str], workspace: str) -> list[tuple[str, str]]:
@@ -101,8 +101,7 @@ def leave_working_folder() -> None:
     sys.path[:] = [
         entry
         for entry in sys.path
-        if entry == OWN
-        or (os.path.isabs(entry) and entry != here and not (entry in brought and lies_in(entry, here)))
+        if entry == OWN or (os.path.isabs(entry) and entry != here and not (entry in brought and lies_in(entry, here)))
     ]
 
 
@@ -139,13 +138,13 @@ def conceal() -> None:
         prctl = libc.prctl
     except (OSError, ValueError, AttributeError):
         return
-    kept = common(os.environ)
+    by_name = common(os.environ)
     entries: list[int] = []
     while (entry := environ[len(entries)]) is not None:
         entries.append(entry)
     for place in entries:
         name, _, value = ctypes.string_at(place).partition(b"=")
-        if name in os.environb and os.fsdecode(name) not in kept:
+        if name in os.environb and os.fsdecode(name) not in by_name:
             os.environb[name] = os.environb[name]  # a copy elsewhere takes its place
             if place not in (environ[index] for index in range(len(entries))):
                 ctypes.memset(place + len(name) + 1, 0, len(value))
@@ -162,7 +161,7 @@ def for_others(environment: Mapping[str, str], store: str = "") -> dict[str, str
     """
     from adjourn.store.url import is_postgres
 
-    kept = {name: value for name, value in environment.items() if not name.startswith(OURS)}
+    others = {name: value for name, value in environment.items() if not name.startswith(OURS)}
     if is_postgres(store or environment.get("ADJOURN_STORE", "")):
-        kept.pop("PGPASSWORD", None)
-    return kept
+        others.pop("PGPASSWORD", None)
+    return others

@@ -39,11 +39,7 @@ class Workspace(NamedTuple):
 
     def searched(self) -> str:
         """Where was looked, for a message: "in /a/b" or "in /a/b or above it, up to /a"."""
-        place = (
-            f"in {self.start}"
-            if self.last == self.start
-            else f"in {self.start} or above it, up to {self.last}"
-        )
+        place = f"in {self.start}" if self.last == self.start else f"in {self.start} or above it, up to {self.last}"
         return "; ".join((place, *self.skipped))
 
 
@@ -108,8 +104,8 @@ def _counts(folder: str, start: str, skipped: list[str]) -> bool:
             skipped.append(f"{folder} does not count: it is writable by every user")
             return False
         if foreign := owners - _trusted(start):
-            shown = mark.partition("/")[0]
-            skipped.append(f"{shown} in {folder} does not count: it belongs to {_name(min(foreign))}")
+            text = mark.partition("/")[0]
+            skipped.append(f"{text} in {folder} does not count: it belongs to {_name(min(foreign))}")
             return False
         return True
     return False

@@ -48,8 +48,7 @@ _OF_CONFIGURATION = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYS
 _OF_PERSON = ("system", "global")
 """The scopes of git's configuration that lie outside of the repository."""
 _PROGRAMS = re.compile(
-    r"(?P<driver>filter\..*)\.[^.]*|lfs\.(extension\..*|customtransfer\..*|(.*\.)?standalonetransferagent)",
-    re.DOTALL,
+    r"(?P<driver>filter\..*)\.[^.]*|lfs\.(extension\..*|customtransfer\..*|(.*\.)?standalonetransferagent)", re.DOTALL
 )
 """The settings that make a filter, such as git-lfs, run a program."""
 _LISTING = (
@@ -80,9 +79,7 @@ def distrusting(
     """
     root = os.path.realpath(root)
     words = [_program(root), "--no-pager", *(word for setting in SETTINGS for word in ("-c", setting))]
-    environment = {
-        name: value for name, value in for_others(os.environ).items() if _is_kept(name, value, root)
-    }
+    environment = {name: value for name, value in for_others(os.environ).items() if _is_kept(name, value, root)}
     environment = {**outside(environment, root), **_VARIABLES, "LC_ALL": "C"}
     if not outer:
         environment["GIT_CEILING_DIRECTORIES"] = os.path.dirname(root)
@@ -95,8 +92,8 @@ def distrusting(
     return command
 
 
-def trusting(root: str, run: Run, kept: tuple[str, ...], variables: Mapping[str, str]) -> GitCommand:
-    """Git as the person would run it in `root`, a work tree: with its hooks and filters, and the variables that begin with `kept`.
+def trusting(root: str, run: Run, texts: tuple[str, ...], variables: Mapping[str, str]) -> GitCommand:
+    """Git as the person would run it in `root`, a work tree: with its hooks and filters, and the variables that begin with `texts`.
 
     Raises as above, also where the work tree is not this folder.
     """
@@ -104,7 +101,7 @@ def trusting(root: str, run: Run, kept: tuple[str, ...], variables: Mapping[str,
     environment = {
         name: value
         for name, value in for_others(os.environ).items()
-        if not name.startswith("GIT_") or (name.startswith(kept) and _is_place_outside(name, value, root))
+        if not name.startswith("GIT_") or (name.startswith(texts) and _is_place_outside(name, value, root))
     }
     environment |= {
         **outside({"PATH": os.environ.get("PATH", os.defpath)}, ""),
@@ -112,15 +109,12 @@ def trusting(root: str, run: Run, kept: tuple[str, ...], variables: Mapping[str,
         "GIT_EDITOR": "true",
         "GIT_OPTIONAL_LOCKS": "0",
     }
-    command = GitCommand(
-        [_program(root), "--no-pager", "-c", "core.fsmonitor=false"], {**environment, **variables}
-    )
+    command = GitCommand([_program(root), "--no-pager", "-c", "core.fsmonitor=false"], {**environment, **variables})
     _work_tree(root, command, run, outer=False)
-    code, told = run(command, ["rev-parse", "--show-toplevel"])
-    if not code and os.path.realpath(os.fsdecode(told).rstrip("\n")) != root:
+    code, data = run(command, ["rev-parse", "--show-toplevel"])
+    if not code and os.path.realpath(os.fsdecode(data).rstrip("\n")) != root:
         raise RefusedError(
-            f"core.worktree of the repository in {root} points elsewhere",
-            "unset it: git config --unset core.worktree",
+            f"core.worktree of the repository in {root} points elsewhere", "unset it: git config --unset core.worktree"
         )
     return command
 
@@ -161,8 +155,7 @@ def _without_filters(root: str, command: GitCommand, run: Run) -> list[str]:
             continue
         if "=" in name:  # `-c` would take what is before it for the name
             raise RefusedError(
-                f"the repository in {root} sets {name!r}, which cannot be overridden",
-                "remove it: git config",
+                f"the repository in {root} sets {name!r}, which cannot be overridden", "remove it: git config"
             )
         if driver := match["driver"]:
             off |= dict.fromkeys(f"{driver}.{member}=" for member in ("clean", "smudge", "process"))
@@ -189,8 +182,7 @@ def _work_tree(root: str, command: GitCommand, run: Run, *, outer: bool) -> str:
             return folder
         if _is_bare(folder):
             raise NotFoundError(
-                f"{folder} is laid out like a repository without a work tree",
-                "remove HEAD, objects and refs",
+                f"{folder} is laid out like a repository without a work tree", "remove HEAD, objects and refs"
             )
         above = os.path.dirname(folder)
         if not outer:
@@ -229,6 +221,6 @@ def _names_back(folder: str, link: str, command: GitCommand, run: Run) -> bool:
     if lies_in(target, folder):
         return True
     file = os.path.join(target, "config")  # of a submodule, say
-    code, told = run(command, ["config", "--file", file, "--no-includes", "--get", "core.worktree"])
-    place = os.path.join(target, os.fsdecode(told).rstrip("\n"))
+    code, data = run(command, ["config", "--file", file, "--no-includes", "--get", "core.worktree"])
+    place = os.path.join(target, os.fsdecode(data).rstrip("\n"))
     return code == 0 and os.path.realpath(place) == folder

@@ -34,22 +34,14 @@ def address(url: str) -> SplitResult:
         place = urlsplit(url)
         _ = place.port
     except ValueError as error:
-        raise InvalidError(
-            f"{url[:200]!r} is not an address: {error}", "give an http or https URL"
-        ) from error
+        raise InvalidError(f"{url[:200]!r} is not an address: {error}", "give an http or https URL") from error
     if place.scheme not in _KINDS or not place.hostname:
         raise InvalidError(f"{url[:200]!r} is not an http or https address", "give an http or https URL")
     return place
 
 
 def exchange(
-    method: str,
-    url: str,
-    body: bytes,
-    limit: int,
-    seconds: float,
-    *,
-    headers: Mapping[str, str] = MappingProxyType({}),
+    method: str, url: str, body: bytes, limit: int, seconds: float, *, headers: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[int, bytes]:
     """Status and body of one request, with more `headers` of the caller. Raises `InvalidError` for what is no such address, `UnansweredError`."""
     place = address(url)

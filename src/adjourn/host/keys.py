@@ -80,17 +80,14 @@ def trusted() -> dict[str, bytes]:
 def trust(name: str, public: bytes) -> str:
     """Trust a public key under a name; returns its fingerprint."""
     if not name or not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or name[0] == ".":
-        raise InvalidError(
-            f"not a valid name for a key: {name!r}", "use letters, digits, dashes and underscores"
-        )
+        raise InvalidError(f"not a valid name for a key: {name!r}", "use letters, digits, dashes and underscores")
     if name == "default":
         raise InvalidError("`default` is the name of your own key", "choose a different name")
     path = os.path.join(folder(), "trusted", f"{name}.pub")
     _write(path, public)
     if _read(path) != public:
         raise ConflictError(
-            f"another key is trusted as {name!r}",
-            f"choose another name, or `adjourn keys distrust {name}` first",
+            f"another key is trusted as {name!r}", f"choose another name, or `adjourn keys distrust {name}` first"
         )
     return fingerprint(public)
 
@@ -141,8 +138,7 @@ def _write(path: str, key: bytes) -> None:
     except (OSError, StoreError) as error:
         why = error.message if isinstance(error, StoreError) else error.strerror
         raise StoreError(
-            f"cannot write key {path}: {why}",
-            "make the folder writable, or set ADJOURN_CONFIG to one that is",
+            f"cannot write key {path}: {why}", "make the folder writable, or set ADJOURN_CONFIG to one that is"
         ) from error
 
 
@@ -196,9 +192,7 @@ def read_own_toml(path: str, kind: type[_T], remedy: str) -> OwnSettings[_T] | N
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise InvalidError(
-            f"cannot read {path}: {error.strerror}", "make it readable, or delete it"
-        ) from error
+        raise InvalidError(f"cannot read {path}: {error.strerror}", "make it readable, or delete it") from error
     if status.st_uid not in (0, os.getuid()) or status.st_mode & _OTHERS_MAY_WRITE:
         raise InvalidError(f"{path} can be written by other users", f"chmod go-w {path}")
     try:

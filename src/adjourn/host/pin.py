@@ -130,9 +130,7 @@ class AccountPin:
 
     def remove(self, expect: PinState) -> None:
         """Remove the PIN that was seen as `expect`. The file stays, so that nobody takes the PIN for deleted."""
-        self._replace(
-            msgspec.structs.replace(expect, verifier="", salt="", failures=0, since="", until=0), expect
-        )
+        self._replace(msgspec.structs.replace(expect, verifier="", salt="", failures=0, since="", until=0), expect)
 
     def try_pin(self, pin: str) -> tuple[PinState, PinState]:
         """The states before and after the right PIN was given.
@@ -156,8 +154,7 @@ class AccountPin:
         state = self.active
         if state is not None and (wait := self._wait_of(state)):
             raise RefusedError(
-                f"too many wrong PINs ({state.failures} since {state.since})",
-                f"wait {_shown(wait)}, then try again",
+                f"too many wrong PINs ({state.failures} since {state.since})", f"wait {_shown(wait)}, then try again"
             )
 
     def _count(self) -> tuple[PinState, PinState]:
@@ -257,9 +254,7 @@ def _checked(pin: str) -> str:
             "choose another one; letters and blanks are allowed",
         )
     if len(set(text)) < 3:  # 111111, 121212
-        raise InvalidError(
-            "this PIN has fewer than 3 different characters", "choose one that is harder to guess"
-        )
+        raise InvalidError("this PIN has fewer than 3 different characters", "choose one that is harder to guess")
     return text
 
 
@@ -269,14 +264,9 @@ def _normal(pin: str) -> str:
 
 
 def _derived(pin: str, state: PinState) -> bytes:
-    data, salt = (
-        pin.encode(errors="surrogatepass")[: 4 * MAX_CHARACTERS + 1],
-        decode_bytes(state.salt, _BYTES),
-    )
+    data, salt = (pin.encode(errors="surrogatepass")[: 4 * MAX_CHARACTERS + 1], decode_bytes(state.salt, _BYTES))
     room = 128 * state.r * (state.n + state.p + 2)
-    return hashlib.scrypt(
-        data, salt=salt, n=state.n, r=state.r, p=state.p, maxmem=room + (1 << 20), dklen=_BYTES
-    )
+    return hashlib.scrypt(data, salt=salt, n=state.n, r=state.r, p=state.p, maxmem=room + (1 << 20), dklen=_BYTES)
 
 
 def _is_usable(state: PinState) -> bool:

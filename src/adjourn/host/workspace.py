@@ -25,10 +25,9 @@ _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 def check_name(name: object) -> str:
     """A checkpoint's name: 1-64 of letters, digits, dashes, underscores."""
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not _NAME.issuperset(name):
-        shown = name[:70] if isinstance(name, str) else type(name).__name__
+        text = name[:70] if isinstance(name, str) else type(name).__name__
         raise InvalidError(
-            f"not a checkpoint name: {shown!r}",
-            "use 1 to 64 letters, digits, dashes and underscores, such as fix-auth",
+            f"not a checkpoint name: {text!r}", "use 1 to 64 letters, digits, dashes and underscores, such as fix-auth"
         )
     return name
 
@@ -214,9 +213,7 @@ def read_inside(root: str, path: str, limit: int) -> bytes:
 
 
 def _failed(what: str, path: str, error: OSError) -> StoreError:
-    return StoreError(
-        f"cannot {what} {path}: {error.strerror}", "check free space and permissions, then try again"
-    )
+    return StoreError(f"cannot {what} {path}: {error.strerror}", "check free space and permissions, then try again")
 
 
 # --- opening a file through no link

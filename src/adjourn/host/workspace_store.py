@@ -39,9 +39,7 @@ def open_at(root: str, url: str = "") -> Store:
     if scheme == "sqlite" and path and not path.startswith("/"):
         return open_store("sqlite:" + os.path.join(os.path.abspath(root), path))
     if scheme == "memory":
-        raise UsageError(
-            "a memory: store does not outlive its process", "name a file or a PostgreSQL database"
-        )
+        raise UsageError("a memory: store does not outlive its process", "name a file or a PostgreSQL database")
     return open_store(url)
 
 
@@ -76,8 +74,8 @@ def store_file(root: str, url: str) -> str:
     """The file of the store that a URL names from the folder `root`; "" for a store that is none."""
     if root and url == DEFAULT_STORE:
         return default_store(root)
-    scheme, colon, rest = url.partition(":")
-    path = url if not colon else rest if scheme.lower() == "sqlite" else ""
+    scheme, colon, text = url.partition(":")
+    path = url if not colon else text if scheme.lower() == "sqlite" else ""
     return path and os.path.join(root, path.removeprefix("//") if path.startswith("///") else path)
 
 

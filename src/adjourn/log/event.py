@@ -82,13 +82,13 @@ _latest = (0, "1970-01-01T00:00:00")
 def timestamp(milliseconds: int) -> str:
     """RFC 3339 UTC with milliseconds: `2026-05-02T15:30:12.345Z`. `InvalidError` outside the years 1 to 9999."""
     global _latest  # noqa: PLW0603  # most events of a burst fall into one second
-    seconds, rest = divmod(milliseconds, 1000)
+    seconds, number = divmod(milliseconds, 1000)
     latest = _latest  # read once: another thread may replace the pair, but never half of it
     if latest[0] != seconds:
         if not _FIRST_SECOND <= seconds <= _LAST_SECOND:
             raise InvalidError("not a time: outside the years 1 to 9999")
         latest = _latest = (seconds, "{:04d}-{:02d}-{:02d}T{:02d}:{:02d}:{:02d}".format(*gmtime(seconds)[:6]))
-    return f"{latest[1]}.{rest:03d}Z"
+    return f"{latest[1]}.{number:03d}Z"
 
 
 def milliseconds(stamp: str) -> int:
@@ -97,9 +97,7 @@ def milliseconds(stamp: str) -> int:
         days = _days(int(stamp[:4]), int(stamp[5:7]), int(stamp[8:10]))
         minutes = days * 1440 + int(stamp[11:13]) * 60 + int(stamp[14:16])
         result = (minutes * 60 + int(stamp[17:19])) * 1000 + int(stamp[20:23])
-        if (
-            timestamp(result) == stamp
-        ):  # int() takes more than one spelling, and no month has 31 days too many
+        if timestamp(result) == stamp:  # int() takes more than one spelling, and no month has 31 days too many
             return result
     except (ValueError, InvalidError):
         pass

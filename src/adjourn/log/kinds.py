@@ -594,9 +594,7 @@ class PhaseEntered(Data, frozen=True, kw_only=True):
 @cache
 def prose_of(kind: type[Data]) -> tuple[str, ...]:
     """The members of a kind that hold prose: what people, agents and servers wrote."""
-    return tuple(
-        field.name for field in msgspec.structs.fields(kind) if field.type is str and field.name not in EXACT
-    )
+    return tuple(field.name for field in msgspec.structs.fields(kind) if field.type is str and field.name not in EXACT)
 
 
 def data_of(event: Event) -> Data | None:
@@ -621,9 +619,7 @@ def describe() -> str:
             for field in msgspec.structs.fields(kind)
         ]
         parts.append(
-            "\n".join(
-                [f"#### `{name}`", meaning, "", "| member | value | when absent |", "|---|---|---|", *rows]
-            )
+            "\n".join([f"#### `{name}`", meaning, "", "| member | value | when absent |", "|---|---|---|", *rows])
         )
     return "\n\n".join(parts) + "\n"
 

@@ -38,14 +38,8 @@ class Frontier(msgspec.Struct, eq=False):
     late: list[bytes] = []
 
     def __post_init__(self) -> None:
-        if (
-            self.size < 0
-            or len(self.nodes) != self.size.bit_count()
-            or any(len(node) != 32 for node in self.nodes)
-        ):
-            raise InvalidError(
-                f"a Merkle frontier of {self.size} leaves does not have {len(self.nodes)} nodes"
-            )
+        if self.size < 0 or len(self.nodes) != self.size.bit_count() or any(len(node) != 32 for node in self.nodes):
+            raise InvalidError(f"a Merkle frontier of {self.size} leaves does not have {len(self.nodes)} nodes")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Frontier) and self.root() == other.root() and self.size == other.size
@@ -172,9 +166,7 @@ def _sides(position: int, last: int, count: int) -> list[bool] | None:
     return sides if last == 0 else None
 
 
-def verify_consistency(
-    old_size: int, new_size: int, old_root: bytes, new_root: bytes, proof: Sequence[bytes]
-) -> bool:
+def verify_consistency(old_size: int, new_size: int, old_root: bytes, new_root: bytes, proof: Sequence[bytes]) -> bool:
     """RFC 9162 section 2.1.4.2."""
     if old_size == new_size and old_size > 0:
         return not proof and old_root == new_root

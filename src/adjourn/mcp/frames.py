@@ -131,7 +131,7 @@ _NO_MEMBERS: dict[str, Any] = {}
 def one_line(line: bytes) -> bytes:
     """A line of JSON without the characters at which some peers end one (U+0085, U+2028, U+2029): their escapes mean the same."""
     if b"\xc2\x85" in line or b"\xe2\x80" in line:
-        return _LINE_ENDS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), line)
+        return _LINE_ENDS.sub(lambda match: b"\\u%04x" % ord(match[0].decode()), line)
     return line
 
 
@@ -159,8 +159,8 @@ def read(line: bytes, kind: type[_M]) -> _M | list[bytes]:  # noqa: C901, PLR091
         if "method" in body or message_id is not None:
             raise FrameError(INVALID_REQUEST, "an id must be a text or an integer", line)
         message_id = None
-    given = body.get("params")
-    params: dict[str, Any] = given if type(given) is dict else _NO_MEMBERS
+    value = body.get("params")
+    params: dict[str, Any] = value if type(value) is dict else _NO_MEMBERS
     if not (_WATCHED.issuperset(body) and _WATCHED.issuperset(params)):
         check_keys([*body, *params], line)
     try:
@@ -174,7 +174,7 @@ def read(line: bytes, kind: type[_M]) -> _M | list[bytes]:  # noqa: C901, PLR091
     except RecursionError:
         raise FrameError(PARSE_ERROR, "nested too deeply", line) from None
     method = body.get("method", "")
-    if method != "tools/call" or "result" in body or "error" in body or params is not given:
+    if method != "tools/call" or "result" in body or "error" in body or params is not value:
         _check_members(body, line)
     meta = params.get("_meta")
     meta = meta if type(meta) is dict else _NO_MEMBERS

@@ -161,7 +161,7 @@ def without_controls(line: bytes) -> bytes:
 
 
 def _escaped(text: re.Match[bytes]) -> bytes:
-    return re.sub(_CONTROL, lambda found: b"\\u%04x" % ord(found[0]), text[0])
+    return re.sub(_CONTROL, lambda match: b"\\u%04x" % ord(match[0]), text[0])
 
 
 def _whole(escape: re.Match[str]) -> str:

@@ -68,9 +68,7 @@ def read(line: bytes) -> tuple[bytes, Reply]:
             line.decode()
             line = one_line(line)
         reply = _decode(line)
-        if (
-            b"\r" in line and b"\r" in line.rstrip()
-        ):  # blank space, since no text holds one; some peers end lines there
+        if b"\r" in line and b"\r" in line.rstrip():  # blank space, since no text holds one; some peers end lines there
             line = line.replace(b"\r", b" ")
             reply = _decode(line)
         value = reply.result if reply.error is UNSET else reply.error

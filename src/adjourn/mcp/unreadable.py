@@ -89,9 +89,7 @@ def unread_id(line: bytes) -> str | int | float | None:
 def _only_id(members: list[tuple[Any, Any]]) -> str | int | float | None:
     names = [fold_key(name) if isinstance(name, str) else "" for name, _ in members]
     ids = [
-        value if name == "id" else None
-        for (name, value), folded in zip(members, names, strict=True)
-        if folded == "id"
+        value if name == "id" else None for (name, value), folded in zip(members, names, strict=True) if folded == "id"
     ]
     is_request = not {"method", "params"}.isdisjoint(names) and {"result", "error"}.isdisjoint(names)
     if not is_request or len(ids) != 1:

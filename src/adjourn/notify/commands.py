@@ -36,8 +36,7 @@ _ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(?::\d{1,5})?/?|https?://\[[0-9A-
 @flag("--once", "Look once, deliver what is due, and end.")
 @flag("--test", "Send each target a test, and end.")
 @text_option(
-    "--page PORT|URL",
-    "Add links to the page that `adjourn ui --port PORT` serves here, or that a gateway has at URL.",
+    "--page PORT|URL", "Add links to the page that `adjourn ui --port PORT` serves here, or that a gateway has at URL."
 )
 @at_store
 def notify(context: CommandContext, *, once: bool, test: bool, page: str) -> int:
@@ -57,9 +56,7 @@ def notify(context: CommandContext, *, once: bool, test: bool, page: str) -> int
 
     def find(store: Store) -> Inbox:
         inbox = find_waiting(store, clock=context.clock, secret=reading_secret(), known=streams)
-        return inbox._replace(
-            items=[item for item in inbox.items if not settings.kinds or item.kind in settings.kinds]
-        )
+        return inbox._replace(items=[item for item in inbox.items if not settings.kinds or item.kind in settings.kinds])
 
     notifier = Notifier(
         {key: sender_of(target, context.root) for key, target in targets.items()},
@@ -78,11 +75,7 @@ def notify(context: CommandContext, *, once: bool, test: bool, page: str) -> int
             notifier.look(context.store_or_none(), outbox, workspace)
             for key in targets:
                 notifier.deliver_due(outbox, key)
-            say(
-                f"{counted(outbox.count, 'notification')} left to deliver"
-                if outbox.count
-                else "all delivered"
-            )
+            say(f"{counted(outbox.count, 'notification')} left to deliver" if outbox.count else "all delivered")
             return 1 if outbox.count else 0
         say(f"notifying {safe(', '.join(map(name_of, targets.values())))}; Ctrl-C ends")
         notifier.run(context.store_or_none, outbox, workspace, _until_told())

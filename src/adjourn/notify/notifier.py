@@ -72,9 +72,7 @@ class Notifier:
         except AdjournError as error:
             self._say(f"cannot read the store: {error.message}")
             return 0
-        self._say(
-            "; ".join(f"{name} cannot be read: {error.message}" for name, error in inbox.unreadable.items())
-        )
+        self._say("; ".join(f"{name} cannot be read: {error.message}" for name, error in inbox.unreadable.items()))
         notifications = (notification(item, workspace, self._page) for item in inbox.items)
         return outbox.add(notifications, self._senders, self._clock())
 
@@ -213,9 +211,7 @@ class Outbox:
         try:
             return msgspec.json.decode(read_file(path, MAX_BYTES), type=OutboxState)
         except msgspec.DecodeError as error:
-            raise StoreError(
-                f"cannot read {path}: {error}", "delete it; what waits now is then told again"
-            ) from error
+            raise StoreError(f"cannot read {path}: {error}", "delete it; what waits now is then told again") from error
 
     def _write(self) -> None:
         write_file(self._folder, _STATE, msgspec.json.encode(self._state), 0o600)
@@ -229,9 +225,7 @@ class Outbox:
                 return 0
             self._state.told = [*self._state.told, *(entry.id for entry in new)][-MAX_TOLD:]
             self._state.queue += [
-                QueuedNotification(told=entry, target=name, queued=now, due=now)
-                for entry in new
-                for name in targets
+                QueuedNotification(told=entry, target=name, queued=now, due=now) for entry in new for name in targets
             ]
             self._state.queue = self._state.queue[-MAX_QUEUED:]
             self._write()
@@ -240,9 +234,7 @@ class Outbox:
     def due(self, target: str, now: int) -> QueuedNotification | None:
         """The oldest notification for a target whose time has come."""
         with self._lock:
-            return next(
-                (entry for entry in self._state.queue if entry.target == target and entry.due <= now), None
-            )
+            return next((entry for entry in self._state.queue if entry.target == target and entry.due <= now), None)
 
     def delivered(self, entry: QueuedNotification) -> None:
         """Cross out what a target has got."""

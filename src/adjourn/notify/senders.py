@@ -79,9 +79,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     def line(self) -> str:
         """One line, whose first words are ours."""
         what = _KINDS.get(self.kind, "something waits")
-        return f"adjourn: {what} in {self.workspace}: {self.title}" + (
-            f" ({self.answer})" if self.answer else ""
-        )
+        return f"adjourn: {what} in {self.workspace}: {self.title}" + (f" ({self.answer})" if self.answer else "")
 
 
 def id_of(item: WaitingItem) -> str:
@@ -136,9 +134,7 @@ def body(message: Notification, form: str) -> bytes:
         )
     if form == "discord":
         return msgspec.json.encode({"content": _chat(message), "allowed_mentions": {"parse": []}})
-    return msgspec.json.encode(
-        {"type": f"adjourn.waits.{message.kind}", "timestamp": message.since, "data": message}
-    )
+    return msgspec.json.encode({"type": f"adjourn.waits.{message.kind}", "timestamp": message.since, "data": message})
 
 
 def _chat(message: Notification) -> str:
@@ -365,9 +361,7 @@ def read_settings(root: str) -> NotifySettings:
         raise UsageError(f"there is no {file}", "write one; `adjourn help notifications` shows how")
     targets = own.settings.targets()
     if not 0 < len(targets) <= MAX_TARGETS:
-        raise InvalidError(
-            f"{file} names {len(targets)} targets (limit {MAX_TARGETS})", "name who is to be notified"
-        )
+        raise InvalidError(f"{file} names {len(targets)} targets (limit {MAX_TARGETS})", "name who is to be notified")
     if len({key_of(target) for target in targets}) < len(targets):
         raise InvalidError(f"{file} names one target twice", "delete one of the two")
     try:
@@ -386,18 +380,14 @@ def _check_command(command: CommandTarget) -> None:
     if not command.run or not command.run[0]:
         raise InvalidError("a command has no program", 'write run = ["PROGRAM", "ARGUMENT"]')
     if "/" in command.run[0] and not os.path.isabs(command.run[0]):
-        raise InvalidError(
-            f"{command.run[0]!r} is a relative path", "give an absolute one, or a name on PATH"
-        )
+        raise InvalidError(f"{command.run[0]!r} is a relative path", "give an absolute one, or a name on PATH")
 
 
 def _check(hook: WebhookTarget) -> None:
     place = address(hook.url)
     hook.key()
     if place.scheme != "https" and not _is_here(place.hostname or ""):
-        raise InvalidError(
-            f"the webhook at {place.hostname} is not https", "use https, or http on this machine"
-        )
+        raise InvalidError(f"the webhook at {place.hostname} is not https", "use https, or http on this machine")
 
 
 def _is_here(host: str) -> bool:

@@ -65,9 +65,7 @@ def encoded(value: object, *, sort: bool = False) -> bytes:
     try:
         return msgspec.json.encode(value, order="sorted" if sort else None)
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise InvalidError(
-            f"not a JSON value: {error}", "answer with texts, numbers, lists and objects"
-        ) from error
+        raise InvalidError(f"not a JSON value: {error}", "answer with texts, numbers, lists and objects") from error
 
 
 # --- where a call leads

@@ -23,9 +23,7 @@ class BrokenContractError(AdjournError):
 
     def __init__(self, findings: list[Finding], texts: dict[str, str]) -> None:
         errors = sum(finding.severity == "error" for finding in findings)
-        super().__init__(
-            f"{errors} error(s) in the policy or contract", "fix them; `adjourn check FILE` shows them"
-        )
+        super().__init__(f"{errors} error(s) in the policy or contract", "fix them; `adjourn check FILE` shows them")
         self.findings = findings
         self.texts = texts
 
@@ -89,9 +87,7 @@ def reread_policy(root: str, base: Contract) -> Contract:
     task = None
     if base.contract_text:
         task = from_text(base.contract_text, base.contract_source)[0]
-        if refused := unsigned(
-            root, base.contract_source, base.contract_text, own.policy, base.contract_source
-        ):
+        if refused := unsigned(root, base.contract_source, base.contract_text, own.policy, base.contract_source):
             raise BrokenContractError(refused, {base.contract_source: base.contract_text})
         findings = [*findings, *not_granted(own.policy, task)]
     return msgspec.structs.replace(
@@ -124,11 +120,7 @@ def _read(root: str, path: str, wanted: str) -> _Part:
 
         reading = read_json_policy(full_path, root, source)
         return _Part(
-            policy=reading.policy,
-            text=reading.text,
-            source=source,
-            texts=reading.texts,
-            findings=reading.findings,
+            policy=reading.policy, text=reading.text, source=source, texts=reading.texts, findings=reading.findings
         )
     text, unreadable = load(full_path, source=source, root=root)
     if text is None:

@@ -143,11 +143,9 @@ def read_settings(root: str) -> Settings:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         members = ", ".join(Settings.__struct_encode_fields__)
         raise InvalidError(f"{FILE}: {error}", f"fix it; its members are {members}") from error
-    known = {rule.label for rule in COMMANDS} | TOOLS
-    if unknown := next((label for label in settings.off if label not in known), ""):
-        raise InvalidError(
-            f"{FILE}: no rule is named {unknown[:40]!r}", "list them with `adjourn checkpoint rules`"
-        )
+    names = {rule.label for rule in COMMANDS} | TOOLS
+    if unknown := next((label for label in settings.off if label not in names), ""):
+        raise InvalidError(f"{FILE}: no rule is named {unknown[:40]!r}", "list them with `adjourn checkpoint rules`")
     if len(settings.rules) > MAX_RULES or not 0 < settings.keep_seconds <= 60:
         raise InvalidError(f"{FILE}: at most {MAX_RULES} rules, and keepSeconds from 0 to 60", "shorten it")
     for rule in settings.rules:
@@ -227,9 +225,7 @@ def _has_content(path: str) -> bool:
 
 
 def _matches(rule: DestructiveRule, command: CommandRun) -> bool:
-    return rule.programs.isdisjoint(command.programs) is not bool(rule.programs) and _in_order(
-        rule.parts, command.text
-    )
+    return rule.programs.isdisjoint(command.programs) is not bool(rule.programs) and _in_order(rule.parts, command.text)
 
 
 def _in_order(parts: tuple[str, ...], command: str) -> bool:
@@ -263,9 +259,7 @@ def _compiled_by_person(pattern: str) -> Any:
 
 def _texts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     """What the arguments hold to be run, and whether that is a command line: statements are not."""
-    further = [
-        value for key, value in arguments.items() if key.lower() in WORD_KEYS and isinstance(value, list)
-    ]
+    further = [value for key, value in arguments.items() if key.lower() in WORD_KEYS and isinstance(value, list)]
     for key, value in arguments.items():
         if key.lower() not in _KEYS:
             continue
@@ -322,41 +316,41 @@ def _of(command: Command, *, depth: int) -> Iterator[CommandRun]:
         words, _ = without_runners(command.words)
     except UnreadError:  # an option that is not known: any of the words may be the program
         yield CommandRun(
-            tuple(map(name_of, command.words)),
-            " ".join(word.text for word in command.words).lower(),
-            truncates,
+            tuple(map(name_of, command.words)), " ".join(word.text for word in command.words).lower(), truncates
         )
         return
-    program, rest = (name_of(words[0]), words[1:]) if words else ("", words)
-    if _explains(program, rest) or (
-        _talks(program, rest) and not (command.feeds and program in TABLES.printers | {"cat"})
+    program, shell_words = (name_of(words[0]), words[1:]) if words else ("", words)
+    if _explains(program, shell_words) or (
+        _talks(program, shell_words) and not (command.feeds and program in TABLES.printers | {"cat"})
     ):
         folder = (
-            rest[0].text if program in TABLES.going and rest and not MARKS.intersection(rest[0].text) else ""
+            shell_words[0].text
+            if program in TABLES.going and shell_words and not MARKS.intersection(shell_words[0].text)
+            else ""
         )
         yield CommandRun((), "", truncates, folder)
         return
     programs: tuple[str, ...] = (program,)
     if len(words) < len(command.words):  # `sudo -u ann rm x`: an option's value is not told from a program
-        programs += tuple(map(name_of, rest))
+        programs += tuple(map(name_of, shell_words))
     carries = program in _CARRIERS and depth < MAX_DEPTH
-    inner = [word.text for word in rest if carries and _is_line(word)]
-    shown = [word.text for word in words if word.text not in inner]
-    yield CommandRun(programs, " ".join((*shown, *command.given)).lower(), truncates)
+    inner = [word.text for word in shell_words if carries and _is_line(word)]
+    texts = [word.text for word in words if word.text not in inner]
+    yield CommandRun(programs, " ".join((*texts, *command.given)).lower(), truncates)
     for line in inner:
         yield from commands_run(line, depth + 1)
     if carries:  # `ssh host rm x`
-        for at, word in enumerate(rest[:MAX_CARRIED]):
+        for at, word in enumerate(shell_words[:MAX_CARRIED]):
             if word.text[:1] != "-" and not _is_line(word):
-                yield CommandRun((name_of(word),), " ".join(operand.text for operand in rest[at:]).lower())
+                yield CommandRun((name_of(word),), " ".join(operand.text for operand in shell_words[at:]).lower())
 
 
 def _is_line(word: ShellWord) -> bool:
     return any(mark in word.text for mark in " \n;|&>")
 
 
-def _explains(program: str, rest: Sequence[ShellWord]) -> bool:
-    words = [word.text for word in rest]
+def _explains(program: str, shell_words: Sequence[ShellWord]) -> bool:
+    words = [word.text for word in shell_words]
     options = words[: words.index("--")] if "--" in words else words
     if any(option.startswith(_EXPLAINS) for option in options):
         return True
@@ -366,9 +360,9 @@ def _explains(program: str, rest: Sequence[ShellWord]) -> bool:
     return any("n" in option for option in options if option[:1] == "-" and option[:2] != "--")
 
 
-def _talks(program: str, rest: Sequence[ShellWord]) -> bool:
+def _talks(program: str, shell_words: Sequence[ShellWord]) -> bool:
     """Whether the words of a program are only text: printed, searched for, read."""
     if program == "git":
-        words = (word.text for word in rest)
+        words = (word.text for word in shell_words)
         return next((word for word in words if word[:1] != "-"), "") in _GIT_TALKS
-    return program in TABLES.printers or program in _TALKERS or only_reads(program, rest)
+    return program in TABLES.printers or program in _TALKERS or only_reads(program, shell_words)

@@ -59,9 +59,5 @@ OUTSIDE_CLIENT: Mapping[str, tuple[str, ...]] = {
     "api-keys revoke": ALWAYS,
 }
 """Likewise: for machines as well, but not for an agent."""
-BY_CLIENT: Mapping[str, tuple[str, ...]] = {
-    "proxy": ("--auto-confirm", "--take-over"),
-    "hook": ALWAYS,
-    "gate": ALWAYS,
-}
+BY_CLIENT: Mapping[str, tuple[str, ...]] = {"proxy": ("--auto-confirm", "--take-over"), "hook": ALWAYS, "gate": ALWAYS}
 """Likewise: what a client starts by its settings. An agent that does would say for its client the outcome of a call."""

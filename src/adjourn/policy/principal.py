@@ -132,13 +132,7 @@ class SpaceStore:
     ) -> Head:
         stored = self.stored(Append(stream, entries, expect, refs, blobs, swaps))
         return self.below.append(
-            stream,
-            entries,
-            expect=expect,
-            refs=stored.refs,
-            blobs=blobs,
-            durable=durable,
-            swaps=stored.swaps,
+            stream, entries, expect=expect, refs=stored.refs, blobs=blobs, durable=durable, swaps=stored.swaps
         )
 
     def append_many(self, appends: Sequence[Append], *, durable: bool = True) -> list[Appended]:
@@ -180,16 +174,16 @@ class SpaceStore:
 
     def refs(self, prefix: str = "") -> dict[str, str]:
         below = self.below.refs(prefix)
-        shown: dict[str, str] = {}
+        by_name: dict[str, str] = {}
         for name, value in below.items():
             if name.startswith(SHARED) or self._names_shown(name) or name.startswith(BY_CONTENT):
                 if self._is_ours(name, value):
-                    shown[name] = value
+                    by_name[name] = value
                 continue
             own, at, key = name.rpartition("@")
-            if at and key in self._space.keys and (own not in shown or key == self._space.home):
-                shown[own] = value
-        return dict(sorted(shown.items()))
+            if at and key in self._space.keys and (own not in by_name or key == self._space.home):
+                by_name[own] = value
+        return dict(sorted(by_name.items()))
 
     def swap(self, name: str, value: str | None, *, expect: str | None, durable: bool = True) -> None:
         task = (expect or value or "").partition(" ")[0] if name.startswith("checkpoint/") else ""

@@ -54,9 +54,7 @@ def write(made: Seal, path: str) -> None:
     write_file(os.path.dirname(path) or ".", os.path.basename(path), seal.written(made))
 
 
-def verify(
-    text: bytes, signature: bytes, *, secret: bytes | None = None, signer: str = ""
-) -> VerifiedSignature:
+def verify(text: bytes, signature: bytes, *, secret: bytes | None = None, signer: str = "") -> VerifiedSignature:
     """The content of the signature. Raises `IntegrityError` if it is not valid, or not by `signer` if one is named; `InvalidError`; `UsageError`."""
     sealed = seal.read(signature)
     names: list[str] = []
@@ -64,12 +62,10 @@ def verify(
         if secret is None:
             raise UsageError("it was signed with a shared secret", "give the secret with --key-file FILE")
         seal.check_shared(text, sealed, secret)
-        known = [sealed.signer]
+        texts = [sealed.signer]
     else:
         if secret is not None:
-            raise UsageError(
-                "it was signed with a key, not with a shared secret", "leave out --key and --key-file"
-            )
+            raise UsageError("it was signed with a key, not with a shared secret", "leave out --key and --key-file")
         trusted = keys.trusted()
         names = [name for name, public in trusted.items() if fingerprint(public) == sealed.key]
         if not names:
@@ -78,10 +74,10 @@ def verify(
                 "get the public key from its owner: adjourn keys trust NAME KEY",
             )
         seal.check(text, sealed, trusted[names[0]])
-        known = [*names, sealed.signer] if "default" in names else names
-    if signer and not any(hmac.compare_digest(signer.encode(), name.encode()) for name in known):
+        texts = [*names, sealed.signer] if "default" in names else names
+    if signer and not any(hmac.compare_digest(signer.encode(), name.encode()) for name in texts):
         raise IntegrityError(
-            f"it was signed by {known[-1]!r}, not by {signer!r}",
+            f"it was signed by {texts[-1]!r}, not by {signer!r}",
             "ask the expected signer to sign it: adjourn sign FILE",
         )
     return VerifiedSignature(seal=sealed, names=names)
@@ -113,15 +109,11 @@ def read_secret(path: str, root: str = "") -> bytes:
         with open(plain, "rb") as file:
             data = file.read(MAX_SECRET + 1)
     except OSError as error:
-        raise InvalidError(
-            f"cannot read {path}: {error.strerror}", "name the file that contains the secret"
-        ) from error
+        raise InvalidError(f"cannot read {path}: {error.strerror}", "name the file that contains the secret") from error
     try:
         secret = data.decode().strip(BLANK).encode()
     except UnicodeDecodeError as error:
         raise InvalidError(f"{path} is not UTF-8 text", "give a file with text") from error
     if not secret or len(data) > MAX_SECRET:
-        raise InvalidError(
-            f"{path} does not contain a secret of 1 to {MAX_SECRET:,} bytes", "write the secret into it"
-        )
+        raise InvalidError(f"{path} does not contain a secret of 1 to {MAX_SECRET:,} bytes", "write the secret into it")
     return secret

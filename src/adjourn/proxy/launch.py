@@ -31,9 +31,7 @@ def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
         options = parse_proxy(arguments)
         if options["--url"]:
             token = ["--bearer-env", options["--bearer-env"]] if options["--bearer-env"] else []
-            options.upstream = executables.python_command(
-                "-m", "adjourn", "connect", *token, "--", options["--url"]
-            )
+            options.upstream = executables.python_command("-m", "adjourn", "connect", *token, "--", options["--url"])
         workspace = workspace_of()
         if options["--outside"] == "pass" and is_outside(workspace, options):
             become(options)
@@ -86,9 +84,7 @@ def become(options: ProxyOptions) -> NoReturn:
     try:
         os.execve(program, command, variables(options))  # noqa: S606  # as a client starts it: without a shell
     except OSError as error:
-        raise UpstreamStartError(
-            f"cannot start the server {command[0]!r}: {error.strerror}", REMEDY
-        ) from error
+        raise UpstreamStartError(f"cannot start the server {command[0]!r}: {error.strerror}", REMEDY) from error
 
 
 def _print(error: AdjournError) -> None:

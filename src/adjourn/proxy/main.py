@@ -61,9 +61,7 @@ SHUT_DOWN_SECONDS = 15.0
 class Proxy:
     """One run of `adjourn proxy`."""
 
-    def __init__(
-        self, options: ProxyOptions, workspace: Workspace, contract: Contract, upstream: Upstream
-    ) -> None:
+    def __init__(self, options: ProxyOptions, workspace: Workspace, contract: Contract, upstream: Upstream) -> None:
         self.report = StderrLog(as_json=bool(options["--log-json"]))
         self.workspace = workspace
         client_options = ClientOptions(
@@ -142,17 +140,12 @@ class Proxy:
         budgets += [rule.text for rule in policy.workspace_budgets]
         self.report.event("budget", ", ".join(budgets) or "no limit")
         if policy.observe:
-            self.report.event(
-                "mode", "mode observe: nothing is blocked; what the policy would block is recorded"
-            )
+            self.report.event("mode", "mode observe: nothing is blocked; what the policy would block is recorded")
         for finding in contract.findings:
-            self.report.event(
-                "warning", f"{finding.code} {finding.source}:{finding.span.line} {finding.message}"
-            )
+            self.report.event("warning", f"{finding.code} {finding.source}:{finding.span.line} {finding.message}")
         if os.isatty(CLIENT_IN):
             self.report.event(
-                "terminal",
-                "waits for an MCP client on stdin: let a client start this command; Ctrl-C ends it",
+                "terminal", "waits for an MCP client on stdin: let a client start this command; Ctrl-C ends it"
             )
         try:
             self.report.event("task", self.context.task.claim())
@@ -361,9 +354,7 @@ class Proxy:
             from adjourn.checkpoints.save import close_session
 
             try:
-                if path := close_session(
-                    session, reason, self.context.options.root, tree=self.context.options.tree
-                ):
+                if path := close_session(session, reason, self.context.options.root, tree=self.context.options.tree):
                     self.report.event("checkpoint", f"{path} (calls used: {session.task.ledger.calls_used})")
             except AdjournError as error:
                 self.report.event("checkpoint.failed", str(error))

@@ -50,9 +50,7 @@ class Upstream:
         except OSError as error:
             for end in (self.stdin, self.stdout, self.stderr):
                 os.close(end)
-            raise UpstreamStartError(
-                f"cannot start the upstream {command[0]!r}: {error.strerror}", REMEDY
-            ) from error
+            raise UpstreamStartError(f"cannot start the upstream {command[0]!r}: {error.strerror}", REMEDY) from error
         finally:
             for end in (their_in, their_out, their_errors):
                 os.close(end)

@@ -230,9 +230,7 @@ class Admission:
         wanted = list(map(_call_of, calls))
         self._in_worker(partial(self._sessions.admit, wanted, calls[0].task), partial(self._committed, calls))
 
-    def _committed(
-        self, calls: list[Request], outcome: Outcome[tuple[GuardedSession, list[Admitted]] | None]
-    ) -> None:
+    def _committed(self, calls: list[Request], outcome: Outcome[tuple[GuardedSession, list[Admitted]] | None]) -> None:
         """Continue with calls that were decided on in the worker, or together with those of others."""
         with self._taking_up():
             try:
@@ -325,12 +323,7 @@ class Admission:
             self.refuse(request, Block("store", reason, error.remedy))
 
     def _forward(
-        self,
-        calls: Sequence[Request],
-        session: GuardedSession,
-        admitted: Sequence[Admitted],
-        *,
-        at_once: bool = False,
+        self, calls: Sequence[Request], session: GuardedSession, admitted: Sequence[Admitted], *, at_once: bool = False
     ) -> None:
         """Put the lines of admitted calls in their places. Their answers are expected from now on."""
         open_calls, observer = session.task.ledger.open_calls, self._connection.observer
@@ -374,9 +367,7 @@ class Admission:
             reason = f"call {replay.call} already had this effect, and its answer was not kept"
             block = Block("once_done", reason, "continue without repeating the call")
             return self._connection.refusal(request, block)
-        if (
-            request.modern and result[:1] == b"{"
-        ):  # the first answer may have been in an earlier protocol revision
+        if request.modern and result[:1] == b"{":  # the first answer may have been in an earlier protocol revision
             result = msgspec.json.encode({"resultType": "complete"} | object_of(result))
         return frames.result(request.id, msgspec.Raw(result))
 
@@ -403,9 +394,7 @@ class Admission:
                 continue
             call = held.request.call
             assert call is not None
-            if (
-                not call.named_only
-            ):  # as any other call: its tool, or the policy, may have changed while it waited
+            if not call.named_only:  # as any other call: its tool, or the policy, may have changed while it waited
                 definition = self._connection.served.definitions.get(call.tool, "")
                 call = held.request.call = msgspec.structs.replace(call, definition=definition)
             self._in_worker(partial(self._admit_held, answered, call), partial(self._held_decided, held))

@@ -206,9 +206,7 @@ class Answers:
 
     # --- writing, and delivering
 
-    def _written(
-        self, delivery: Delivery, is_first: bool, failed: Mapping[GuardedSession, Exception]
-    ) -> None:
+    def _written(self, delivery: Delivery, is_first: bool, failed: Mapping[GuardedSession, Exception]) -> None:
         """Deliver lines whose settlements are written together with those of others. While the store is away, they wait for it."""
         may_wait = not self._is_closed and time.monotonic() < delivery.until
         again: dict[GuardedSession, Exception] = {
@@ -242,9 +240,7 @@ class Answers:
         """Have what could not be written wait for the next commit of its task."""
         for session, error in failed.items():
             self._report.event("store.error", str(error))
-            session.task.deferred.extend(
-                NewEvent(fact, SYSTEM, session.id) for fact in delivery.settled[session].facts
-            )
+            session.task.deferred.extend(NewEvent(fact, SYSTEM, session.id) for fact in delivery.settled[session].facts)
 
     def _deliver(self, delivery: Delivery) -> None:
         """Hand lines to the client, after the checkpoints that are due."""

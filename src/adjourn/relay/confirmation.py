@@ -114,9 +114,7 @@ class Confirmations:
 
     # --- asking
 
-    def ask(
-        self, request: Request, approval: Approval, session: GuardedSession, within: int | None = None
-    ) -> None:
+    def ask(self, request: Request, approval: Approval, session: GuardedSession, within: int | None = None) -> None:
         """Put the question. The call is answered (modern) or held (otherwise) when this returns.
 
         It is held as long as the rule says (`within`, milliseconds), else as long as --confirm-timeout says.
@@ -194,9 +192,7 @@ class Confirmations:
         if sealed is None or (sealed.tool, sealed.digest, sealed.params) != (
             call.tool, call.digest, call.params,
         ):  # fmt: skip
-            return Block(
-                "confirm_required", "the requestState is not one for this call", "repeat the call without it"
-            )
+            return Block("confirm_required", "the requestState is not one for this call", "repeat the call without it")
         responses = message.params.get("inputResponses")
         response = responses.get(QUESTION_KEY) if isinstance(responses, dict) else None
         response = response.get("result", response) if isinstance(response, dict) else None
@@ -289,8 +285,7 @@ class Confirmations:
             return self._let_go(held, nobody)
         if self._left(held.approval) > 0:  # the question stays; a no would be one that nobody said
             return self._let_go(
-                held,
-                f"{nobody}; repeat the call after {held.approval.expires}: it is then allowed without an answer",
+                held, f"{nobody}; repeat the call after {held.approval.expires}: it is then allowed without an answer"
             )
         return self._let_go(held, "")
 
@@ -329,9 +324,7 @@ class Confirmations:
     # --- sealed states
 
     def _seal(self, approval: Approval, task: str) -> str:
-        state = SealedState(
-            approval.id, approval.digest, approval.expires, task, approval.tool, approval.params
-        )
+        state = SealedState(approval.id, approval.digest, approval.expires, task, approval.tool, approval.params)
         text = encode_bytes(msgspec.json.encode(state))
         return f"{STATE_PREFIX}{text}.{self._mac(text)}"
 
@@ -365,11 +358,7 @@ def _form(approval: Approval, task: str) -> dict[str, Any]:
         "requestedSchema": {
             "type": "object",
             "properties": {
-                "approve": {
-                    "type": "boolean",
-                    "title": visible_line(f"Approve {tool_name(approval)}"),
-                    "default": True,
-                }
+                "approve": {"type": "boolean", "title": visible_line(f"Approve {tool_name(approval)}"), "default": True}
             },
         },
     }

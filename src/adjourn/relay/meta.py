@@ -37,9 +37,7 @@ def _objects_schema(description: str) -> dict[str, Any]:
     return {"type": "array", "items": {"type": "object"}, "description": description}
 
 
-def _tool(
-    description: str, hints: dict[str, bool], /, *required: str, **properties: dict[str, Any]
-) -> dict[str, Any]:
+def _tool(description: str, hints: dict[str, bool], /, *required: str, **properties: dict[str, Any]) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     return {
         "description": description,
@@ -69,17 +67,10 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         name=_text_schema(),
         more=_text_schema("From an answer"),
     ),
-    "aex.finish": _tool(
-        "The whole task is done: offer it to no later session.",
-        _WRITES,
-        summary=_text_schema(),
-    ),
+    "aex.finish": _tool("The whole task is done: offer it to no later session.", _WRITES, summary=_text_schema()),
     "aex.list_tasks": _tool("List task contracts and checkpoints.", _READS, more=_text_schema()),
     "aex.review_task": _tool(
-        "Show what a task contract may do under the policy.",
-        _READS,
-        "task",
-        task=_text_schema(".aex file"),
+        "Show what a task contract may do under the policy.", _READS, "task", task=_text_schema(".aex file")
     ),
     "adjourn.note": _tool(
         "Note what the next session must know. No secrets.",
@@ -188,11 +179,7 @@ class MetaTools:
 
     def _spelled(self, name: str) -> str:
         undotted = self._context.client.lower().startswith(UNDOTTED_CLIENTS)
-        return (
-            spellings(name)[1]
-            if self._style == "underscored" or (self._style == "auto" and undotted)
-            else name
-        )
+        return spellings(name)[1] if self._style == "underscored" or (self._style == "auto" and undotted) else name
 
     def handle(self, message: Request, name: str) -> bytes:
         """The response to a call of the meta-tool `name` (dotted)."""
@@ -208,9 +195,7 @@ class MetaTools:
             return frames.result(message.id, frames.tool_result(text, modern=message.modern, is_error=True))
         self._report.event("meta.handled", tool=name)
         encoded = msgspec.json.encode(redact_json(answer))
-        text = visible_json(
-            (encoded if name == "aex.resume" else msgspec.json.format(encoded, indent=2)).decode()
-        )
+        text = visible_json((encoded if name == "aex.resume" else msgspec.json.format(encoded, indent=2)).decode())
         return frames.result(message.id, frames.tool_result(text, modern=message.modern))
 
 
@@ -243,18 +228,12 @@ def _checkpoint(context: ClientContext, arguments: Arguments) -> Any:
         session=session,
         tree=context.options.page_tree,
     )
-    answer: dict[str, Any] = {
-        "path": saved.folder,
-        "message": f'Checkpoint "{name}" saved to {saved.folder}',
-    }
+    answer: dict[str, Any] = {"path": saved.folder, "message": f'Checkpoint "{name}" saved to {saved.folder}'}
     answer |= {"warnings": saved.notes} if saved.notes else {}
     if is_done:
         return answer | _finish(context, {"summary": description})
     if reopened:
-        return answer | {
-            "state": "active",
-            "next": "The task was finished; your resumption point reopened it.",
-        }
+        return answer | {"state": "active", "next": "The task was finished; your resumption point reopened it."}
     if session.task.ledger.finished:
         return answer | {"state": "finished"}
     if report.progress and all(step.status == DONE for step in report.progress):
@@ -268,11 +247,7 @@ def _finish(context: ClientContext, arguments: Arguments) -> dict[str, Any]:
     note = _text(arguments, "summary", "")
     session = context.sessions.open()
     finished = finish(
-        session.task,
-        context.options.checkpoint_root,
-        note=note,
-        session=session,
-        tree=context.options.page_tree,
+        session.task, context.options.checkpoint_root, note=note, session=session, tree=context.options.page_tree
     )
     answer: dict[str, Any] = {
         "task": session.task.id,

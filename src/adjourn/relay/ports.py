@@ -93,10 +93,7 @@ class SharedCommits(Protocol):
         """
 
     def settle(
-        self,
-        settled: Mapping[GuardedSession, Settled],
-        then: Callable[[Mapping[GuardedSession, Exception]], None],
-        /,
+        self, settled: Mapping[GuardedSession, Settled], then: Callable[[Mapping[GuardedSession, Exception]], None], /
     ) -> None:
         """Commit the outcome of calls. `then` gets the errors of the sessions for which that failed."""
 
@@ -202,16 +199,12 @@ class StderrLog:
             del self._events[: len(events)]
             for event, text, data, when, is_prose, *about in events[-MAX_LOG_LINES:]:
                 if self.is_json:
-                    members = (
-                        data if not is_prose else redact_json(data or ({"message": text} if text else {}))
-                    )
+                    members = data if not is_prose else redact_json(data or ({"message": text} if text else {}))
                     waiting.append(_as_json(event, members, when, about[0] if about else {}))
                 elif is_prose:
                     waiting.append(_as_text(event, text, data))
                 else:
-                    waiting.append(
-                        f"adjourn: {event:<18} {' '.join(map('%s=%s'.__mod__, data.items()))}\n".encode()
-                    )
+                    waiting.append(f"adjourn: {event:<18} {' '.join(map('%s=%s'.__mod__, data.items()))}\n".encode())
             with suppress(OSError):
                 while waiting and self._room.poll(0):
                     size, count = len(waiting[0]), 1

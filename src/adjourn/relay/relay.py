@@ -19,15 +19,7 @@ from adjourn.relay.answers import Answers
 from adjourn.relay.confirmation import Confirmations
 from adjourn.relay.meta import MetaTools
 from adjourn.relay.ports import MAX_WAITING, EventLoop, StderrLog
-from adjourn.relay.request import (
-    MAX_NOTED,
-    MAX_SAMPLED,
-    BatchAnswers,
-    Connection,
-    Request,
-    ToolPlan,
-    is_noted,
-)
+from adjourn.relay.request import MAX_NOTED, MAX_SAMPLED, BatchAnswers, Connection, Request, ToolPlan, is_noted
 from adjourn.relay.server_requests import ServerRequests
 from adjourn.relay.tools import ToolList
 from adjourn.tasks.call_events import MAX_SHOWN_TOOL
@@ -48,13 +40,9 @@ class RelayOptions(NamedTuple):
 class Relay:
     """`gate` takes lines of the client, `answers` those of the server, each only while it `may_read` that side."""
 
-    def __init__(
-        self, loop: EventLoop, context: ClientContext, report: StderrLog, options: RelayOptions
-    ) -> None:
+    def __init__(self, loop: EventLoop, context: ClientContext, report: StderrLog, options: RelayOptions) -> None:
         self.connection = connection = Connection(loop, context, report, errors=options.errors)
-        meta = MetaTools(
-            context, report, errors=options.errors, style=options.tool_names, listing=options.meta_tools
-        )
+        meta = MetaTools(context, report, errors=options.errors, style=options.tool_names, listing=options.meta_tools)
         requests = ServerRequests(connection)
         confirmations = Confirmations(connection, seconds=options.confirm_seconds)
         self.tools = ToolList(connection, meta)
@@ -313,9 +301,7 @@ class Gate:
         else:
             self.admission.say(answer)
         self._connection.report.event("message.refused", error.reason)
-        self._refused(
-            error.reason, line, sample=beginning(line[:MAX_SAMPLED].decode(errors="replace"), SAMPLE)
-        )
+        self._refused(error.reason, line, sample=beginning(line[:MAX_SAMPLED].decode(errors="replace"), SAMPLE))
 
     def _refused(self, reason: str, line: bytes, sample: str = "") -> None:
         """Record that a message was dropped. A flood of them must not fill the store."""
@@ -324,9 +310,7 @@ class Gate:
             return
         if self._refusals > MAX_NOTED:
             reason += f" (number {self._refusals:,} of those refused)"
-        self._connection.note(
-            kinds.MessageRefused(reason=beginning(reason, MAX_REASON), sample=sample, size=len(line))
-        )
+        self._connection.note(kinds.MessageRefused(reason=beginning(reason, MAX_REASON), sample=sample, size=len(line)))
 
     def refuse_held(self, why: str) -> None:
         """Hold no call any longer."""

@@ -171,9 +171,7 @@ def call_of(plan: ToolPlan, request: Request, connection: Connection, protected:
     state = params.get("requestState", "" if "inputResponses" in params else None)
     ours = isinstance(state, str) and is_ours(state)
     is_short = len(request.raw) <= SHORT
-    preview_text = (
-        preview(arguments, is_short=is_short) if plan.effectful or plan.is_named_only or beside else ""
-    )
+    preview_text = preview(arguments, is_short=is_short) if plan.effectful or plan.is_named_only or beside else ""
     return ToolRequest(
         tool=plan.tool,
         digest=sha256(encode_sorted(arguments)).hexdigest() if request.plain else arguments_digest(arguments),
@@ -297,11 +295,7 @@ class Connection:
 
     def refusal(self, request: Request, block: Block) -> bytes:
         """The answer to a refused request, in the form that --errors names. Requests other than tools/call get errors."""
-        text = (
-            f"{block.message}. {block.remedy[:1].upper()}{block.remedy[1:]}."
-            if block.remedy
-            else block.message
-        )
+        text = f"{block.message}. {block.remedy[:1].upper()}{block.remedy[1:]}." if block.remedy else block.message
         text = visible_lines(self._words(text))
         if self._errors == "jsonrpc" or request.method != "tools/call":
             return frames.error(request.id, frames.INVALID_REQUEST, text)

@@ -94,16 +94,12 @@ class ToolList:
         self._permitted.listed(names, is_last=is_last)
         for name in edit.removed:
             if imitates_meta_tool(name):
-                self._report.event(
-                    "tool.shadowed", f"the server also has a tool named {name}, too; it is hidden"
-                )
+                self._report.event("tool.shadowed", f"the server also has a tool named {name}, too; it is hidden")
         flat: dict[str, str] = {}
         for name in edit.names:
             other = flat.setdefault(name.replace(".", "_").replace("-", "_"), name)
             if other != name:
-                self._report.event(
-                    "tool.collision", f"clients that rewrite names cannot tell {other} from {name}"
-                )
+                self._report.event("tool.collision", f"clients that rewrite names cannot tell {other} from {name}")
         self._register([*edit.names, *self._meta.names()])
         self._keep_tools((tool for tool in edit.listed if not imitates_meta_tool(tool.name)), is_last=is_last)
         self._report.event(
@@ -124,9 +120,7 @@ class ToolList:
         try:
             self._connection.served.register(self._registered)
         except AdjournError as error:
-            self._report.event(
-                "store.error", f"{error}; the client's hooks decide on this server's tools, too"
-            )
+            self._report.event("store.error", f"{error}; the client's hooks decide on this server's tools, too")
 
     def _keep_tools(self, tools: Iterable[KnownTool], *, is_last: bool) -> None:
         """Keep what the server lists, for the rules of all servers and for those who check rules: once the list is complete."""
@@ -184,9 +178,7 @@ class ToolList:
         if self._meta.lister is not None:
             if process.lives(self._meta.lister) is not True:
                 self._meta.lister = None
-                self._report.event(
-                    "tools.lister", "another proxy of this client listed the meta-tools, and ended"
-                )
+                self._report.event("tools.lister", "another proxy of this client listed the meta-tools, and ended")
                 self.tell_changed()
             else:
                 self._connection.loop.after(LISTER_SECONDS, self._watch_lister)
@@ -261,9 +253,7 @@ class ListEdit(NamedTuple):
     listed: list[KnownTool]
 
 
-def edit_tools(
-    line: bytes, visible: Callable[[str], bool], additions: Callable[[], list[dict[str, Any]]]
-) -> ListEdit:
+def edit_tools(line: bytes, visible: Callable[[str], bool], additions: Callable[[], list[dict[str, Any]]]) -> ListEdit:
     """The answer to tools/list without hidden tools; `additions()` are appended on the last page.
 
     What is unreadable in one tool (half a character in its description) leaves it and the others their bytes. A tool whose name
@@ -300,9 +290,7 @@ def edit_tools(
 
 def own_list(tools: list[dict[str, Any]], *, modern: bool) -> dict[str, Any]:
     """The result of tools/list for an upstream that has no tools. The stateless era wants to know how long it keeps."""
-    return {"tools": tools} | (
-        {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if modern else {}
-    )
+    return {"tools": tools} | ({"resultType": "complete", "ttlMs": 0, "cacheScope": "private"} if modern else {})
 
 
 def _definition(raw: Raw, before: str) -> str:

@@ -51,9 +51,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
         return not self.refused
 
 
-def draft(
-    request: str, model: Model, *, name: str = "", policy: Contract | None = None, max_retries: int = 1
-) -> Draft:
+def draft(request: str, model: Model, *, name: str = "", policy: Contract | None = None, max_retries: int = 1) -> Draft:
     """Ask a model for a contract, up to `max_retries` times again with the findings. Returns the last draft, valid or not.
 
     Raises `UsageError` for an empty or too long request, `ModelError` if the model does not answer.
@@ -79,9 +77,7 @@ def draft(
     return drafted
 
 
-def _judged(
-    answer: Completion, name: str, policy: Contract | None, *, version_1: bool, attempt: int
-) -> Draft:
+def _judged(answer: Completion, name: str, policy: Contract | None, *, version_1: bool, attempt: int) -> Draft:
     text = headed(unfenced(answer.text), name, version_1=version_1)
     document = examine(text, f"{name}.aex")
     beyond = refused_of(document, policy.policy if policy else None)
@@ -123,26 +119,24 @@ def name_for(request: str) -> str:
     """A name from the first significant words of a request: at most 30 letters, digits and underscores."""
     words = (word.strip(string.punctuation).lower() for word in request.split())
     kept = (
-        "".join(char for char in word if char.isascii() and char.isalnum())
-        for word in words
-        if word not in _STOP_WORDS
+        "".join(char for char in word if char.isascii() and char.isalnum()) for word in words if word not in _STOP_WORDS
     )
     name = "_".join([word for word in kept if word][:_WORDS_IN_NAME])[:_DERIVED_NAME].strip("_")
     return name or "generated_task"
 
 
-def save(made: Draft, root: str, at: time.struct_time, out: str = "") -> str:
+def save(draft: Draft, root: str, at: time.struct_time, out: str = "") -> str:
     """Write a draft to a new file, and return its path: `out`, or one in `.aex/runs/` with the time `at` and its name.
 
     Never replaces a file, and follows no symbolic link at `.aex/runs/`. Raises `RefusedError`, `InvalidError`, `StoreError`.
     """
-    data = made.text.encode()
+    data = draft.text.encode()
     if out:
         if not create_file(os.path.dirname(out) or ".", os.path.basename(out), data):
             raise InvalidError(f"{out} already exists", "name another file with --out")
         return out
     folder = make_folder(root, RUNS)
-    stem = f"{time.strftime('%Y%m%d-%H%M%S', at)}-{made.name}"
+    stem = f"{time.strftime('%Y%m%d-%H%M%S', at)}-{draft.name}"
     for name in (f"{stem}.aex", *(f"{stem}-{number}.aex" for number in range(2, 100))):
         if create_file(folder, name, data):
             return f"{RUNS}/{name}"

@@ -14,17 +14,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from adjourn.aex import check_steps as conditions
-from adjourn.aex.ast import (
-    CheckStep,
-    ConfirmStep,
-    Document,
-    DoStep,
-    ForStep,
-    IfStep,
-    MakeStep,
-    ReturnStep,
-    Statement,
-)
+from adjourn.aex.ast import CheckStep, ConfirmStep, Document, DoStep, ForStep, IfStep, MakeStep, ReturnStep, Statement
 from adjourn.aex.check_steps import Condition, parse_condition
 from adjourn.aex.expr import Constant, ListOf, Name, ObjectEntry, ObjectOf, Text, Value, Word
 from adjourn.errors import AdjournError, InvalidError
@@ -125,9 +115,7 @@ class Interpreter:
             reason = reason[:MAX_CONDITION]
             self._journal.note(kinds.CheckFailed(condition=text, reason=reason, step=at))
             self._means.emit("check.failed", {"condition": text, "reason": reason})
-            raise BlockedError(
-                at, f"check failed: {text}: {reason}", "fix what it checks, and start a new run"
-            )
+            raise BlockedError(at, f"check failed: {text}: {reason}", "fix what it checks, and start a new run")
         self._journal.note(kinds.CheckPassed(condition=text, step=at))
         self._means.emit("check.passed", {"condition": text})
 
@@ -203,8 +191,8 @@ class Names:
 
     def look_up(self, path: str) -> Any:
         """What a path leads to, None if there is no such value. Variables hide inputs."""
-        first, _, rest = path.partition(".")
-        for name, parts in ((path, []), (first, rest.split(".") if rest else [])):
+        first, _, text = path.partition(".")
+        for name, parts in ((path, []), (first, text.split(".") if text else [])):
             for names in (self.variables, self._inputs):
                 if name in names:
                     return _member(names[name], parts)

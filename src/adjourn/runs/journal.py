@@ -126,9 +126,7 @@ class Journal:
         """Record the outcome of a call: its settlement and its result are appended together."""
         document = encoded(value)
         name = digest(document)
-        settled = kinds.ToolSettled(
-            answer=name, call=result.call, milliseconds=milliseconds, outcome="ok", seen=True
-        )
+        settled = kinds.ToolSettled(answer=name, call=result.call, milliseconds=milliseconds, outcome="ok", seen=True)
         facts: list[kinds.Data] = [settled, msgspec.structs.replace(result, result=name)]
         if isinstance(result, kinds.MakeResult) and (tokens := result.input_tokens + result.output_tokens):
             facts.append(kinds.UsageReported(model=result.model, tokens=tokens))
@@ -141,9 +139,7 @@ class Journal:
         document = encoded(value)
         self._write([msgspec.structs.replace(result, result=digest(document))], document, {}, durable=True)
 
-    def _write(
-        self, facts: list[kinds.Data], document: bytes, refs: dict[str, str | None], *, durable: bool
-    ) -> None:
+    def _write(self, facts: list[kinds.Data], document: bytes, refs: dict[str, str | None], *, durable: bool) -> None:
         written = [NewEvent(data, SYSTEM, self.session.id) for data in facts]
         self.task.commit(written, durable=durable, refs=refs, blobs=[document])
 
@@ -175,9 +171,7 @@ class Journal:
         document = encoded(value)
         finished = kinds.RunFinished(result=digest(document), status="success")
         self.task.commit(
-            [NewEvent(finished, SYSTEM, self.session.id)],
-            refs={name_of(self.task.id): None},
-            blobs=[document],
+            [NewEvent(finished, SYSTEM, self.session.id)], refs={name_of(self.task.id): None}, blobs=[document]
         )
 
     def blocked(self, reason: str, step: str) -> None:
@@ -191,8 +185,7 @@ def value_of(task: Task, document: str) -> Any:
     data = task.store.get_blob(document)
     if data is None:
         raise IntegrityError(
-            f"document {document[:12]} of task {task.id} is not in the store",
-            "start a new run; it cannot be resumed",
+            f"document {document[:12]} of task {task.id} is not in the store", "start a new run; it cannot be resumed"
         )
     return msgspec.json.decode(data)
 

@@ -236,9 +236,7 @@ class Run:
         task = Task(self._context.store, self.task, clock=self._options.clock, secret=self._context.secret)
         try:
             output = value_of(task, self.over.result)
-            return RunOutcome(
-                task=self.task, status="success", output=output, calls_used=task.ledger.calls_used
-            )
+            return RunOutcome(task=self.task, status="success", output=output, calls_used=task.ledger.calls_used)
         finally:
             self._context.close("over")
 
@@ -293,9 +291,7 @@ def registered(url: str, *, seconds: float = ANSWER_SECONDS) -> dict[str, Tool]:
             f"the registry {url} cannot be read: {error}", "check the address, and that the registry runs"
         ) from error
     if status != 200:
-        raise RegistryError(
-            f"the registry {url} answered {status}", "check the address; redirects are not followed"
-        )
+        raise RegistryError(f"the registry {url} answered {status}", "check the address; redirects are not followed")
     try:
         listed = msgspec.json.decode(body, type=_Registry).tools
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -330,9 +326,7 @@ def _call(name: str, url: str, arguments: Mapping[str, Any], seconds: float) -> 
     except InvalidError as error:
         raise ToolError(f"{name} cannot be called: {error.message}", error.remedy) from error
     if not 200 <= status < 300:
-        raise ToolError(
-            f"{name} answered {status}: {body[:200].decode(errors='replace')!r}", "check its own log"
-        )
+        raise ToolError(f"{name} answered {status}: {body[:200].decode(errors='replace')!r}", "check its own log")
     try:
         return msgspec.json.decode(body) if body.strip() else None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

@@ -57,8 +57,7 @@ def start_run(options: Options, file: str, inputs: dict[str, Any]) -> Run:
     makes = [step for step in steps_of(plan.document.steps) if isinstance(step, MakeStep)]
     if makes and options.model is None:
         raise ModelError(
-            f"`make {makes[0].bind.text}` needs a model",
-            "give --model PROVIDER or --model-handler MODULE:FUNCTION",
+            f"`make {makes[0].bind.text}` needs a model", "give --model PROVIDER or --model-handler MODULE:FUNCTION"
         )
     plan.inputs, pinned = inputs, encoded(inputs)
     context = _context(options, plan, check_task_id(options.task or clock.task_id(options.clock())))
@@ -76,9 +75,7 @@ def start_run(options: Options, file: str, inputs: dict[str, Any]) -> Run:
     )
     name = name_of(run.task)
     found_by = f"{timestamp(options.clock())} {plan.source}"
-    context.store.swap(
-        name, found_by, expect=context.store.ref(name)
-    )  # before it begins: one that began is found
+    context.store.swap(name, found_by, expect=context.store.ref(name))  # before it begins: one that began is found
     run.open(started)
     return run
 
@@ -126,17 +123,12 @@ def _plan(options: Options, file: str, text: str | None = None) -> Plan:
     findings: list[Finding] = []
     if text is None:
         if place:
-            contract = read_contract(
-                root, place, file
-            )  # looks for a signature, too, where the policy asks for one
+            contract = read_contract(root, place, file)  # looks for a signature, too, where the policy asks for one
             text, findings = contract.contract_text, list(contract.findings)
         else:
             text, findings = load(os.path.join(root, file), source=source, root=root)
     document = examine(text or "", source)
-    found = [
-        *findings,
-        *(finding for finding in document.findings if text is not None and finding not in findings),
-    ]
+    found = [*findings, *(finding for finding in document.findings if text is not None and finding not in findings)]
     if not place:
         found.append(finding("AEX135", "there is no policy: the contract alone says what is permitted"))
     if any(fault.severity == "error" for fault in found):
@@ -152,11 +144,11 @@ def _source(root: str, file: str) -> str:
     return file if relative.startswith("..") else relative
 
 
-def _check_unchanged(root: str, file: str, kept: bytes, task: str) -> None:
+def _check_unchanged(root: str, file: str, data: bytes, task: str) -> None:
     text, unreadable = load(os.path.join(root, file), source=file, root=root)
     if text is None:
         raise BrokenContractError(unreadable, {})
-    if text.encode() != kept:
+    if text.encode() != data:
         raise InvalidError(
             f"{file} changed since run {task} started",
             f"continue with the earlier text: `adjourn run --resume --task {task}`; or start a new run without --resume",
@@ -208,9 +200,7 @@ def _context(options: Options, plan: Plan, task: str) -> ClientContext:
 
 def _newest(store: Store, source: str) -> str:
     """The task of the unfinished run that was started last, of any contract or of that in `source`."""
-    runs = [
-        (*value.partition(" ")[::2], name.removeprefix("run/")) for name, value in store.refs("run/").items()
-    ]
+    runs = [(*value.partition(" ")[::2], name.removeprefix("run/")) for name, value in store.refs("run/").items()]
     began = [run for run in runs if source in ("", run[1]) and store.head(run[2]) != EMPTY]
     newest = max(began, default=None)
     if newest is None:

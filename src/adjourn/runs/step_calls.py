@@ -170,16 +170,14 @@ class Caller:
             seen = tool.seen(arguments) if tool else arguments
             touched = None
             if tool:
-                given = {**arguments, "places": [*_texts(seen)]}
-                touched = protected_path(given, self._means.protected, tool=name, reads=not tool.effectful)
+                fields = {**arguments, "places": [*_texts(seen)]}
+                touched = protected_path(fields, self._means.protected, tool=name, reads=not tool.effectful)
             where = call_paths(policy, name, seen, self._means.root)
             effect = policy.judge_call(name, arguments, *where).effect
             if name == TESTS and effect != "deny" and not touched:
                 self._check_listed(name, arguments, str(seen.get("cmd")))
             effectful = tool is None or tool.effectful
-            call = call_of(
-                name, arguments, where, effectful=effectful, protected=touched or "", may_clash=may_clash
-            )
+            call = call_of(name, arguments, where, effectful=effectful, protected=touched or "", may_clash=may_clash)
         except RefusedError as error:
             denied = kinds.ToolDenied(
                 arguments=preview(arguments), reason="refused", rule=error.message[:500], tool=name[:MAX_NAME]
@@ -189,9 +187,7 @@ class Caller:
         except AdjournError as error:
             raise BlockedError(at, f'tool "{name}": {error.message}', error.remedy) from error
         if tool is None and (effect == "allow" or policy.observe):
-            raise BlockedError(
-                at, f'there is no tool "{name}"', "name a registry that provides it: --registry URL"
-            )
+            raise BlockedError(at, f'there is no tool "{name}"', "name a registry that provides it: --registry URL")
         return call
 
     def _check_listed(self, tool: str, arguments: Mapping[str, Any], command: str) -> None:
@@ -202,9 +198,7 @@ class Caller:
                 f"list it in a rule: allow {tool}:{command[:200]}",
             )
 
-    def _carry_out(
-        self, tool: Tool, call: str, arguments: dict[str, Any], at: str, name: str
-    ) -> tuple[Any, int]:
+    def _carry_out(self, tool: Tool, call: str, arguments: dict[str, Any], at: str, name: str) -> tuple[Any, int]:
         """The tool's answer as JSON, and the milliseconds it took. A failure is settled before it blocks."""
         began = time.monotonic()
         try:
@@ -266,12 +260,7 @@ class Caller:
         if now is not None and now.approved:
             self._means.emit("confirm.approved", {"tool": call.tool})
             return
-        if (
-            now is not None
-            and not now.refused
-            and now.otherwise == "allow"
-            and now.expires <= timestamp(task.clock())
-        ):
+        if now is not None and not now.refused and now.otherwise == "allow" and now.expires <= timestamp(task.clock()):
             return  # silence was an approval
         again = f"then: adjourn run --resume --task {task.id}"
         if now is not None and now.refused:
@@ -286,9 +275,7 @@ class Caller:
                 f"check its effect, then run: adjourn settle {question.doubt} --done, or --not-done; {again}",
             )
         raise BlockedError(
-            at,
-            f'tool "{call.tool}" waits for a person: {question.cause}',
-            f"adjourn approve {question.id}; {again}",
+            at, f'tool "{call.tool}" waits for a person: {question.cause}', f"adjourn approve {question.id}; {again}"
         )
 
 
@@ -333,18 +320,16 @@ class RunPermissions(msgspec.Struct):
 
     def lists(self, tool: str, arguments: Mapping[str, Any], command: str) -> bool:
         """Whether a rule that permits the call names commands: by a scope, or by a condition on `cmd`."""
-        given = {**arguments, "cmd": command}
+        fields = {**arguments, "cmd": command}
         return any(
-            Policy(allow=[rule]).judge_call(tool, given, [command], glob_text).effect == "allow"
+            Policy(allow=[rule]).judge_call(tool, fields, [command], glob_text).effect == "allow"
             for rule in self.listing.allow
             if split_scope(rule.pattern)[1] or any(test.path == "cmd" for test in rule.where)
         )
 
     def for_make(self) -> Policy:
         """Permissions for a `make` step: it is only counted."""
-        return msgspec.structs.replace(
-            self.effective, allow=[Rule("allow", MAKE, "", 0)], deny=[], confirm=[]
-        )
+        return msgspec.structs.replace(self.effective, allow=[Rule("allow", MAKE, "", 0)], deny=[], confirm=[])
 
 
 # --- `make` steps
@@ -395,8 +380,7 @@ def prompt(make: MakeRequest) -> str:
     message = "\n".join(lines)
     if len(message) > MAX_PROMPT:
         raise ModelError(
-            f"the inputs of `{make.bind}` have more than {MAX_PROMPT:,} characters",
-            "use fewer or shorter inputs",
+            f"the inputs of `{make.bind}` have more than {MAX_PROMPT:,} characters", "use fewer or shorter inputs"
         )
     return message
 

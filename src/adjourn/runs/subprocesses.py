@@ -55,9 +55,7 @@ def run_program(
     """
     program = find(command[0])
     if program is None:
-        raise ProgramError(
-            f"cannot start {command[0]}: it is not on PATH", "install it, or fix PATH", started=False
-        )
+        raise ProgramError(f"cannot start {command[0]}: it is not on PATH", "install it, or fix PATH", started=False)
     try:
         process = subprocess.Popen(
             list(command),
@@ -71,23 +69,19 @@ def run_program(
         )
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise ProgramError(
-            f"cannot start {command[0]}: {reason}", "install it, or fix PATH", started=False
-        ) from error
+        raise ProgramError(f"cannot start {command[0]}: {reason}", "install it, or fix PATH", started=False) from error
     try:
         readers = [_OutputReader(stream) for stream in (process.stdout, process.stderr) if stream]
         _Given(process.stdin, given)
         process.wait(seconds)
     except subprocess.TimeoutExpired as error:
         raise ProgramError(
-            f"{command[0]} did not end within {seconds:g} seconds, and was killed",
-            "give it less to do",
-            started=True,
+            f"{command[0]} did not end within {seconds:g} seconds, and was killed", "give it less to do", started=True
         ) from error
     finally:
         _kill_group(process)
-    output, errors = (one.text() for one in readers)
-    return Ended(process.returncode, output, errors, not any(one.left_out for one in readers))
+    output, errors = (reader.text() for reader in readers)
+    return Ended(process.returncode, output, errors, not any(reader.left_out for reader in readers))
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -155,15 +149,11 @@ def git(root: str, *arguments: str, given: bytes = b"", outer: bool = True) -> E
     def run(command: GitCommand, words: Sequence[str]) -> tuple[int, bytes]:
         ended = run_program([*command.words, *words], root, SECONDS, environment=command.environment)
         if not ended.whole or "\ufffd" in ended.output:  # a name that is not known cannot be switched off
-            raise RefusedError(
-                f"the repository in {root} has too many settings, or settings that are not UTF-8", _LOOK
-            )
+            raise RefusedError(f"the repository in {root} has too many settings, or settings that are not UTF-8", _LOOK)
         return ended.code, ended.output.encode()
 
     command = distrusting(root, run, outer=outer)
-    return run_program(
-        [*command.words, *arguments], root, SECONDS, given=given, environment=command.environment
-    )
+    return run_program([*command.words, *arguments], root, SECONDS, given=given, environment=command.environment)
 
 
 def touched(root: str, patch: str) -> list[str]:
@@ -172,9 +162,7 @@ def touched(root: str, patch: str) -> list[str]:
     for reading in ((), ("--reverse",)):  # backwards, the names are those before the change
         ended = _apply(root, patch, "--numstat", "-z", *reading)
         if ended.code:
-            raise InvalidError(
-                f"git cannot parse the patch: {_reason(ended)}", "give a unified diff with file headers"
-            )
+            raise InvalidError(f"git cannot parse the patch: {_reason(ended)}", "give a unified diff with file headers")
         if not ended.whole or "\ufffd" in ended.output:
             raise InvalidError("the patch names too many files, or one that is not UTF-8", "split it")
         for line in ended.output.split("\0"):
@@ -195,9 +183,7 @@ def _apply(root: str, patch: str, *options: str) -> Ended:
     if len(data) > MAX_PATCH:
         raise InvalidError(f"the patch has more than {MAX_PATCH:,} bytes", "split it")
     if not data.endswith(b"\n"):
-        data += (
-            b"\n"  # a text that came out of JSON or a model often lacks it; git then calls the patch corrupt
-        )
+        data += b"\n"  # a text that came out of JSON or a model often lacks it; git then calls the patch corrupt
     return git(root, "apply", *options, "-", given=data, outer=False)
 
 

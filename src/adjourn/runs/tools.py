@@ -57,7 +57,7 @@ def built_in(root: str) -> dict[str, Tool]:
     return {
         "file.read": Tool(run=files.read, seen=files.reads, effectful=False),
         "file.write": Tool(run=files.write, seen=files.touches),
-        TESTS: Tool(run=lambda given: _tests(root, given), seen=lambda given: {"cmd": command_of(given)}),
+        TESTS: Tool(run=lambda fields: _tests(root, fields), seen=lambda members: {"cmd": command_of(members)}),
         "git.status": Tool(run=repository.status, effectful=False),
         "git.diff": Tool(run=repository.diff, seen=repository.shows, effectful=False),
         "git.apply": Tool(run=repository.apply, seen=repository.touches),
@@ -122,16 +122,12 @@ def _writes(arguments: Arguments) -> dict[str, bytes]:
         raise ToolError(f"file.write: there are more than {MAX_FILES} files", "write fewer at a time")
     for number, write in enumerate(writes):
         each = (
-            write
-            if isinstance(write, Mapping)
-            else {"path": write, "contents": _content_of(arguments, write, number)}
+            write if isinstance(write, Mapping) else {"path": write, "contents": _content_of(arguments, write, number)}
         )
         path = each.get("path")
         if not isinstance(path, str) or not path:
             raise ToolError(f"file.write: write {number + 1} has no path", "name the file as `path`")
-        contents[path] = _bytes(
-            path, each.get("contents"), each.get("encoding", arguments.get("encoding", "utf8"))
-        )
+        contents[path] = _bytes(path, each.get("contents"), each.get("encoding", arguments.get("encoding", "utf8")))
     return contents
 
 
@@ -149,18 +145,14 @@ def _bytes(path: str, contents: object, encoding: object) -> bytes:
     if not isinstance(contents, str):
         raise ToolError(f"file.write: there is no text for {path}", "give `contents` as a text")
     if len(contents) > MAX_FILE:
-        raise ToolError(
-            f"file.write: the text for {path} has more than {MAX_FILE:,} characters", "write less"
-        )
+        raise ToolError(f"file.write: the text for {path} has more than {MAX_FILE:,} characters", "write less")
     if encoding in ("utf8", "utf-8"):
         return contents.encode("utf-8", "replace")
     if encoding == "base64":
         try:
             return base64.b64decode(contents, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise ToolError(
-                f"file.write: the text for {path} is not base64", "encode it as base64"
-            ) from error
+            raise ToolError(f"file.write: the text for {path} is not base64", "encode it as base64") from error
     raise ToolError(f"file.write: unknown encoding {str(encoding)[:40]!r}", "use utf8 or base64")
 
 
@@ -193,9 +185,7 @@ def command_of(arguments: Arguments) -> str:
         raise ToolError("`cmd` is not a command", 'give a text, such as cmd="pytest -q"')
     odd = next((char for char in command if char in _REFUSED_IN_COMMANDS or ord(char) < 32), "")
     if odd:
-        raise RefusedError(
-            f"tests.run does not take a command with {odd!r}", "put what needs a shell into a script"
-        )
+        raise RefusedError(f"tests.run does not take a command with {odd!r}", "put what needs a shell into a script")
     return " ".join(command.split())
 
 

@@ -37,15 +37,7 @@ from adjourn.setup.places import (
 )
 from adjourn.setup.planning import SettingsChange, SetupPlan, plan
 from adjourn.setup.probe import Probed, ServerStart
-from adjourn.setup.servers import (
-    ServerEntry,
-    cache_around,
-    entry_of,
-    hook_words,
-    names_proxy,
-    shown_program,
-    start_of,
-)
+from adjourn.setup.servers import ServerEntry, cache_around, entry_of, hook_words, names_proxy, shown_program, start_of
 
 _INIT = "`adjourn init` shows what it would change, and asks"
 _WANTED = "check whether a person wanted it: an agent can write in a workspace"
@@ -59,11 +51,7 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
     for name, words in commands:
         if problem := _cannot_start(words):
             yield _found(
-                "client-program",
-                f"{name}: {problem}",
-                "write the path that `command -v adjourn` prints",
-                name,
-                "error",
+                "client-program", f"{name}: {problem}", "write the path that `command -v adjourn` prints", name, "error"
             )
         elif problem := servers.problem(words, root):
             yield _found("client-start", f"{name}: {problem}", _SAFE_START, name, "error")
@@ -76,11 +64,7 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
             )
     for note in setup.broken:
         yield _found(
-            "client-broken",
-            f"{note.path}: {note.text}",
-            note.remedy,
-            os.path.relpath(note.path, root),
-            "error",
+            "client-broken", f"{note.path}: {note.text}", note.remedy, os.path.relpath(note.path, root), "error"
         )
     yield from _weakened(root, commands)
     yield from _named_only(commands, setup.proxied)
@@ -88,9 +72,7 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
         mentioned = [entry.path for entry in SERVER_FILES if _lists_others(root, entry)]
         if mentioned:
             yield _found(
-                "client-not-set-up",
-                f"no client is set up here; servers are listed in {', '.join(mentioned)}",
-                _INIT,
+                "client-not-set-up", f"no client is set up here; servers are listed in {', '.join(mentioned)}", _INIT
             )
         return
     yield from _missing(setup, root)
@@ -310,9 +292,7 @@ def moved_programs(root: str) -> Iterator[SettingsChange]:
     own_program = find("adjourn", root) or ""
     lasts = own_program and not cache_around(os.path.dirname(os.path.dirname(os.path.realpath(own_program))))
     programs = [(path, (hook_words(command) or [""])[0]) for path, command in hook_commands(root)]
-    programs += [
-        (entry.path, entry.server["command"]) for entry in listed_entries(root) if names_proxy(entry.server)
-    ]
+    programs += [(entry.path, entry.server["command"]) for entry in listed_entries(root) if names_proxy(entry.server)]
     gone: dict[str, set[str]] = {}
     for path, program in programs:
         if os.path.isabs(program) and os.path.basename(program) == "adjourn" and not os.path.exists(program):
@@ -326,9 +306,7 @@ def moved_programs(root: str) -> Iterator[SettingsChange]:
         for name in sorted(names):
             whole_path = rf"(?<![\w./-]){re.escape(json.dumps(name)[1:-1])}(?![\w./-])"
             after = re.sub(whole_path, lambda _: json.dumps(own_program)[1:-1], after)
-        yield SettingsChange(
-            full, before, after, [f"start {own_program} in the place of {', '.join(sorted(names))}"]
-        )
+        yield SettingsChange(full, before, after, [f"start {own_program} in the place of {', '.join(sorted(names))}"])
 
 
 # --- what a workspace's settings register, as a client would start it
@@ -383,14 +361,10 @@ def registered_servers(root: str, environment: Mapping[str, str], at: Home) -> l
         full = entry._replace(words=words) if is_proxied else entry
         start = start_of(full, root, environment)
         if isinstance(start, str):
-            registered = RegisteredServer(
-                entry, None, is_proxied, f"needs {start}, which only its client knows"
-            )
+            registered = RegisteredServer(entry, None, is_proxied, f"needs {start}, which only its client knows")
         else:
             own = {key: value for key, value in {**environment, **entry.env}.items() if is_proxied}
-            registered = RegisteredServer(
-                entry, start._replace(environment={**own, **start.environment}), is_proxied
-            )
+            registered = RegisteredServer(entry, start._replace(environment={**own, **start.environment}), is_proxied)
         by_name.setdefault((entry.name, *words), registered)
     return list(by_name.values())
 

@@ -113,9 +113,7 @@ def ruled(server: ListedServer) -> list[RuledTool]:
     for tool in tools:
         effect = effect_of(tool.name, read_only=tool.read_only, destructive=tool.destructive, shared=shared)
         rulings.append(RuledTool(server.name, tool, effect, _ruling(f"{server.name}.{tool.name}", effect)))
-    return sorted(
-        rulings, key=lambda ruling: (_KINDS.index(ruling.effect.kind), ruling.ruling, ruling.tool.name)
-    )
+    return sorted(rulings, key=lambda ruling: (_KINDS.index(ruling.effect.kind), ruling.ruling, ruling.tool.name))
 
 
 def _ruling(name: str, effect: ToolEffect) -> Ruling:

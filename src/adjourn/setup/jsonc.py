@@ -193,10 +193,10 @@ def _without(text: str, node: JsonNode, step: Step) -> str:
         text = text[:before] + text[before + 1 :]
         begin, end = begin - 1, end - 1
     line = text.rfind("\n", 0, begin) + 1
-    rest = _LINE_END.match(text, end)
-    if not text[line:begin].strip() and rest:
-        begin, end = line, rest.end()  # its whole lines
-    elif rest is None:
+    match = _LINE_END.match(text, end)
+    if not text[line:begin].strip() and match:
+        begin, end = line, match.end()  # its whole lines
+    elif match is None:
         end += len(text[end:]) - len(text[end:].lstrip(" "))
     return text[:begin] + text[end:]
 
@@ -254,8 +254,8 @@ def _insert(text: str, node: JsonNode, step: Step, value: Any) -> str:
         inner = outer + unit
         new = f"\n{inner}{name}{_dumped(value, inner, unit)}\n{outer}"
         inside = text[node.start + 1 : node.end - 1]
-        kept = inside.rstrip() if inside.strip() else ""  # a comment
-        return f"{text[: node.start + 1]}{kept}{new}{text[node.end - 1 :]}"
+        word = inside.rstrip() if inside.strip() else ""  # a comment
+        return f"{text[: node.start + 1]}{word}{new}{text[node.end - 1 :]}"
     last_step, last = list(node.parts.items())[-1]
     begin = node.keys.get(last_step, last.start)
     on_one_line = "\n" not in text[node.start : begin]
@@ -290,8 +290,7 @@ def _dumped(value: Any, indent: str, unit: str) -> str:
     inner = indent + unit
     if isinstance(value, dict) and value:
         parts = [
-            f"{json.dumps(name, ensure_ascii=False)}: {_dumped(part, inner, unit)}"
-            for name, part in value.items()
+            f"{json.dumps(name, ensure_ascii=False)}: {_dumped(part, inner, unit)}" for name, part in value.items()
         ]
         return "{\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}}}"
     if isinstance(value, list) and any(isinstance(part, dict) for part in value):

@@ -146,9 +146,7 @@ class Client(NamedTuple):
 _VS_CODE = (".config/Code/User", "Library/Application Support/Code/User")
 _CLINE = "globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
 CLIENTS = (
-    Client(
-        CLAUDE, (".mcp.json",), (".claude.json",), "https://code.claude.com/docs/en/mcp", starts_in="project"
-    ),
+    Client(CLAUDE, (".mcp.json",), (".claude.json",), "https://code.claude.com/docs/en/mcp", starts_in="project"),
     Client(
         CODEX,
         (".codex/config.toml",),
@@ -165,12 +163,7 @@ CLIENTS = (
         "https://code.visualstudio.com/docs/agents/reference/mcp-configuration",
         (("servers",),),
     ),
-    Client(
-        "Windsurf",
-        (),
-        (".codeium/windsurf/mcp_config.json",),
-        "https://docs.windsurf.com/windsurf/cascade/mcp",
-    ),
+    Client("Windsurf", (), (".codeium/windsurf/mcp_config.json",), "https://docs.windsurf.com/windsurf/cascade/mcp"),
     Client(
         "Zed",
         (".zed/settings.json",),
@@ -203,10 +196,7 @@ CLIENTS = (
     ),
     Client("Roo Code", (".roo/mcp.json",), (), "https://docs.roocode.com/features/mcp/using-mcp-in-roo"),
     Client(
-        "Kiro",
-        (".kiro/settings/mcp.json",),
-        (".kiro/settings/mcp.json",),
-        "https://kiro.dev/docs/mcp/configuration",
+        "Kiro", (".kiro/settings/mcp.json",), (".kiro/settings/mcp.json",), "https://kiro.dev/docs/mcp/configuration"
     ),
     Client(
         "Amazon Q",
@@ -217,10 +207,7 @@ CLIENTS = (
     Client(
         "Claude Desktop",
         (),
-        tuple(
-            f"{folder}/Claude/claude_desktop_config.json"
-            for folder in (".config", "Library/Application Support")
-        ),
+        tuple(f"{folder}/Claude/claude_desktop_config.json" for folder in (".config", "Library/Application Support")),
         "https://modelcontextprotocol.io/docs/develop/connect-local-servers",
         starts_in="",
     ),
@@ -238,9 +225,7 @@ class ServerFile(NamedTuple):
 
     def entries(self, document: Any, path: str) -> list[ListedEntry]:
         """The servers that the document lists, which was read from `path`."""
-        entries = [
-            entry for member in self.members for entry in listed(document, path, member, self.spellings)
-        ]
+        entries = [entry for member in self.members for entry in listed(document, path, member, self.spellings)]
         return [entry for entry in entries if entry.at not in self.members or servers.words_of(entry.server)]
 
 
@@ -309,11 +294,7 @@ def has_claude(root: str, at: Home) -> bool:
 
 def has_codex(root: str, at: Home) -> bool:
     """Whether Codex is used here."""
-    return (
-        _any(root, (".codex",))
-        or os.path.lexists(os.path.dirname(at.codex))
-        or shutil.which("codex") is not None
-    )
+    return _any(root, (".codex",)) or os.path.lexists(os.path.dirname(at.codex)) or shutil.which("codex") is not None
 
 
 def _any(root: str, names: tuple[str, ...]) -> bool:
@@ -335,15 +316,7 @@ EVENTS = {
         "Stop",
         "SessionEnd",
     ),
-    CODEX: (
-        "SessionStart",
-        "UserPromptSubmit",
-        "PreToolUse",
-        "PostToolUse",
-        "PreCompact",
-        "Stop",
-        "SessionEnd",
-    ),
+    CODEX: ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PreCompact", "Stop", "SessionEnd"),
 }
 """The events that each client reports to its hooks."""
 WITH_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
@@ -410,9 +383,7 @@ def check_way(path: str, root: str) -> None:
     for part in os.path.dirname(relative).split("/"):
         place = os.path.join(place, part) if part else place
         if os.path.lexists(place) and not stat.S_ISDIR(os.lstat(place).st_mode):
-            raise RefusedError(
-                f"{place} is a link or not a folder", "remove it; adjourn follows no link here"
-            )
+            raise RefusedError(f"{place} is a link or not a folder", "remove it; adjourn follows no link here")
 
 
 def replace(path: str, root: str, data: bytes | None, *, expect: bytes | None) -> None:

@@ -178,9 +178,7 @@ class _Planner:
         before = earlier.before if earlier else self._text(path)
         if before and "\n" in before and not _LONE_LF.search(before):
             after = _LONE_LF.sub("\r\n", after)
-        self._plan.changes[path] = SettingsChange(
-            path, before, after, [*(earlier.about if earlier else []), about]
-        )
+        self._plan.changes[path] = SettingsChange(path, before, after, [*(earlier.about if earlier else []), about])
 
     def _note(self, path: str, text: str, remedy: str) -> None:
         if (note := SetupNote(path, text, remedy)) not in self._plan.notes:
@@ -269,9 +267,7 @@ class _Planner:
         """The command that starts adjourn where a server's entry has it."""
         return servers.program(self._root, own_path=False) if servers.sets_path(server) else self._start
 
-    def _with_entry(
-        self, text: str, path: str, place: Sequence[str], server: Any, words: Sequence[str]
-    ) -> str:
+    def _with_entry(self, text: str, path: str, place: Sequence[str], server: Any, words: Sequence[str]) -> str:
         """The text with an entry of its own for a server that another file lists."""
         fields: dict[str, Any] = {"command": words[0], "args": list(words[1:])}
         if path.endswith(".toml"):
@@ -314,9 +310,7 @@ class _Planner:
         words[place:place] = self._lacking(entry, words)
         with suppress(AdjournError):  # in another spelling: doctor names it
             text = places.with_command(self._text(entry.path) or "", entry, words)
-            self._change(
-                entry.path, text, f"server {entry.name} starts this adjourn, and nothing of the workspace"
-            )
+            self._change(entry.path, text, f"server {entry.name} starts this adjourn, and nothing of the workspace")
             return True
         return False
 
@@ -398,9 +392,7 @@ class _Planner:
                 self._note(
                     path,
                     f"server {entry.name} of {file.client} is left alone: it is for every project",
-                    f"list it in {here} instead"
-                    if here
-                    else f"{file.client} has no servers of one workspace",
+                    f"list it in {here} instead" if here else f"{file.client} has no servers of one workspace",
                 )
 
     # --- hooks
@@ -432,8 +424,8 @@ class _Planner:
     def _have_there(self, path: str, events: Sequence[str], relative: str, names: Sequence[str]) -> None:
         """Note the hooks of other settings, which stay."""
         what = f"has a hook for {', '.join(events)} already"
-        known = servers.proxied_by(servers.hook_words(self._own_hook(path, events[0])))
-        if more := sorted({*names} - known):
+        texts = servers.proxied_by(servers.hook_words(self._own_hook(path, events[0])))
+        if more := sorted({*names} - texts):
             what += f", which also decides on the tools of {', '.join(more)}, as their proxy does"
         self._note(path, what, f"remove it there to register it in {relative}")
 

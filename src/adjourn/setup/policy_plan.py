@@ -37,16 +37,10 @@ def start(entry: ServerEntry, root: str, environment: Mapping[str, str]) -> Serv
     if entry.is_off:
         return _OFF
     planned = start_of(entry, root, environment)
-    return (
-        Probed(failure=f"needs {planned}, which only its client knows")
-        if isinstance(planned, str)
-        else planned
-    )
+    return Probed(failure=f"needs {planned}, which only its client knows") if isinstance(planned, str) else planned
 
 
-def with_tools(
-    setup: SetupPlan, answers: Sequence[tuple[ServerEntry, Probed]], *, observe: bool
-) -> list[ListedServer]:
+def with_tools(setup: SetupPlan, answers: Sequence[tuple[ServerEntry, Probed]], *, observe: bool) -> list[ListedServer]:
     """Have the plan's policy name the servers' tools. Returns the servers as the policy names them."""
     listed: dict[str, ListedServer] = {}
     for entry, probed in answers:
@@ -75,9 +69,7 @@ def _both(first: ListedServer, second: ListedServer) -> ListedServer:
         tools[tool.name] = tool.merged(tools.get(tool.name))
     failure = "" if tools else first.probed.failure or second.probed.failure
     source = f"{first.source}; {second.source}"
-    return ListedServer(
-        first.name, source, first.probed._replace(tools=tuple(tools.values()), failure=failure)
-    )
+    return ListedServer(first.name, source, first.probed._replace(tools=tuple(tools.values()), failure=failure))
 
 
 def _there(setup: SetupPlan) -> str | None:

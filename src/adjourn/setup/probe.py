@@ -334,9 +334,7 @@ class _Server:
             except FrameError:
                 if not line.strip():
                     continue
-                self.junk = (
-                    self.junk or f" (it wrote a line that is not JSON-RPC: {_shown(_text(line[:300]))})"
-                )
+                self.junk = self.junk or f" (it wrote a line that is not JSON-RPC: {_shown(_text(line[:300]))})"
                 continue
             if reply.method is not msgspec.UNSET:
                 self._answer(reply)
@@ -361,9 +359,7 @@ class _Server:
         if request.method == "ping":
             self.say(frames.result(request.id, {}))
         else:
-            self.say(
-                frames.error(request.id, frames.METHOD_NOT_FOUND, "not available while tools are listed")
-            )
+            self.say(frames.error(request.id, frames.METHOD_NOT_FOUND, "not available while tools are listed"))
 
     def _messages(self) -> Iterator[bytes]:
         """The lines of stdout, until its end. Raises `_ProbeError` when time is up."""

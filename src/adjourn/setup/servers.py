@@ -31,9 +31,7 @@ _IS_OURS = re.compile(r"(^|[\s/'\"])adjourn['\"]?\s+(hook|gate)(\s|$)")
 def is_behind(server: Any, root: str) -> bool:
     """Whether a server's entry starts the proxy of the adjourn that runs here."""
     words = words_of(server) or [""]
-    return not (sets_path(server) and "/" not in words[0]) and (after_program(words, root) or [])[:1] == [
-        "proxy"
-    ]
+    return not (sets_path(server) and "/" not in words[0]) and (after_program(words, root) or [])[:1] == ["proxy"]
 
 
 def sets_path(server: Any) -> bool:
@@ -46,8 +44,7 @@ def names_proxy(server: Any) -> bool:
     """Whether a server's entry names the proxy, whichever program it starts."""
     words = words_of(server) or []
     return any(
-        os.path.basename(word).partition(".")[0] == "adjourn" and after == "proxy"
-        for word, after in pairwise(words)
+        os.path.basename(word).partition(".")[0] == "adjourn" and after == "proxy" for word, after in pairwise(words)
     )
 
 
@@ -110,12 +107,7 @@ def words_of(server: Any) -> list[str] | None:
 
 
 def hook_command(
-    start: Sequence[str],
-    client: str,
-    servers: Sequence[str],
-    *,
-    options: Sequence[str] = (),
-    earlier: str = "",
+    start: Sequence[str], client: str, servers: Sequence[str], *, options: Sequence[str] = (), earlier: str = ""
 ) -> str:
     """The command of a client's hooks, with `options`. Options that a user added to an `earlier` one stay; a removed `--stay` stays removed."""
     options_kept, proxied = _own_options(earlier)
@@ -255,9 +247,7 @@ def problem(words: Sequence[str], root: str) -> str:
     return "" if after_program(words, root) is not None else f"{words[0]} is not the adjourn that runs here"
 
 
-def repaired(
-    words: Sequence[str], start: Sequence[str], root: str, *, own_path: bool = True
-) -> list[str] | None:
+def repaired(words: Sequence[str], start: Sequence[str], root: str, *, own_path: bool = True) -> list[str] | None:
     """The command that starts the same proxy safely; None if nothing needs repair, or adjourn cannot repair it. `own_path` as above."""
     at = words.index("proxy") if "proxy" in words else 0
     before = words[1:at]
@@ -412,8 +402,8 @@ def shown_program(start: ServerStart, root: str) -> str:
         return f"{start.words[0]} (not found on its PATH)"
     path = os.path.normpath(os.path.join(start.cwd, program))
     real = os.path.realpath(path)
-    shown = path if real == path else f"{path}, which is {real}"
-    return f"{shown} ({HERE})" if lies_in(path, root) else shown
+    text = path if real == path else f"{path}, which is {real}"
+    return f"{text} ({HERE})" if lies_in(path, root) else text
 
 
 def _variable(name: str, value: str, start: ServerStart, root: str) -> str:

@@ -26,15 +26,7 @@ import msgspec
 
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.host import keys
-from adjourn.host.workspace import (
-    create_file,
-    locked,
-    make_folder,
-    read_file,
-    remove_file,
-    sync_folder,
-    write_file,
-)
+from adjourn.host.workspace import create_file, locked, make_folder, read_file, remove_file, sync_folder, write_file
 from adjourn.log.canonical_json import digest
 from adjourn.setup import jsonc, toml_text
 from adjourn.setup.jsonc import MAX_BYTES
@@ -139,29 +131,26 @@ def _keep(changes: list[SettingsChange], root: str) -> str:
         ]
         sealed = Manifest(entries, _seal(root, number, entries))
         manifest = msgspec.json.format(msgspec.json.encode(sealed), indent=2) + b"\n"
-        write_file(
-            path, MANIFEST, manifest, mode=0o600
-        )  # whole or not at all: without it nothing was changed
+        write_file(path, MANIFEST, manifest, mode=0o600)  # whole or not at all: without it nothing was changed
     except (AdjournError, OSError):
         shutil.rmtree(path, ignore_errors=True)
         raise
     return number
 
 
-def _copied(folder: str, place: int, change: SettingsChange, made: int) -> UndoEntry:
+def _copied(folder: str, place: int, change: SettingsChange, number: int) -> UndoEntry:
     """Copies of a file as it is and as it will be; what the manifest says of them."""
     wrote, was = change.after.encode(), _encoded(change.before)
     create_file(folder, f"{place}{_WROTE}", wrote, 0o600)
     if was is None:
-        return UndoEntry(change.path, digest(wrote), "", made, "", f"{place}{_WROTE}")
+        return UndoEntry(change.path, digest(wrote), "", number, "", f"{place}{_WROTE}")
     create_file(folder, str(place), was, 0o600)
-    return UndoEntry(change.path, digest(wrote), str(place), made, digest(was), f"{place}{_WROTE}")
+    return UndoEntry(change.path, digest(wrote), str(place), number, digest(was), f"{place}{_WROTE}")
 
 
 def _seal(root: str, number: str, files: list[UndoEntry]) -> str:
     rows = [
-        {name: value for name, value in msgspec.to_builtins(file).items() if value or name != "wrote"}
-        for file in files
+        {name: value for name, value in msgspec.to_builtins(file).items() if value or name != "wrote"} for file in files
     ]
     text = msgspec.json.encode(["adjourn/undo/1", root, number, rows])
     return hmac.digest(keys.secret(), text, "sha256").hex()
@@ -176,9 +165,7 @@ def _missing_folders(path: str) -> int:
 
 def _runs(root: str) -> list[str]:
     """The numbers of the runs that can be taken back, newest first. One without a manifest was cut off before it changed anything."""
-    return [
-        number for number in _numbers(root) if os.path.lexists(os.path.join(root, FOLDER, number, MANIFEST))
-    ]
+    return [number for number in _numbers(root) if os.path.lexists(os.path.join(root, FOLDER, number, MANIFEST))]
 
 
 def _numbers(root: str) -> list[str]:
@@ -275,8 +262,7 @@ def _saved(root: str, name: str, text: str, path: str) -> bytes:
     held = read_file(place, MAX_BYTES, root)
     if digest(held) != text:
         raise InvalidError(
-            f"{place} does not match the earlier {path}",
-            "the saved copy was changed; restore the file by hand",
+            f"{place} does not match the earlier {path}", "the saved copy was changed; restore the file by hand"
         )
     return held
 
@@ -452,9 +438,7 @@ def _lines(now: str, wrote: str, before: str | None) -> Reversal | None:
         for block in SequenceMatcher(None, ours, current, autojunk=False).get_matching_blocks()
     ]
     left: list[str] = []
-    for kind, start, end, first, last in reversed(
-        SequenceMatcher(None, ours, held, autojunk=False).get_opcodes()
-    ):
+    for kind, start, end, first, last in reversed(SequenceMatcher(None, ours, held, autojunk=False).get_opcodes()):
         if kind == "equal":
             continue
         near = max(start - 1, 0), min(end + 1, len(ours))

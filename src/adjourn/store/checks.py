@@ -39,9 +39,7 @@ def check_name(name: str) -> None:
     try:
         size = len(name.encode())
     except UnicodeEncodeError:
-        raise InvalidError(
-            f"the name {name[:40]!r} is not Unicode text", "use a name that UTF-8 can hold"
-        ) from None
+        raise InvalidError(f"the name {name[:40]!r} is not Unicode text", "use a name that UTF-8 can hold") from None
     if not 0 < size <= MAX_NAME:
         raise InvalidError(f"the name {name[:40]!r} has {size} bytes", f"use 1 to {MAX_NAME} bytes of UTF-8")
     if not name.isprintable() and not _CONTROL.isdisjoint(name):
@@ -88,9 +86,7 @@ def check_value(value: str | None) -> None:
     except UnicodeEncodeError:
         raise InvalidError("a ref's value is not Unicode text", "use text that UTF-8 can hold") from None
     if size > MAX_REF:
-        raise InvalidError(
-            f"a ref's value has {size} bytes", f"keep it within {MAX_REF}, or store it as a blob"
-        )
+        raise InvalidError(f"a ref's value has {size} bytes", f"keep it within {MAX_REF}, or store it as a blob")
     if "\0" in value:
         raise InvalidError("a ref's value holds a NUL character", "store such bytes as a blob")
 
@@ -141,9 +137,7 @@ def one_by_one(store: Store, appends: Sequence[Append], *, durable: bool) -> lis
     outcomes: list[Appended] = []
     for stream, entries, expect, refs, blobs, swaps in appends:
         try:
-            head = store.append(
-                stream, entries, expect=expect, refs=refs, blobs=blobs, durable=durable, swaps=swaps
-            )
+            head = store.append(stream, entries, expect=expect, refs=refs, blobs=blobs, durable=durable, swaps=swaps)
         except ConflictError as error:
             outcomes.append(error)
         else:
@@ -155,8 +149,7 @@ def verified_blob(digest: str, data: bytes, where: str) -> bytes:
     """The bytes of a blob that a store has read, as it put them. Raises `IntegrityError` if they changed."""
     if not isinstance(data, bytes) or sha256(data).hexdigest() != digest:
         raise IntegrityError(
-            f"the bytes of blob {digest} in {where} have changed",
-            "restore them from a backup or a checkpoint",
+            f"the bytes of blob {digest} in {where} have changed", "restore them from a backup or a checkpoint"
         )
     return data
 

@@ -126,9 +126,7 @@ class PostgresStore:
             possible = append.expect == EMPTY or (0 <= seq < _MAX_SEQ and checks.is_digest(digest))
             if possible and append.entries and not append.swaps and None not in append.refs.values():
                 refs = cast("Mapping[str, str]", append.refs)
-                together[number] = PendingAppend(
-                    append.stream, append.entries, append.expect, refs, append.blobs
-                )
+                together[number] = PendingAppend(append.stream, append.entries, append.expect, refs, append.blobs)
             elif possible:
                 outcomes[number] = self._append_alone(append)
         self._appends.append_all(list(together.values()))
@@ -140,11 +138,7 @@ class PostgresStore:
         if outcome is False:
             return checks.head_moved(one.stream, one.expect, self.head(one.stream))
         if outcome is True:
-            return (
-                Head(one.expect[0] + len(one.entries), one.entries[-1].hash)
-                if one.entries
-                else Head(*one.expect)
-            )
+            return Head(one.expect[0] + len(one.entries), one.entries[-1].hash) if one.entries else Head(*one.expect)
         return outcome
 
     def head(self, stream: str) -> Head:

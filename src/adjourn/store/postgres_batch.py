@@ -106,9 +106,7 @@ class PendingAppend:
     ) -> None:
         self.stream, self.entries, self.expect, self.refs = stream, entries, expect, refs
         self.blobs = [(sha256(data).hexdigest(), data) for data in blobs]
-        self.size = (
-            sum(map(len, blobs)) + sum(len(data) for _, data in entries) + sum(map(len, refs.values()))
-        )
+        self.size = sum(map(len, blobs)) + sum(len(data) for _, data in entries) + sum(map(len, refs.values()))
         self.stored = self.leads = False
         self.error: StoreError | None = None
         self._bell = threading.Lock()

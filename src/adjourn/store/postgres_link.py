@@ -57,28 +57,13 @@ SELECT
 _HAS_SCHEMA = "SELECT 1 FROM pg_class WHERE relname = 'adjourn_schema' AND pg_table_is_visible(oid)"
 
 _HELP: dict[str, tuple[str, str]] = {
-    "08": (
-        "the server cannot be reached",
-        "check its address, that it runs, and the network; then try again",
-    ),
-    "25006": (
-        "the server accepts no writes",
-        "connect to the primary; this is a standby or a read-only database",
-    ),
-    "28": (
-        "the server refused the login",
-        "check the user, the password (PGPASSWORD, ~/.pgpass) and pg_hba.conf",
-    ),
+    "08": ("the server cannot be reached", "check its address, that it runs, and the network; then try again"),
+    "25006": ("the server accepts no writes", "connect to the primary; this is a standby or a read-only database"),
+    "28": ("the server refused the login", "check the user, the password (PGPASSWORD, ~/.pgpass) and pg_hba.conf"),
     "3D000": ("the database does not exist", "create it (createdb), or name another in the URL"),
-    "3F000": (
-        "no schema of the search_path exists",
-        "create the schema, or name another in the URL's search_path",
-    ),
+    "3F000": ("no schema of the search_path exists", "create the schema, or name another in the URL's search_path"),
     "40": ("the server rolled the transaction back", "try again; nothing was half written"),
-    "42501": (
-        "the role lacks a right",
-        "grant it: the tables' owner, or CREATE on the schema the first time",
-    ),
+    "42501": ("the role lacks a right", "grant it: the tables' owner, or CREATE on the schema the first time"),
     "53100": ("the server's disk is full", "free some space there and try again; nothing was half written"),
     "53300": ("the server has no connection left", "close some, or raise max_connections"),
     "53": ("the server has too few resources", "check the server's log and try again"),
@@ -99,9 +84,7 @@ def driver() -> Any:
     try:
         import psycopg  # an extra, loaded only when a PostgreSQL store is opened
     except ImportError as error:
-        raise StoreError(
-            f"a postgresql:// store needs psycopg ({error})", "pip install 'adjourn[postgres]'"
-        ) from error
+        raise StoreError(f"a postgresql:// store needs psycopg ({error})", "pip install 'adjourn[postgres]'") from error
     return psycopg
 
 
@@ -168,18 +151,11 @@ def connect(url: str) -> Connection:
     connection = _connected(url, fields, seconds=_connect_seconds({**conninfo, **fields}), where=where)
     if connection.info.parameter_status("server_encoding") != "UTF8":
         connection.close()
-        raise StoreError(
-            f"the store {where} is not encoded in UTF-8", "create the database with ENCODING 'UTF8'"
-        )
+        raise StoreError(f"the store {where} is not encoded in UTF-8", "create the database with ENCODING 'UTF8'")
     try:
         fetchone = connection.execute(
             _SETTINGS,
-            (
-                f"{STATEMENT_SECONDS}s",
-                f"{LOCK_SECONDS}s",
-                f"{STATEMENT_SECONDS}s",
-                str(migrate.LATEST["postgres"]),
-            ),
+            (f"{STATEMENT_SECONDS}s", f"{LOCK_SECONDS}s", f"{STATEMENT_SECONDS}s", str(migrate.LATEST["postgres"])),
         ).fetchone()
     except psycopg.Error as error:
         connection.close()

@@ -85,8 +85,7 @@ def _has(connection: Connection, partitions: int) -> bool:
     (value,) = connection.execute(_PARTITIONS).fetchone() or (0,)
     if partitions and value and value != partitions:
         raise StoreError(
-            f"the events are in {value} partitions already, which cannot become {partitions}",
-            "leave --partitions out",
+            f"the events are in {value} partitions already, which cannot become {partitions}", "leave --partitions out"
         )
     return not partitions or bool(value)
 

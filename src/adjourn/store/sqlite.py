@@ -58,8 +58,7 @@ _SEQ_BITS = 40
 _MAX_SEQ = (1 << _SEQ_BITS) - 1
 _APPEND_FEW = "INSERT INTO event VALUES %s"
 _APPEND_FEW_AFTER = (
-    "INSERT INTO event SELECT * FROM (VALUES %s)"
-    " WHERE EXISTS (SELECT 1 FROM event WHERE position = ? AND hash = ?)"
+    "INSERT INTO event SELECT * FROM (VALUES %s) WHERE EXISTS (SELECT 1 FROM event WHERE position = ? AND hash = ?)"
 )
 _FEW = 256
 _MAX_SEEN = 1000

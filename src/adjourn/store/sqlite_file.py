@@ -108,11 +108,7 @@ def read_only(path: str) -> StoreError:
 def connect(path: str) -> sqlite3.Connection:
     """One more connection to an existing store, in autocommit, usable from any thread (one at a time)."""
     return sqlite3.connect(
-        path,
-        timeout=BUSY_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
-        cached_statements=_STATEMENTS,
+        path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENTS
     )
 
 
@@ -166,9 +162,7 @@ def open_reader(path: str) -> sqlite3.Connection:
 
 
 def _connect_for_reading(uri: str, path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-    )
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
         current = is_current("sqlite", _version(connection, path), f"the store {path}")
     except BaseException:
@@ -188,9 +182,7 @@ def _refuse_links(path: str) -> None:
     """
     for name in (path, path + "-wal", path + "-shm"):
         if os.path.islink(name):
-            raise RefusedError(
-                f"{name} is a symbolic link", "name the file that it points at, or remove the link"
-            )
+            raise RefusedError(f"{name} is a symbolic link", "name the file that it points at, or remove the link")
     folder = os.path.dirname(path)
     if os.path.islink(folder):
         around, target = os.path.realpath(os.path.dirname(folder)), os.path.realpath(folder)
@@ -247,8 +239,7 @@ def _version(connection: sqlite3.Connection, path: str) -> int:
     if application == 0 and version == 0 and not tables:
         return 0
     raise StoreError(
-        f"{path} is a SQLite database, but not a store of adjourn",
-        "name another path; the file was left as it is",
+        f"{path} is a SQLite database, but not a store of adjourn", "name another path; the file was left as it is"
     )
 
 

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PATH: Final = ".aex/adjourn.db"
 
-_FORM_OF: Final = dict.fromkeys(
-    ("pg", "psql", "pgsql", "postgre", "postgress"), "postgresql://USER@HOST/DATABASE"
-) | {
+_FORM_OF: Final = dict.fromkeys(("pg", "psql", "pgsql", "postgre", "postgress"), "postgresql://USER@HOST/DATABASE") | {
     "file": "sqlite:PATH",
     "sqlite3": "sqlite:PATH",
     "mem": "memory:",
@@ -64,8 +62,7 @@ def _sqlite_path(text: str) -> str:
     host, slash, path = text[2:].partition("/")
     if host or not slash:
         raise UsageError(
-            "the URL of the SQLite store names a host",
-            "write sqlite:PATH, or sqlite:///PATH for an absolute path",
+            "the URL of the SQLite store names a host", "write sqlite:PATH, or sqlite:///PATH for an absolute path"
         )
     return "/" + path
 

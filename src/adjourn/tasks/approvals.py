@@ -47,19 +47,19 @@ def waiting_approvals(ledger: Ledger, now: int) -> list[Approval]:
     """
     stamp = timestamp(now)
     found = dict[tuple[str, ...], Approval]()
-    for asked in ledger.approvals.values():
-        if not asked.approved and asked.expires > stamp and not _has_no(asked):
-            found[about(asked)] = asked
+    for approval in ledger.approvals.values():
+        if not approval.approved and approval.expires > stamp and not _has_no(approval):
+            found[about(approval)] = approval
     return list(found.values())
 
 
-def _has_no(asked: Approval) -> bool:
-    return asked.refused in BY_A_PERSON or asked.refused in (REPEATED, ELSEWHERE)
+def _has_no(approval: Approval) -> bool:
+    return approval.refused in BY_A_PERSON or approval.refused in (REPEATED, ELSEWHERE)
 
 
-def about(asked: Approval) -> tuple[str, ...]:
+def about(approval: Approval) -> tuple[str, ...]:
     """The call that a question is about, and who has to answer."""
-    return (*subject(asked), asked.who)
+    return (*subject(approval), approval.who)
 
 
 def _waiting_alike(ledger: Ledger, asked: Approval, now: int) -> list[Approval]:
@@ -90,24 +90,24 @@ def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session
 
 def given_answer(store: Store, ledger: Ledger, approval: str) -> PersonsAnswer | None:
     """The last answer to a question that a person gave, among the last `LOOKED_BACK` events of its task."""
-    found = None
+    answer = None
     for event in _last_events(store, ledger):
         data = kinds.data_of(event)
         if isinstance(data, kinds.ConfirmApproved | kinds.ConfirmDenied) and data.approval == approval:
             yes = isinstance(data, kinds.ConfirmApproved)
             if yes or data.via in BY_A_PERSON:
-                found = PersonsAnswer(yes, data.via, event.by, data.reason, event.timestamp)
-    return found
+                answer = PersonsAnswer(yes, data.via, event.by, data.reason, event.timestamp)
+    return answer
 
 
 def given_outcome(store: Store, ledger: Ledger, call: str) -> PersonsAnswer | None:
     """The last word of a person on a call that was in doubt, among the last `LOOKED_BACK` events: yes is that it happened."""
-    found = None
+    answer = None
     for event in _last_events(store, ledger):
         data = kinds.data_of(event)
         if isinstance(data, kinds.EffectSettled) and data.call == call:
-            found = PersonsAnswer(data.outcome == "done", "", event.by, data.note, event.timestamp)
-    return found
+            answer = PersonsAnswer(data.outcome == "done", "", event.by, data.note, event.timestamp)
+    return answer
 
 
 def _last_events(store: Store, ledger: Ledger) -> Iterator[Event]:
@@ -116,10 +116,8 @@ def _last_events(store: Store, ledger: Ledger) -> Iterator[Event]:
         yield decode(entry.data)
 
 
-def _answer(
-    task: Task, approval: str, given: PersonsAnswer, *, session: str = "", first: bool = False
-) -> Approval:
-    found: list[Approval] = []
+def _answer(task: Task, approval: str, given: PersonsAnswer, *, session: str = "", first: bool = False) -> Approval:
+    approvals: list[Approval] = []
     yes, via, by = given.yes, given.via, given.by
     reason = given.reason[:MAX_REASON]
 
@@ -138,45 +136,41 @@ def _answer(
                 f"{asked.who} can run `adjourn approve {approval}`",
             )
         if not yes:
-            found[:] = [asked]
+            approvals[:] = [asked]
             denied = kinds.ConfirmDenied(
                 approval=approval, reason=reason, server=asked.server, tool=asked.tool, via=via
             )
             return [NewEvent(denied, by, session)]
         same = [one for one in _waiting_alike(ledger, asked, task.clock()) if one.id != approval]
         meant = next((one for one in reversed(same) if not one.refused), asked) if asked.refused else asked
-        found[:] = [meant]
+        approvals[:] = [meant]
         approved = kinds.ConfirmApproved(
             approval=meant.id, reason=reason, server=meant.server, tool=meant.tool, via=via
         )
         closed = [one for one in (asked, *same) if one.id != meant.id and one.refused != REPEATED]
         repeated = [
-            kinds.ConfirmDenied(approval=one.id, server=one.server, tool=one.tool, via=REPEATED)
-            for one in closed
+            kinds.ConfirmDenied(approval=one.id, server=one.server, tool=one.tool, via=REPEATED) for one in closed
         ]
         return [NewEvent(data, by, session) for data in (approved, *repeated)]
 
     task.commit(build)
     if yes or via in BY_A_PERSON:
         workspace_calls.tell_askers(
-            task, found[0].digest, lambda ledger: _as_elsewhere(ledger, found[0], given)
+            task, approvals[0].digest, lambda ledger: _as_elsewhere(ledger, approvals[0], given)
         )
-    return found[0]
+    return approvals[0]
 
 
-def _as_elsewhere(ledger: Ledger, asked: Approval, given: PersonsAnswer) -> Iterator[NewEvent]:
+def _as_elsewhere(ledger: Ledger, approval: Approval, given: PersonsAnswer) -> Iterator[NewEvent]:
     """What a person's answer to a question of another task is to the same questions of this one: a no as well, or that nobody needs to
     answer them, since the approval may be used here.
     """
     for one in ledger.approvals.values():
-        if about(one) == about(asked) and not one.approved and not _has_no(one):
+        if about(one) == about(approval) and not one.approved and not _has_no(one):
             via, by = (ELSEWHERE, SYSTEM) if given.yes else (given.via, given.by)
             reason = "" if given.yes else given.reason[:MAX_REASON]
             yield NewEvent(
-                kinds.ConfirmDenied(
-                    approval=one.id, reason=reason, server=one.server, tool=one.tool, via=via
-                ),
-                by,
+                kinds.ConfirmDenied(approval=one.id, reason=reason, server=one.server, tool=one.tool, via=via), by
             )
 
 
@@ -189,23 +183,19 @@ def settle_doubt(task: Task, call: str, *, happened: bool, by: Actor, note: str 
 
     def build(ledger: Ledger) -> list[NewEvent]:
         if call not in ledger.doubts:
-            known = ", ".join(ledger.doubts) or "none is"
-            raise NotFoundError(f"call {call} of task {task.id} is not in doubt", f"in doubt: {known}")
+            text = ", ".join(ledger.doubts) or "none is"
+            raise NotFoundError(f"call {call} of task {task.id} is not in doubt", f"in doubt: {text}")
         settled = kinds.EffectSettled(call=call, note=note[:2000], outcome="done" if happened else "not-done")
-        found[:] = [ledger.doubts[call]]
-        changes.update(
-            idempotency.settled_by_hand(task.id, found[0], happened=happened, value_of=task.store.ref)
-        )
+        calls[:] = [ledger.doubts[call]]
+        changes.update(idempotency.settled_by_hand(task.id, calls[0], happened=happened, value_of=task.store.ref))
         return [NewEvent(settled, by)]
 
     def elsewhere(ledger: Ledger) -> list[NewEvent]:
         asked = any(approval.doubt == call for approval in ledger.approvals.values())
         outcome: Literal["done", "not-done"] = "done" if happened else "not-done"
-        return (
-            [NewEvent(kinds.EffectSettled(call=call, note=note[:2000], outcome=outcome), by)] if asked else []
-        )
+        return [NewEvent(kinds.EffectSettled(call=call, note=note[:2000], outcome=outcome), by)] if asked else []
 
-    found: list[OpenCall] = []
+    calls: list[OpenCall] = []
     changes: dict[str, str | None] = {}
     task.commit(build, refs=changes)
-    workspace_calls.tell_askers(task, found[0].digest, elsewhere)
+    workspace_calls.tell_askers(task, calls[0].digest, elsewhere)

@@ -37,8 +37,7 @@ def spent(counts: Counts, now: int) -> dict[str, int]:
     Raises `IntegrityError` where a count cannot be read: how much is left is not known then.
     """
     return {
-        counter: sum(calls for _, calls in _recent(text, _seconds(counter), now))
-        for counter, text in counts.items()
+        counter: sum(calls for _, calls in _recent(text, _seconds(counter), now)) for counter, text in counts.items()
     }
 
 
@@ -124,12 +123,12 @@ def spent_shares(
     for rule in policy.workspace_budgets:
         key = f"calls_{rule.period.replace(' ', '_')}"
         budgets.append((key, workspace.get(rule.counter, 0), rule.amount or 0, rule.owner or "workspace"))
-    found = []
+    shares = []
     for key, used, limit, owner in budgets:
         reached = [percent for percent in NOTICE_SHARES if limit and used * 100 >= percent * limit]
         if reached and (share := SpentShare(key, reached[-1], used, limit, owner)).mark not in told:
-            found.append(share)
-    return found
+            shares.append(share)
+    return shares
 
 
 def notice_text(shares: Collection[SpentShare], tool: str) -> str:
@@ -144,9 +143,7 @@ def notice_text(shares: Collection[SpentShare], tool: str) -> str:
 
 def _told(share: SpentShare) -> str:
     unit = share.budget.replace("_", " ")
-    return (
-        f"{round(share.used, 2):.15g} of {share.limit:.15g} {unit} ({share.used * 100 / share.limit:.0f} %)"
-    )
+    return f"{round(share.used, 2):.15g} of {share.limit:.15g} {unit} ({share.used * 100 / share.limit:.0f} %)"
 
 
 class BudgetNotice:
@@ -160,9 +157,7 @@ class BudgetNotice:
         """The policy changed: other shares may be due."""
         self.at = 0.0
 
-    def due(
-        self, policy: Policy, ledger: Ledger, workspace: Mapping[str, int] = NONE_SPENT
-    ) -> list[SpentShare]:
+    def due(self, policy: Policy, ledger: Ledger, workspace: Mapping[str, int] = NONE_SPENT) -> list[SpentShare]:
         """What the next answer should say, as `spent_shares`. Computes `at` again."""
         if policy.budget is None and not (policy.budgets or policy.workspace_budgets):
             self.at = NEVER

@@ -11,14 +11,7 @@ from adjourn.host import clock
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import timestamp
-from adjourn.tasks.decision import (
-    APPROVAL_MILLISECONDS,
-    Ask,
-    Block,
-    RecordedAnswer,
-    ToolRequest,
-    shown_params,
-)
+from adjourn.tasks.decision import APPROVAL_MILLISECONDS, Ask, Block, RecordedAnswer, ToolRequest, shown_params
 from adjourn.tasks.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key, is_same_tool
 from adjourn.text.fitting import ELLIPSIS
 from adjourn.text.redact import preview
@@ -37,12 +30,18 @@ def question(
     """
     stamp = timestamp(now)
     params = shown_params(call)
-    for one in known:
-        same = (one.digest, one.doubt, one.who, one.otherwise, one.params, one.definition) == (
+    for approval in known:
+        same = (approval.digest, approval.doubt, approval.who, approval.otherwise, approval.params, approval.definition) == (
             call.digest, ask.doubt, ask.who, ask.otherwise, params, ask.definition,
         )  # fmt: skip
-        if same and is_same_tool(one, call) and not one.approved and not one.refused and one.expires > stamp:
-            return one, None, b""
+        if (
+            same
+            and is_same_tool(approval, call)
+            and not approval.approved
+            and not approval.refused
+            and approval.expires > stamp
+        ):
+            return approval, None, b""
     arguments = call.arguments or (preview(call.given) if call.given else "")
     document = preview(call.given, MAX_DOCUMENT).encode() if ELLIPSIS in arguments and call.given else b""
     required = kinds.ConfirmRequired(
@@ -83,11 +82,11 @@ def listed_as(
     ledger: Ledger, server: str, tool: str, definition: str, before: str = ""
 ) -> kinds.ToolDefined | kinds.ToolChanged | None:
     """What is new about the definition of a tool; `before` is the one that the server gave before, for a tool that was not used."""
-    known = ledger.definitions.get(definition_key(server, tool), before)
-    if known == definition:
+    text = ledger.definitions.get(definition_key(server, tool), before)
+    if text == definition:
         return None
-    if known:
-        return kinds.ToolChanged(after=definition, before=known, server=server, tool=tool)
+    if text:
+        return kinds.ToolChanged(after=definition, before=text, server=server, tool=tool)
     if len(ledger.definitions) >= MAX_LISTED_TOOLS:
         return None
     return kinds.ToolDefined(definition=definition, server=server, tool=tool)
@@ -129,9 +128,5 @@ def observed(call: ToolRequest, decision: Block | Ask | RecordedAnswer) -> kinds
             tool=call.tool[:MAX_SHOWN_TOOL],
         )
     if isinstance(decision, Ask):
-        return kinds.PolicyObserved(
-            decision="ask", reason=decision.cause, rule=decision.cause, tool=call.tool
-        )
-    return kinds.PolicyObserved(
-        decision="replay", reason=f"call {decision.call} had this effect", tool=call.tool
-    )
+        return kinds.PolicyObserved(decision="ask", reason=decision.cause, rule=decision.cause, tool=call.tool)
+    return kinds.PolicyObserved(decision="replay", reason=f"call {decision.call} had this effect", tool=call.tool)

@@ -223,9 +223,7 @@ def decide(  # noqa: C901, PLR0912  # one pass, on the path of every call
         return done
     found: Forward | Ask = FORWARD
     if verdict.confirm is not None or is_open or claim is not None:
-        found = _asked(
-            policy, ledger, call, verdict, workspace, now=now, auto_confirm=auto_confirm, claim=claim
-        )
+        found = _asked(policy, ledger, call, verdict, workspace, now=now, auto_confirm=auto_confirm, claim=claim)
     if isinstance(found, Ask):
         if found.doubt or not policy.observe:
             return found
@@ -253,9 +251,9 @@ def unclear_refusal(policy: Policy, call: ToolRequest) -> Block | None:
     """Why a call is refused whose arguments a rule and the server could read differently, if it is."""
     if (keys := ambiguous(policy, call.tool, call.given)) is None:
         return None
-    shown = " and ".join(repr(key[:_MAX_KEY]) for key in keys)
+    text = " and ".join(repr(key[:_MAX_KEY]) for key in keys)
     what = call.tool if call.named_only else f'tool "{call.shown or call.tool}"'
-    why = f"{what} was called with the keys {shown}, which are the same to some readers of JSON"
+    why = f"{what} was called with the keys {text}, which are the same to some readers of JSON"
     return Block("unclear", why, "keep one of them")
 
 
@@ -290,9 +288,7 @@ def _continued(policy: Policy, paused: OpenCall) -> Continue | Block:
     return Continue(paused.call, paused.legs + 1, spent) if policy.observe else spent
 
 
-def _done_unseen(
-    policy: Policy, ledger: Ledger, call: ToolRequest, workspace: WorkspaceState
-) -> Block | None:
+def _done_unseen(policy: Policy, ledger: Ledger, call: ToolRequest, workspace: WorkspaceState) -> Block | None:
     """That a call happened before, and its client lacks the answer. A session that has learnt so, and makes it again, means to."""
     if not workspace.session:
         return None
@@ -329,9 +325,7 @@ def _asked(
         return Forward()
     who = asks.by if asks is not None and asks.by != "human" else ""
     silence = asks is not None and not doubted and asks.otherwise == "allow"
-    approval = usable_approval(
-        ledger, call, now, doubted, who=who, silence=silence, elsewhere=workspace.approvals
-    )
+    approval = usable_approval(ledger, call, now, doubted, who=who, silence=silence, elsewhere=workspace.approvals)
     if approval is not None:
         return Forward(approval=approval.id)
     if asks is not None and not doubted and auto_confirm and not asks.by:
@@ -447,10 +441,10 @@ def _workspace_spent(policy: Policy, workspace: Mapping[str, int], spent: int) -
         used = workspace.get(rule.counter, 0) + spent
         if used >= rule.amount:
             owner, period = rule.owner or "the workspace", rule.period
-            made = f"{rule.owner or 'its tasks'} made {used} of {rule.amount:.0f} calls {period}"
+            text = f"{rule.owner or 'its tasks'} made {used} of {rule.amount:.0f} calls {period}"
             return Block(
                 "budget_exhausted",
-                f"Call budget of {owner} exhausted: {made} ({rule})",
+                f"Call budget of {owner} exhausted: {text} ({rule})",
                 f"{_last_step(policy)}; wait until calls are older than that, or a person can raise the budget in the policy",
                 str(rule),
                 budget=f"calls {period} of {owner}" if rule.owner else f"calls {period}",
@@ -548,13 +542,7 @@ def usable_approval(
 
 def subject(approval: Approval) -> tuple[str, ...]:
     """What a question is about."""
-    return (
-        f"{approval.server} {approval.tool}",
-        approval.digest,
-        approval.doubt,
-        approval.params,
-        approval.definition,
-    )
+    return (f"{approval.server} {approval.tool}", approval.digest, approval.doubt, approval.params, approval.definition)
 
 
 def _silent_yes(approval: Approval, now: int) -> bool:

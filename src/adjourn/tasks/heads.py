@@ -72,13 +72,13 @@ class KeptHeads:
 
     def of(self, task: str) -> KeptHead | None:
         """What is kept of a task."""
-        found = self._read(task, KeptHead)
-        return found if found is not None and found.task == task else None
+        head = self._read(task, KeptHead)
+        return head if head is not None and head.task == task else None
 
     def known(self) -> list[KeptHead]:
         """All that is kept of this store, by task."""
         found = [self.of(name) for name in self._names() if not name.startswith(".")]
-        return [one for one in found if one is not None and self._shows(one.task)]
+        return [head for head in found if head is not None and self._shows(head.task)]
 
     def keep(self, head: KeptHead) -> bool:
         """Keep a head unless a later one is kept.
@@ -147,10 +147,7 @@ class KeptHeads:
             text = msgspec.json.encode(value)
             temporary = f"..{name}"  # the one of whoever holds the lock
             handle = os.open(
-                temporary,
-                os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC,
-                0o600,
-                dir_fd=folder,
+                temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder
             )
             try:
                 os.write(handle, self._seal(name, text) + b":" + text)

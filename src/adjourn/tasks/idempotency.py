@@ -49,8 +49,7 @@ def ref(task: str, key: str) -> str:
 def claimed(task: str, keys: str, value: str | None) -> dict[str, str | None]:
     """The refs of the keys of one claim: `CALL`, `CALL ANSWER`, or None when the claim is abandoned."""
     return {
-        ref(task, key): value and (f"{task} {value}" if key.startswith(WORKSPACE) else value)
-        for key in keys.split()
+        ref(task, key): value and (f"{task} {value}" if key.startswith(WORKSPACE) else value) for key in keys.split()
     }
 
 
@@ -59,20 +58,18 @@ def claims(task: Task, keys: str, call: str) -> tuple[dict[str, str | None], dic
     may be about to claim them.
     """
     refs = claimed(task.id, keys, call)
-    swaps = {
-        name: Swap(task.store.ref(name), refs.pop(name)) for name in list(refs) if name.startswith("effect/")
-    }
+    swaps = {name: Swap(task.store.ref(name), refs.pop(name)) for name in list(refs) if name.startswith("effect/")}
     return refs, swaps
 
 
 def of_workspace(store: Store) -> dict[str, str]:
     """The claims of tasks as an earlier version kept them, as claims of their workspace."""
-    found = {}
+    workspace = {}
     for name, value in store.refs("once/").items():
         _, task, key = name.split("/", 2)
         space = key_of_task(task)
-        found[f"effect/{key}{'@' * bool(space)}{space}"] = f"{task} {value}"
-    return found
+        workspace[f"effect/{key}{'@' * bool(space)}{space}"] = f"{task} {value}"
+    return workspace
 
 
 def look_up(
@@ -84,7 +81,7 @@ def look_up(
     """
     if call.named_only:
         return None
-    found: OnceClaim | None = None
+    once_claim: OnceClaim | None = None
     keys: list[str] = []
     for rule in policy.once_of(call.tool):
         key = key_of(rule, call.given)
@@ -105,14 +102,14 @@ def look_up(
         if another := next(filter(None, of_key.values()), ""):
             return OnceClaim(own, "another", another.partition(" ")[0], is_retry=True)
         keys.append(own)
-        found = known(task, ledger, own, changes)
-        if found.state != "free":
-            return msgspec.structs.replace(found, key=" ".join(keys), is_retry=True)
+        once_claim = known(task, ledger, own, changes)
+        if once_claim.state != "free":
+            return msgspec.structs.replace(once_claim, key=" ".join(keys), is_retry=True)
     for key in keys:
         claim = known(task, ledger, key, changes)
-        if found is None or _STRICTEST.index(claim.state) < _STRICTEST.index(found.state):
-            found = claim
-    return msgspec.structs.replace(found, key=" ".join(keys)) if found is not None else None
+        if once_claim is None or _STRICTEST.index(claim.state) < _STRICTEST.index(once_claim.state):
+            once_claim = claim
+    return msgspec.structs.replace(once_claim, key=" ".join(keys)) if once_claim is not None else None
 
 
 def names_of(task: Task, key: str) -> list[str]:
@@ -159,17 +156,11 @@ def known(task: Task, ledger: Ledger, key: str, changes: Mapping[str, str | None
     if not answer:
         return OnceClaim(key, "doubt", earlier, owner=owner)
     return OnceClaim(
-        key,
-        "done",
-        earlier,
-        "" if answer == DONE or task.store.get_blob(answer) is None else answer,
-        owner=owner,
+        key, "done", earlier, "" if answer == DONE or task.store.get_blob(answer) is None else answer, owner=owner
     )
 
 
-def keep(
-    task: Task, settled: Sequence[kinds.ToolSettled], answers: Mapping[str, bytes]
-) -> dict[str, str | None]:
+def keep(task: Task, settled: Sequence[kinds.ToolSettled], answers: Mapping[str, bytes]) -> dict[str, str | None]:
     """What settlements make of the claims of their calls, where `answers` are stored in the same step.
 
     A call that failed gives its claim up, one without an answer keeps it.
@@ -188,9 +179,7 @@ def ended(
     call = ledger.open_calls.get(settled.call) or ledger.doubts.get(settled.call)
     if call is None or settled.outcome in ("no-answer", "input-required"):
         return {}
-    ended = claimed(
-        ledger.task, call.once, f"{call.call} {answer or DONE}" if settled.outcome == "ok" else None
-    )
+    ended = claimed(ledger.task, call.once, f"{call.call} {answer or DONE}" if settled.outcome == "ok" else None)
     return _still_of(call, ended, value_of)
 
 
@@ -205,9 +194,7 @@ def _still_of(
     call: OpenCall, ended: dict[str, str | None], value_of: Callable[[str], str | None]
 ) -> dict[str, str | None]:
     """The outcome of the claims of a call, without those that another call has taken since because a person allowed it."""
-    return {
-        name: value for name, value in ended.items() if call.call in (value_of(name) or call.call).split(" ")
-    }
+    return {name: value for name, value in ended.items() if call.call in (value_of(name) or call.call).split(" ")}
 
 
 def index(task: str, events: Iterable[Event]) -> dict[str, str | None]:

@@ -77,10 +77,7 @@ def expire_dead_sessions(task: Task) -> None:
     """Write down that sessions which are over without having closed are over, so that their effects can be settled."""
 
     def build(ledger: Ledger) -> list[NewEvent]:
-        alive = {
-            holder.id: is_alive(task.store, task.id, holder, task.clock())
-            for holder in ledger.sessions.values()
-        }
+        alive = {holder.id: is_alive(task.store, task.id, holder, task.clock()) for holder in ledger.sessions.values()}
         return [
             NewEvent(lost(ledger, holder, "dead" if alive[holder.id] is False else "expired"))
             for holder in ledger.sessions.values()
@@ -223,7 +220,7 @@ class TaskLease:
             def build(ledger: Ledger) -> list[NewEvent]:
                 if self.id not in ledger.sessions:
                     return []
-                answered = (one.call for one in ledger.answered.values() if one.session == self.id)
+                answered = (call.call for call in ledger.answered.values() if call.session == self.id)
                 unread = list(answered) if self.is_unread else []
                 return [NewEvent(kinds.SessionClosed(reason=reason, to=to, unread=unread), SYSTEM, self.id)]
 
@@ -236,9 +233,7 @@ class TaskLease:
     def check_held(self, ledger: Ledger) -> None:
         """Raise unless this session still holds the task, and its client still works on it."""
         if self.identity.group in ledger.moved:
-            raise TaskSwitchedError(
-                f"this client switched to task {ledger.moved[self.identity.group]}", "call again"
-            )
+            raise TaskSwitchedError(f"this client switched to task {ledger.moved[self.identity.group]}", "call again")
         if self.id in ledger.sessions:
             return
         taken = ledger.fenced.get(self.id)
@@ -325,11 +320,7 @@ class ReplicaLease:
     """This replica's lease, and what it sees of the others. `renew` and `ended` are for one thread. `monotonic` are seconds."""
 
     def __init__(
-        self,
-        store: Store,
-        process: Process,
-        clock: Callable[[], int],
-        monotonic: Callable[[], float] = time.monotonic,
+        self, store: Store, process: Process, clock: Callable[[], int], monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._store = store
         self.ref = self.ref_of(process)
@@ -396,9 +387,9 @@ class ReplicaLease:
             self._store.swap(name, self.ref, expect=None, durable=False)
         return name
 
-    def is_answered(self, holder: str, asked: str) -> bool:
+    def is_answered(self, holder: str, text: str) -> bool:
         """Whether the replica has given the task back, or does not, or is gone. Raises `StoreError`."""
-        return self._store.ref(asked) is None or self._store.ref(holder) is None
+        return self._store.ref(text) is None or self._store.ref(holder) is None
 
     def wanted(self) -> list[str]:
         """The tasks that other replicas ask this one for. Raises `StoreError`."""
@@ -409,10 +400,10 @@ class ReplicaLease:
         """The task was given back, or is not. Raises `StoreError`."""
         self.forget(f"{self._wanted_by_others}{task}")
 
-    def forget(self, asked: str) -> None:
+    def forget(self, text: str) -> None:
         """Ask no longer. Raises `StoreError`."""
-        if (value := self._store.ref(asked)) is not None:
-            self._delete(asked, value)
+        if (value := self._store.ref(text)) is not None:
+            self._delete(text, value)
 
     @property
     def _wanted_by_others(self) -> str:
@@ -421,9 +412,7 @@ class ReplicaLease:
     def _delete(self, name: str, value: str) -> bool:
         try:
             self._store.swap(name, None, expect=value, durable=False)
-        except (
-            ConflictError
-        ):  # it was renewed just now, or another replica was first: the next look says which
+        except ConflictError:  # it was renewed just now, or another replica was first: the next look says which
             return False
         return True
 

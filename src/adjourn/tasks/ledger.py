@@ -208,11 +208,7 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
         self.hash = event_hash
         stamp, before = event.timestamp, self.touched
         if stamp != before:
-            if (
-                stamp[:19] == before[:19]
-                and (passed := stamp[20:23]).isdecimal()
-                and before[20:23].isdecimal()
-            ):
+            if stamp[:19] == before[:19] and (passed := stamp[20:23]).isdecimal() and before[20:23].isdecimal():
                 self.worked += max(0, int(passed) - int(before[20:23]))  # within a second, as nearly always
             else:
                 self.worked += _pause(before, stamp)
@@ -347,10 +343,10 @@ def _doubt_calls_of(ledger: Ledger, session: str) -> None:
 
 def _answered_of(ledger: Ledger, session: str) -> list[OpenCall]:
     """Take away the calls of a session whose answers its client had not shown to have: what it says next shows it."""
-    found = [call for call in ledger.answered.values() if call.session == session]
-    for call in found:
+    calls = [call for call in ledger.answered.values() if call.session == session]
+    for call in calls:
         del ledger.answered[call.call]
-    return found
+    return calls
 
 
 def _miss(ledger: Ledger, call: OpenCall) -> None:
@@ -362,8 +358,8 @@ def _miss(ledger: Ledger, call: OpenCall) -> None:
 
 def _forget_doubt(ledger: Ledger, call: str) -> OpenCall | None:
     """A call is in doubt no longer: nobody needs to be asked any more whether to repeat it."""
-    for asked in [asked for asked in ledger.approvals.values() if asked.doubt == call]:
-        del ledger.approvals[asked.id]
+    for approval in [approval for approval in ledger.approvals.values() if approval.doubt == call]:
+        del ledger.approvals[approval.id]
     return ledger.doubts.pop(call, None)
 
 
@@ -397,7 +393,9 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
         _answered_of(ledger, event.session)
     if ledger.unseen:
         for seen in [
-            one for one in ledger.unseen.values() if one.digest == data.digest and is_same_tool(one, data)
+            open_call
+            for open_call in ledger.unseen.values()
+            if open_call.digest == data.digest and is_same_tool(open_call, data)
         ]:
             del ledger.unseen[seen.call]
     used = ledger.approvals.pop(data.approval, None) if data.approval else None
@@ -405,11 +403,11 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
         _forget_doubt(ledger, used.doubt)  # a person decided to run it again
 
 
-def is_same_tool(one: kinds.HasTool, other: kinds.HasTool) -> bool:
+def is_same_tool(tool: kinds.HasTool, other: kinds.HasTool) -> bool:
     """Whether two calls are of one tool, as far as that is known: histories of before do not name servers, or name them in `tool`."""
-    if one.server and other.server:
-        return (one.server, one.tool) == (other.server, other.tool)
-    return one.tool == other.tool or tool_name(one) == tool_name(other)
+    if tool.server and other.server:
+        return (tool.server, tool.tool) == (other.server, other.tool)
+    return tool.tool == other.tool or tool_name(tool) == tool_name(other)
 
 
 def definition_key(server: str, tool: str) -> str:
@@ -426,9 +424,9 @@ def _tool_defined(ledger: Ledger, event: Envelope, data: kinds.ToolDefined) -> N
 
 def _tool_changed(ledger: Ledger, event: Envelope, data: kinds.ToolChanged) -> None:
     del event
-    for asked in list(ledger.approvals.values()):
-        if (asked.tool, asked.definition) == (data.tool, data.before):
-            del ledger.approvals[asked.id]
+    for approval in list(ledger.approvals.values()):
+        if (approval.tool, approval.definition) == (data.tool, data.before):
+            del ledger.approvals[approval.id]
     key = definition_key(data.server, data.tool)
     if key not in ledger.definitions and len(ledger.definitions) >= MAX_LISTED_TOOLS:
         return
@@ -441,9 +439,7 @@ def _tool_continued(ledger: Ledger, event: Envelope, data: kinds.ToolContinued) 
     for state, call in ledger.paused_calls.items():
         if call.call == data.call:
             del ledger.paused_calls[state]
-            ledger.open_calls[call.call] = msgspec.structs.replace(
-                call, session=event.session, legs=call.legs + 1
-            )
+            ledger.open_calls[call.call] = msgspec.structs.replace(call, session=event.session, legs=call.legs + 1)
             return
 
 
@@ -564,22 +560,22 @@ def _confirm_required(ledger: Ledger, event: Envelope, data: kinds.ConfirmRequir
 
 def _confirm_approved(ledger: Ledger, event: Envelope, data: kinds.ConfirmApproved) -> None:
     del event
-    if (asked := ledger.approvals.get(data.approval)) is not None:
-        ledger.approvals[asked.id] = msgspec.structs.replace(asked, approved=True, refused="", reason="")
-        ledger.notable.pop(f"{asked.server} {asked.tool} {asked.digest}", None)
-        for key in [key for key in ledger.changed if key.partition(" ")[2] == asked.tool]:
-            if ledger.definitions[key] == asked.definition:
+    if (approval := ledger.approvals.get(data.approval)) is not None:
+        ledger.approvals[approval.id] = msgspec.structs.replace(approval, approved=True, refused="", reason="")
+        ledger.notable.pop(f"{approval.server} {approval.tool} {approval.digest}", None)
+        for key in [key for key in ledger.changed if key.partition(" ")[2] == approval.tool]:
+            if ledger.definitions[key] == approval.definition:
                 del ledger.changed[key]
 
 
 def _confirm_denied(ledger: Ledger, event: Envelope, data: kinds.ConfirmDenied) -> None:
     refused = data.via not in (REPEATED, ELSEWHERE)
     ledger.calls_refused += refused
-    if (asked := ledger.approvals.get(data.approval)) is not None:
+    if (approval := ledger.approvals.get(data.approval)) is not None:
         if refused:
-            _note(ledger, event, asked, f"{data.via} {data.approval}")
-        ledger.approvals[asked.id] = msgspec.structs.replace(
-            asked, approved=False, refused=data.via, reason=data.reason
+            _note(ledger, event, approval, f"{data.via} {data.approval}")
+        ledger.approvals[approval.id] = msgspec.structs.replace(
+            approval, approved=False, refused=data.via, reason=data.reason
         )
 
 

@@ -89,18 +89,12 @@ class PendingCalls(PendingCommit, kw_only=True, eq=False):
 
     def check(self) -> None:
         self.session.check_open()
-        if (
-            self.durable and not self.session.identity.replica
-        ):  # a replica learns by itself which others are gone
+        if self.durable and not self.session.identity.replica:  # a replica learns by itself which others are gone
             self.session.neighbours.expire_dead()
 
     def changes(self) -> Mapping[str, str | None]:
         """The refs about to be written."""
-        return (
-            {**self.refs, **{name: swap.after for name, swap in self.swaps.items()}}
-            if self.swaps
-            else self.refs
-        )
+        return {**self.refs, **{name: swap.after for name, swap in self.swaps.items()}} if self.swaps else self.refs
 
     def build(self, ledger: Ledger) -> list[NewEvent]:
         return self.session.decide_on(self, ledger)
@@ -116,9 +110,7 @@ class PendingCalls(PendingCommit, kw_only=True, eq=False):
         super().fail(error)
         if not self.is_sent:
             decided = zip(self.calls, self.decided, strict=False)
-            effects = [
-                one.call for call, one in decided if call.effectful and isinstance(one.decision, Forward)
-            ]
+            effects = [one.call for call, one in decided if call.effectful and isinstance(one.decision, Forward)]
             self.session.unsent.add(self.task.ledger, effects)
 
     def begin_again(self) -> None:
@@ -281,9 +273,7 @@ class Session(TaskLease):
                     decision = decided(workspace=state)
             goes_on = decision.call if isinstance(decision, Continue) else ""
             used = decision.approval if isinstance(decision, Forward) else goes_on
-            if used and (
-                used in pending.taken or not (goes_on or self._uses(pending, call, used, elsewhere))
-            ):
+            if used and (used in pending.taken or not (goes_on or self._uses(pending, call, used, elsewhere))):
                 decision = _busy(call)
             pending.taken.add(used)
             if isinstance(decision, Forward):
@@ -313,9 +303,7 @@ class Session(TaskLease):
                 pending.forward(pending.decided)
         return pending.facts
 
-    def _uses(
-        self, pending: PendingCalls, call: ToolRequest, approval: str, elsewhere: OpenElsewhere
-    ) -> bool:
+    def _uses(self, pending: PendingCalls, call: ToolRequest, approval: str, elsewhere: OpenElsewhere) -> bool:
         """Use up the entry of an approval, which any task of the workspace may use. False where another one has."""
         name = open_ref(elsewhere.owners.get(approval, self.task.id), call.digest, approval)
         entry = self.task.store.ref(name)
@@ -356,19 +344,19 @@ class Session(TaskLease):
         """A call is made without a person's answer: nobody needs to give one any more."""
         if decision.approval:
             return
-        for asked in self.task.ledger.approvals.values():
-            is_about = (asked.digest, asked.params) == (call.digest, shown_params(call))
-            if is_about and is_same_tool(asked, call) and not (asked.approved or asked.refused == REPEATED):
+        for approval in self.task.ledger.approvals.values():
+            is_about = (approval.digest, approval.params) == (call.digest, shown_params(call))
+            if is_about and is_same_tool(approval, call) and not (approval.approved or approval.refused == REPEATED):
                 closed = kinds.ConfirmDenied(
-                    approval=asked.id, server=asked.server, tool=asked.tool, via=REPEATED
+                    approval=approval.id, server=approval.server, tool=approval.tool, via=REPEATED
                 )
                 pending.facts.append(NewEvent(closed, SYSTEM, self.id))
 
     def _learn(self, pending: PendingCalls, call: ToolRequest) -> None:
         """Write down what the tool of a call was listed as, where the task does not know it."""
-        told = call.definition and listed_as(self.task.ledger, call.command, call.tool, call.definition)
-        if told and all(fact.data != told for fact in pending.facts):
-            pending.facts.append(NewEvent(told, SYSTEM, self.id))
+        definition = call.definition and listed_as(self.task.ledger, call.command, call.tool, call.definition)
+        if definition and all(fact.data != definition for fact in pending.facts):
+            pending.facts.append(NewEvent(definition, SYSTEM, self.id))
 
     def _forward(
         self, pending: PendingCalls, call: ToolRequest, decision: Forward, claim: OnceClaim | None
@@ -377,15 +365,13 @@ class Session(TaskLease):
         self._calls += 1
         admitted = Admitted(decision, f"{self.id}.{self._calls}")
         facts = pending.facts
-        known = self.task.ledger.definitions.get(f"{call.command} {call.tool}", "")
-        if call.definition != known:
+        text = self.task.ledger.definitions.get(f"{call.command} {call.tool}", "")
+        if call.definition != text:
             self._learn(pending, call)
         if self.task.ledger.approvals:
             self._close_questions(pending, call, decision)
         if decision.auto:
-            facts.append(
-                NewEvent(kinds.ConfirmAutoApproved(server=call.server, tool=call.tool), SYSTEM, self.id)
-            )
+            facts.append(NewEvent(kinds.ConfirmAutoApproved(server=call.server, tool=call.tool), SYSTEM, self.id))
         if decision.observed is not None:
             facts.append(NewEvent(observed(call, decision.observed), SYSTEM, self.id))
         if claim is not None:
@@ -417,14 +403,12 @@ class Session(TaskLease):
         continued = kinds.ToolContinued(call=decision.call, leg=decision.leg)
         pending.facts.append(NewEvent(continued, self.actor, self.id))
 
-    def _ask(
-        self, pending: PendingCalls, call: ToolRequest, decision: Ask, claim: OnceClaim | None
-    ) -> Admitted:
+    def _ask(self, pending: PendingCalls, call: ToolRequest, decision: Ask, claim: OnceClaim | None) -> Admitted:
         """Add the question to a person, unless it is open already."""
         del claim  # nothing is claimed before the answer
         self._learn(pending, call)
-        known = (*self.task.ledger.approvals.values(), *pending.asked)
-        approval, required, document = question(call, decision, known, self.task.now)
+        approvals = (*self.task.ledger.approvals.values(), *pending.asked)
+        approval, required, document = question(call, decision, approvals, self.task.now)
         if required is not None:
             if document:
                 pending.blobs.append(document)
@@ -435,9 +419,7 @@ class Session(TaskLease):
     def _refuse(self, pending: PendingCalls, call: ToolRequest, decision: Block | RecordedAnswer) -> None:
         pending.facts.append(NewEvent(refusal_event(call, decision), self.actor, self.id))
 
-    def settle(
-        self, settled: Sequence[kinds.ToolSettled], *, answers: Mapping[str, bytes] = NO_ANSWERS
-    ) -> None:
+    def settle(self, settled: Sequence[kinds.ToolSettled], *, answers: Mapping[str, bytes] = NO_ANSWERS) -> None:
         """Write the outcome of calls. The outcome of one without effect may wait for the next commit (`Task.deferred`).
 
         `answers` are the results of calls whose effect may happen only once, by call: they are kept.
@@ -465,9 +447,7 @@ class Session(TaskLease):
             blobs=list(answers.values()),
         )
 
-    def listed(
-        self, server: str, definitions: Mapping[str, str], before: Mapping[str, str], room: int
-    ) -> int:
+    def listed(self, server: str, definitions: Mapping[str, str], before: Mapping[str, str], room: int) -> int:
         """Write down which tools a server lists otherwise than the task knows them, or otherwise than `before`.
 
         Returns how many; `room` is how many at the most. Raises what `admit` raises.
@@ -488,7 +468,7 @@ class Session(TaskLease):
             except SessionExpiredError:
                 self.open()
                 written = self.task.commit(build)
-        return sum(isinstance(one.event.data, kinds.ToolChanged) for one in written)
+        return sum(isinstance(event.event.data, kinds.ToolChanged) for event in written)
 
     def note(self, data: kinds.Data) -> None:
         """Write down something that happened beside the calls. Raises `HeldError` when another client took over."""

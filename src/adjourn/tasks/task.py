@@ -73,9 +73,7 @@ Refs = Mapping[str, str | None] | Callable[[list[AppendedEvent]], Mapping[str, s
 def check_task_id(task: str) -> str:
     """The id itself. Raises `InvalidError` for one that is not 1-64 of `A-Z a-z 0-9 _ . -`, or begins with a dot."""
     if not 0 < len(task) <= 64 or not TASK_ALPHABET.issuperset(task) or task[0] in ".-":
-        raise InvalidError(
-            f"not a task id: {task[:70]!r}", "use 1 to 64 letters, digits, dashes, dots, underscores"
-        )
+        raise InvalidError(f"not a task id: {task[:70]!r}", "use 1 to 64 letters, digits, dashes, dots, underscores")
     return task
 
 
@@ -103,9 +101,9 @@ class Task:
         self.stamp = timestamp(0)
         self.ledger = self._load()
         self.refresh()
-        kept = self._heads.of(task)
-        if kept is not None:
-            self._check_reaches(kept.seq, kept.hash, f"it was seen to reach, with {kept.calls} calls used")
+        head = self._heads.of(task)
+        if head is not None:
+            self._check_reaches(head.seq, head.hash, f"it was seen to reach, with {head.calls} calls used")
 
     def refresh(self) -> Ledger:
         """Take in what other processes have written; returns the current ledger.
@@ -117,8 +115,7 @@ class Task:
             for entry in self.store.read(self.id, ledger.seq + 1):
                 if type(entry.data) is not bytes or digest(entry.data) != entry.hash:
                     raise IntegrityError(
-                        f"event {ledger.seq + 1} of task {self.id} was changed in the store",
-                        "run `adjourn verify`",
+                        f"event {ledger.seq + 1} of task {self.id} was changed in the store", "run `adjourn verify`"
                     )
                 event = decode(entry.data)
                 ledger.apply(event, entry.hash, data_of(event))
@@ -167,9 +164,7 @@ class Task:
                     # Nothing to hold the store to: make sure that it was decided on what is there now.
                     if self.refresh().seq == seen:
                         return []
-                    wait_for_turn(
-                        ConflictError("another process appended meanwhile"), attempt, f"task {self.id}"
-                    )
+                    wait_for_turn(ConflictError("another process appended meanwhile"), attempt, f"task {self.id}")
                     continue
                 try:
                     self.store.append(
@@ -221,8 +216,8 @@ class Task:
             # INVARIANT: before it is hashed, in the one place that makes events
             for name in prose_of(kind):
                 text = getattr(data, name)
-                if text and (shown := without_secrets(text)) != text:
-                    data = msgspec.structs.replace(data, **{name: shown})
+                if text and (word := without_secrets(text)) != text:
+                    data = msgspec.structs.replace(data, **{name: word})
             event = Envelope(
                 after=after,
                 by=_author(fact.by),
@@ -304,9 +299,7 @@ class Task:
         seal, _, text = value.partition(":")
         own = self._seal(text.encode())
         # of an earlier form it may be, but not of another user, whose own loading would become slow
-        self._may_replace_fold = not text or hmac.compare_digest(
-            seal.partition(".")[0], own.removesuffix(FOLD_FORM)
-        )
+        self._may_replace_fold = not text or hmac.compare_digest(seal.partition(".")[0], own.removesuffix(FOLD_FORM))
         if text and hmac.compare_digest(seal, own):
             try:
                 ledger = msgspec.json.decode(text, type=Ledger)
@@ -352,14 +345,12 @@ def existing(store: Store, task: str, *, clock: Callable[[], int], secret: bytes
     existed and is missing.
     """
     if not task or store.head(task) == EMPTY:
-        names = dict.fromkeys((*tasks_of(store), *(kept.task for kept in KeptHeads(store, secret).known())))
+        names = dict.fromkeys((*tasks_of(store), *(head.task for head in KeptHeads(store, secret).known())))
         candidates = [name for name in names if name.startswith(task)] if task else []
         if len(candidates) != 1:
-            found = (
-                f"{len(candidates)} tasks have an id that begins with" if candidates else "no task has the id"
-            )
+            text = f"{len(candidates)} tasks have an id that begins with" if candidates else "no task has the id"
             near = "" if candidates else did_you_mean(task, names)
-            raise NotFoundError(f"{found} {task[:80]!r}", near or "list the tasks: adjourn tasks")
+            raise NotFoundError(f"{text} {task[:80]!r}", near or "list the tasks: adjourn tasks")
         task = candidates[0]
     return Task(store, task, clock=clock, secret=secret)
 
@@ -390,13 +381,13 @@ def open_ref(task: str, digest: str, ident: str) -> str:
 
 def open_entries(ledger: Ledger) -> dict[str, str]:
     """The entries of a task."""
-    found = {open_ref(ledger.task, doubt.digest, doubt.call): "doubt" for doubt in ledger.doubts.values()}
-    found |= {open_ref(ledger.task, one.digest, one.call): "done" for one in ledger.unseen.values()}
-    found |= {
+    entries = {open_ref(ledger.task, doubt.digest, doubt.call): "doubt" for doubt in ledger.doubts.values()}
+    entries |= {open_ref(ledger.task, call.digest, call.call): "done" for call in ledger.unseen.values()}
+    entries |= {
         open_ref(ledger.task, approval.digest, approval.id): "approved" if approval.approved else "asked"
         for approval in ledger.approvals.values()
     }
-    return found
+    return entries
 
 
 def open_changes(ledger: Ledger, events: Sequence[tuple[Envelope, str]]) -> Mapping[str, str | None]:

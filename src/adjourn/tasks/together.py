@@ -62,8 +62,8 @@ def commit_together(commits: Sequence[PendingCommit]) -> None:
     """
     left = list(commits)
     while left:
-        firsts = {one.task.id: one for one in reversed(left)}
-        left = [one for one in left if firsts[one.task.id] is not one]
+        firsts = {commit.task.id: commit for commit in reversed(left)}
+        left = [commit for commit in left if firsts[commit.task.id] is not commit]
         _commit_first([firsts[task] for task in sorted(firsts)])
 
 
@@ -75,24 +75,24 @@ def _commit_first(commits: Sequence[PendingCommit]) -> None:
     alone: list[PendingCommit] = []
     with ExitStack() as held:
         # INVARIANT: first locks of sessions, then those of tasks in the order of their ids: no two threads wait for each other.
-        for one in commits:
-            held.enter_context(one.lock)
-        for one in commits:
-            held.enter_context(one.task.lock)
+        for commit in commits:
+            held.enter_context(commit.lock)
+        for commit in commits:
+            held.enter_context(commit.task.lock)
         staged: list[tuple[PendingCommit, StagedCommit]] = []
-        for one in commits:
+        for commit in commits:
             try:
-                one.check()
-                step = one.task.stage(one.build, one.refs)
+                commit.check()
+                step = commit.task.stage(commit.build, commit.refs)
             except AdjournError:
                 step = None
             except Exception as error:  # of one relay; the others continue
-                one.error = error
+                commit.error = error
                 continue
             if step is None:
-                alone.append(one)
+                alone.append(commit)
             else:
-                staged.append((one, step))
+                staged.append((commit, step))
         alone += _write(staged)
     _commit_alone(alone)
 
@@ -102,28 +102,28 @@ def _write(staged: Sequence[tuple[PendingCommit, StagedCommit]]) -> list[Pending
     if not staged:
         return []
     appends, store = [], staged[0][0].task.store
-    for one, step in staged:
-        append = Append(one.task.id, step.entries, step.head, step.refs, one.blobs, one.swaps)
-        space = one.task.store  # of one principal; below it there is one store for all
+    for commit, step in staged:
+        append = Append(commit.task.id, step.entries, step.head, step.refs, commit.blobs, commit.swaps)
+        space = commit.task.store  # of one principal; below it there is one store for all
         appends.append(space.stored(append) if isinstance(space, SpaceStore) else append)
     if isinstance(store, SpaceStore):
         store = store.below
-    durable = any(one.durable for one, _ in staged)
+    durable = any(commit.durable for commit, _ in staged)
     lost: list[PendingCommit] = []
     try:
         outcomes = store.append_many(appends, durable=durable)
     except Exception as error:  # whatever failed: nothing is written, and each relay has to hear of it
-        for one, _ in staged:
-            one.fail(error)
+        for commit, _ in staged:
+            commit.fail(error)
         return []
-    for (one, step), outcome in zip(staged, outcomes, strict=True):
+    for (commit, step), outcome in zip(staged, outcomes, strict=True):
         if isinstance(outcome, Head):
-            one.task.take_in(step, durable=durable)
-            one.written()
+            commit.task.take_in(step, durable=durable)
+            commit.written()
         elif isinstance(outcome, ConflictError):
-            lost.append(one)
+            lost.append(commit)
         else:
-            one.fail(outcome)
+            commit.fail(outcome)
     return lost
 
 

@@ -62,7 +62,7 @@ def open_elsewhere(task: Task, digest: str) -> OpenElsewhere:
     for other in _tasks_in(task, names):
         ledger = other.ledger
         doubts += (doubt for doubt in ledger.doubts.values() if doubt.digest == digest)
-        unseen += (one for one in ledger.unseen.values() if one.digest == digest)
+        unseen += (call for call in ledger.unseen.values() if call.digest == digest)
         approvals |= {
             approval.id: approval
             for approval in ledger.approvals.values()
@@ -96,9 +96,9 @@ def tell_askers(task: Task, digest: str, facts: Callable[[Ledger], Iterable[NewE
 
 def owner_of(task: Task, call: str) -> Task:
     """The task of a call in doubt that a question of this task is about; this one where no other is known to have it."""
-    for asked in task.ledger.approvals.values():
-        if asked.doubt == call and call not in task.ledger.doubts:
-            for other in _tasks_in(task, task.store.refs(f"{OPEN_INDEX}{asked.digest}/")):
+    for approval in task.ledger.approvals.values():
+        if approval.doubt == call and call not in task.ledger.doubts:
+            for other in _tasks_in(task, task.store.refs(f"{OPEN_INDEX}{approval.digest}/")):
                 if call in other.ledger.doubts:
                     return other
     return task
@@ -189,9 +189,7 @@ class Neighbours:
                 continue
             with suppress(IntegrityError):  # whoever works on it gets the error; others continue
                 if self._is_over(name, lease, owner, session):
-                    self._just_read = (
-                        None  # somebody writes that it is over: this session, or another one before
-                    )
+                    self._just_read = None  # somebody writes that it is over: this session, or another one before
                     expire_dead_sessions(_other(task, owner))
                     self._known[name] = None
 

@@ -188,9 +188,7 @@ class InProcessClient:
 
     def answer(self, request_id: Any, seconds: float = SECONDS) -> ToolAnswer:
         """Return the answer to a request. Time passes until it is there; `AssertionError` if it is not within `seconds`."""
-        return ToolAnswer(
-            self.find(lambda body: "method" not in body and body.get("id") == request_id, seconds)
-        )
+        return ToolAnswer(self.find(lambda body: "method" not in body and body.get("id") == request_id, seconds))
 
     def request(self, method: str, params: Message | None = None) -> ToolAnswer:
         """Send a request of any method, and return the answer."""

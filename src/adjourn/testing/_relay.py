@@ -172,10 +172,10 @@ class InProcessRelay:
             shared = None if isinstance(self._given, str) or store else self._given
 
             def context(on_event: Callable[[str, str], None]) -> ClientContext:
-                made = ClientContext(settings, self.clock.now, on_event, shared)
-                made.process = own
-                made.join(group_of(parent, str(self.folder)))
-                return made
+                client_context = ClientContext(settings, self.clock.now, on_event, shared)
+                client_context.process = own
+                client_context.join(group_of(parent, str(self.folder)))
+                return client_context
 
             behind: Any = self.server if server is None else server
             client = InProcessClient(

@@ -38,8 +38,8 @@ class FunctionServer:
 
     def receive(self, line: bytes, send: Send) -> None:
         message = json.loads(line)
-        for one in message if isinstance(message, list) else [message]:
-            if (answer := self._function(one)) is not None:
+        for value in message if isinstance(message, list) else [message]:
+            if (answer := self._function(value)) is not None:
                 send(encoded(answer))
 
 

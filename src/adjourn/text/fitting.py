@@ -28,11 +28,9 @@ def fit_text(
     room = limit - measure(mark)
     if measure("") > room:
         return ""
-    length = (
-        room if measure is len else bisect_right(range(1, len(text)), room, key=lambda n: measure(text[:n]))
-    )
-    kept = text[:length]
-    return (kept.rstrip() if trim else kept) + mark
+    length = room if measure is len else bisect_right(range(1, len(text)), room, key=lambda n: measure(text[:n]))
+    word = text[:length]
+    return (word.rstrip() if trim else word) + mark
 
 
 def fit_items(items: Sequence[_T], room: int, measure: Callable[[_T], int]) -> Sequence[_T]:
@@ -56,10 +54,10 @@ def share_room(shares: Sequence[Share], room: int) -> list[int]:
 
     The sum is at most `room`, and each gets at most what it wants. The floors must not exceed 100 % together.
     """
-    given = [min(share.wanted, share.floor * room // 100) for share in shares]
-    left = room - sum(given)
+    numbers = [min(share.wanted, share.floor * room // 100) for share in shares]
+    left = room - sum(numbers)
     for number in sorted(range(len(shares)), key=lambda number: -shares[number].floor):
-        more = min(shares[number].wanted - given[number], left)
-        given[number] += more
+        more = min(shares[number].wanted - numbers[number], left)
+        numbers[number] += more
         left -= more
-    return given
+    return numbers

@@ -30,10 +30,7 @@ def nearest(word: str, known: Iterable[str], synonyms: Mapping[str, str] = _NONE
     for order, each in enumerate(candidates):
         other = _fold(each)
         allowed = _errors_allowed(max(len(folded), len(other)))
-        if (
-            abs(len(folded) - len(other)) <= allowed
-            and (errors := _distance(folded, other, allowed)) <= allowed
-        ):
+        if abs(len(folded) - len(other)) <= allowed and (errors := _distance(folded, other, allowed)) <= allowed:
             near.append((errors, order, each))
     if near:
         return min(near)[2]

@@ -76,11 +76,7 @@ def budget_plot(
         _text(LEFT - 6, floor + 4, "0", "end"),
         _text(LEFT, HEIGHT - 8, _time(first), "start"),
         _text(WIDTH - RIGHT, HEIGHT - 8, _time(last), "end"),
-        *(
-            []
-            if limit
-            else [_text(LEFT - 6, frame.y(points[-1].value) + 4, f"{points[-1].value:,.10g}", "end")]
-        ),
+        *([] if limit else [_text(LEFT - 6, frame.y(points[-1].value) + 4, f"{points[-1].value:,.10g}", "end")]),
     ]
     for mark in marks[-MAX_MARKS:]:
         label = escape(visible_line(mark.label))
@@ -109,11 +105,11 @@ def _limits(frame: _Frame, limit: float | None) -> list[str]:
     parts = []
     for share, kind in ((1.0, "limit"), *((share, "share") for share in SHARES)):
         at = frame.y(limit * share)
-        said = f"{limit:,.10g}" if share == 1 else f"{share * 100:.0f} %"
+        text = f"{limit:,.10g}" if share == 1 else f"{share * 100:.0f} %"
         near = " near" if share == SHARES[-1] else ""  # too near to the limit for a small screen
         parts += [
             f'<path class="{kind}" d="M{LEFT} {at:.1f}H{WIDTH - RIGHT}"/>',
-            _text(LEFT - 6, at + 4, said, "end", f"label{near}"),
+            _text(LEFT - 6, at + 4, text, "end", f"label{near}"),
         ]
     return parts
 
@@ -141,11 +137,11 @@ def sparkline(points: Sequence[BudgetPoint], limit: float | None, columns: int =
     ordered = sorted(points)
     first, last = ordered[0].at, max(ordered[-1].at, ordered[0].at + 1)
     top = max(*(point.value for point in ordered), limit or 0, 1)
-    levels, value, rest = [], ordered[0].value, iter(ordered)
-    following = next(rest, None)
+    levels, value, budget_points = [], ordered[0].value, iter(ordered)
+    following = next(budget_points, None)
     for column in range(columns):
         end = first + (last - first) * (column + 1) / columns
         while following is not None and following.at <= end:
-            value, following = following.value, next(rest, None)
+            value, following = following.value, next(budget_points, None)
         levels.append(_LEVELS[min(len(_LEVELS) - 1, int(value / top * len(_LEVELS)))])
     return "".join(levels)

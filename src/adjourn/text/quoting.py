@@ -79,11 +79,8 @@ def quoted(*parts: str, headings: Collection[str] = (), depth: int = 0) -> str:
     lines = []
     for number, part in enumerate(parts):
         indent = _INDENT * min(depth, MAX_INDENT)
-        first, *rest = [_harmless(line, headings) for line in clean(part).split("\n")]
-        lines += [
-            indent + ("  " if number else "- ") + first,
-            *(indent + _INDENT * 3 + line for line in rest),
-        ]
+        first, *texts = [_harmless(line, headings) for line in clean(part).split("\n")]
+        lines += [indent + ("  " if number else "- ") + first, *(indent + _INDENT * 3 + line for line in texts)]
     return "\n".join(FENCE + line for line in lines)
 
 

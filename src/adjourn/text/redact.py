@@ -146,7 +146,7 @@ def _marked(where: str) -> tuple[dict[str, list[str]], dict[str, tuple[list[Shap
     for shape in shapes():
         for mark in shape.marks if shape.where == where else ():
             of.setdefault(mark, ([], []))[0].append(shape)
-    shortest = {mark: min((known for known in of if known in mark), key=len) for mark in of}
+    shortest = {mark: min((text for text in of if text in mark), key=len) for mark in of}
     for mark, short in shortest.items():
         if mark != short:
             of[short][1].append(mark)
@@ -281,11 +281,7 @@ def visible_line(text: str) -> str:
 
 def visible_lines(text: str) -> str:
     """The same line by line, with the indentation kept."""
-    return (
-        "\n".join(map(visible, text.split("\n")))
-        if "\t" not in text
-        else visible_lines(text.expandtabs(TAB_SIZE))
-    )
+    return "\n".join(map(visible, text.split("\n"))) if "\t" not in text else visible_lines(text.expandtabs(TAB_SIZE))
 
 
 def visible_json(text: str) -> str:
@@ -293,8 +289,7 @@ def visible_json(text: str) -> str:
     if text.isascii():  # JSON escapes control characters of ASCII itself, but DEL
         return text.replace("\x7f", "\\u007f")
     return "".join(
-        character if character == "\n" or is_seen(character) else _json_escape(character)
-        for character in text
+        character if character == "\n" or is_seen(character) else _json_escape(character) for character in text
     )
 
 
@@ -309,9 +304,9 @@ def is_filler(character: str) -> bool:
 
 
 def _escape(character: str) -> str:
-    known = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character)
+    text = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character)
     code = ord(character)
-    return known or (f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}")
+    return text or (f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}")
 
 
 def _json_escape(character: str) -> str:

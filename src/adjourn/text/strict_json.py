@@ -31,9 +31,7 @@ def fold_key(key: str) -> str:
     if key.isascii() and key.isprintable():
         return key.strip().lower()
     text = normalize("NFKC", normalize("NFKC", key.partition("\0")[0]).casefold())
-    return "".join(
-        char for char in text if char not in _NO_WIDTH and category(char) not in ("Cc", "Cf")
-    ).strip()
+    return "".join(char for char in text if char not in _NO_WIDTH and category(char) not in ("Cc", "Cf")).strip()
 
 
 def survey(value: object) -> tuple[int, bool, bool]:  # noqa: C901, PLR0912  # one branch a JSON type, on the hot path
@@ -62,9 +60,7 @@ def survey(value: object) -> tuple[int, bool, bool]:  # noqa: C901, PLR0912  # o
                     inner.append(member)
                 elif plain:
                     plain = (
-                        -MAX_SAFE_INTEGER <= member <= MAX_SAFE_INTEGER
-                        if kind is int
-                        else is_plain_fraction(member)
+                        -MAX_SAFE_INTEGER <= member <= MAX_SAFE_INTEGER if kind is int else is_plain_fraction(member)
                     )
         if not inner:
             break
@@ -104,10 +100,8 @@ def alike(keys: Iterable[str]) -> tuple[str, str] | None:
 def check_alike(keys: Iterable[str]) -> None:
     """Raise `InvalidError` for keys of one object of which two are one to some reader."""
     if (pair := alike(keys)) is not None:
-        shown = " and ".join(repr(key[:_MAX_SHOWN]) for key in pair)
-        raise InvalidError(
-            f"keys {shown} of one object are the same to some readers of JSON", "keep one of them"
-        )
+        text = " and ".join(repr(key[:_MAX_SHOWN]) for key in pair)
+        raise InvalidError(f"keys {text} of one object are the same to some readers of JSON", "keep one of them")
 
 
 def _may_clash(keys: tuple[str, ...]) -> bool:
@@ -162,6 +156,4 @@ def check_values(data: bytes | str, what: str, most: int = MAX_VALUES) -> None:
     else:
         values = data.count(b",") + data.count(b"[") + data.count(b"{")
     if values > most:
-        raise InvalidError(
-            f"{what} holds up to {values:,} values, more than {most:,}", "do not use this file"
-        )
+        raise InvalidError(f"{what} holds up to {values:,} values, more than {most:,}", "do not use this file")

@@ -50,9 +50,7 @@ _Handler = Callable[[Request], Awaitable[Response]]
 class Application:
     """The `pages` of a site, for whoever the guard lets pass. `person` is the name of who signed in ("": this machine's, whose PIN is asked for)."""
 
-    def __init__(
-        self, site: Site, access: Access, pages: Sequence[WebPage] = PAGES, person: str = ""
-    ) -> None:
+    def __init__(self, site: Site, access: Access, pages: Sequence[WebPage] = PAGES, person: str = "") -> None:
         self._gate = None if person else PinGate(site.find_store)
         self._site = site
         self._pages = pages
@@ -84,11 +82,7 @@ class Application:
                 Route(f"{page.path.rstrip('/')}/{name}", self._acts(page, name), methods=["POST"])
                 for name in page.actions
             ]
-        handlers: Mapping[Any, Any] = {
-            HTTPException: self._failed,
-            AdjournError: self._failed,
-            Exception: self._failed,
-        }
+        handlers: Mapping[Any, Any] = {HTTPException: self._failed, AdjournError: self._failed, Exception: self._failed}
         return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._living)
 
     @asynccontextmanager
@@ -139,9 +133,7 @@ class Application:
             self._notices[key] = notice
             if len(self._notices) > MAX_NOTICES:
                 self._notices.popitem(last=False)
-            return RedirectResponse(
-                f"{page.after or page.path}?{urlencode({**notice.fields, 'notice': key})}", 303
-            )
+            return RedirectResponse(f"{page.after or page.path}?{urlencode({**notice.fields, 'notice': key})}", 303)
 
         return act
 
@@ -149,9 +141,7 @@ class Application:
         """The page for what went wrong, and what to do about it."""
         del request
         if isinstance(error, AdjournError):
-            status = (
-                404 if isinstance(error, NotFoundError) else 400 if isinstance(error, UsageError) else 409
-            )
+            status = 404 if isinstance(error, NotFoundError) else 400 if isinstance(error, UsageError) else 409
             what, remedy = self._site.words(error.message), self._site.words(error.remedy)
         elif isinstance(error, HTTPException):
             status = error.status_code
@@ -168,7 +158,7 @@ class Application:
     ) -> Response:
         common = {
             "pages": self._pages,
-            "served": {one.path for one in self._pages},
+            "served": {web_page.path for web_page in self._pages},
             "page": page,
             "person": self._person,
             "root": self._site.root,

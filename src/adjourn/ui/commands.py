@@ -34,11 +34,7 @@ if TYPE_CHECKING:
     epilog=example("adjourn ui", "adjourn ui --port 8900 --no-open"),
 )
 @click.option(
-    "--port",
-    type=click.IntRange(0, 65_535),
-    default=0,
-    metavar="N",
-    help="Listen on this port (default: a free one).",
+    "--port", type=click.IntRange(0, 65_535), default=0, metavar="N", help="Listen on this port (default: a free one)."
 )
 @flag("--no-open", "Only print the link; start no browser.")
 @at_store

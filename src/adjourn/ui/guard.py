@@ -97,9 +97,7 @@ class RequestGuard:
         session = ""
         if scope["method"] == "GET":
             with suppress(UsageError):
-                session = self._access.redeem(
-                    read_form(scope["query_string"].decode("latin-1")).get("token", "")
-                )
+                session = self._access.redeem(read_form(scope["query_string"].decode("latin-1")).get("token", ""))
         if not session:
             return PlainTextResponse(_CLOSED, 403)
         opened = HTMLResponse(_ONWARD.format("/"))

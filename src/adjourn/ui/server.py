@@ -35,7 +35,9 @@ NICE = 10
 """How much this process gives way: on a busy machine, the calls of agents go before pages that show them."""
 SWITCH_SECONDS = 0.001
 """How long one request computes while others wait: five times less than Python lets it by itself."""
-_OPENING = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={url}"><title>adjourn</title>'
+_OPENING = (
+    '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={url}"><title>adjourn</title>'
+)
 
 
 def serve(site: Site, *, port: int, opens: bool, ready: Callable[[str], None]) -> None:

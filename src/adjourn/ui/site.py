@@ -70,9 +70,7 @@ def row_of(task: Task) -> TaskRow:
         bool(ledger.finished),
         len(ledger.doubts),
         tuple(
-            approval.expires
-            for approval in ledger.approvals.values()
-            if not (approval.approved or approval.refused)
+            approval.expires for approval in ledger.approvals.values() if not (approval.approved or approval.refused)
         ),
         tuple(ledger.sessions.values()),
     )
@@ -144,9 +142,7 @@ class Overview:
             left = self.look(store, within).left
             now = self._clock()
             stamp = timestamp(now)
-            for name in [
-                task for task in self._passing if not self._known[task].holds(self._known[task].head, stamp)
-            ]:
+            for name in [task for task in self._passing if not self._known[task].holds(self._known[task].head, stamp)]:
                 self._read_task(name)
             heads = {name: head for name, head in self._heads.items() if "/" in name}
             heads |= {name: row.head for name, row in self._rows.items()}
@@ -193,7 +189,7 @@ class Overview:
         for number, name in enumerate(reversed(due)):
             if "/" not in name:
                 if has_read and time.monotonic() > ends_at:
-                    return sum("/" not in one for one in due[: len(due) - number])
+                    return sum("/" not in text for text in due[: len(due) - number])
                 self._read_task(name, heads[name])
                 has_read = True
             read[name] = heads[name]

@@ -23,17 +23,7 @@ from adjourn.errors import StoreError, UsageError
 from adjourn.host.keys import LINK
 from adjourn.policy.principal import Principal
 from adjourn.ui.app import Application, renderer, static_file
-from adjourn.ui.guard import (
-    ENTRY,
-    Access,
-    body_of,
-    cookie_of,
-    headers_of,
-    onward,
-    refusal_of,
-    with_body,
-    with_headers,
-)
+from adjourn.ui.guard import ENTRY, Access, body_of, cookie_of, headers_of, onward, refusal_of, with_body, with_headers
 from adjourn.ui.pages import OF_A_TEAM
 from adjourn.ui.site import Site, read_form
 
@@ -64,10 +54,7 @@ class TeamPage:
     """
 
     def __init__(
-        self,
-        find: Callable[[Scope], Awaitable[Principal | None]],
-        site_of: Callable[[Principal], Site],
-        origin: str,
+        self, find: Callable[[Scope], Awaitable[Principal | None]], site_of: Callable[[Principal], Site], origin: str
     ) -> None:
         self._find = find
         self._site_of = site_of
@@ -176,10 +163,10 @@ class TeamPage:
         if session is not None and session.ends < monotonic():
             del self._sessions[name]
             session = None
-        found = await self._find(_with(scope, session.credential) if session is not None else scope)
-        if found is None and session is not None:
+        principal = await self._find(_with(scope, session.credential) if session is not None else scope)
+        if principal is None and session is not None:
             self._sessions.pop(name, None)
-        return found if found is not None and found.type == "human" else None
+        return principal if principal is not None and principal.type == "human" else None
 
     def _page_of(self, person: Principal) -> _PersonalPage:
         page = self._personal.get(person)
@@ -207,8 +194,5 @@ class TeamPage:
 def _with(scope: Scope, credential: str) -> Scope:
     """A request as one that has this credential, whatever it has itself."""
     headers = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
-    changed: dict[str, Any] = {
-        **scope,
-        "headers": [*headers, (b"authorization", f"Bearer {credential}".encode())],
-    }
+    changed: dict[str, Any] = {**scope, "headers": [*headers, (b"authorization", f"Bearer {credential}".encode())]}
     return changed

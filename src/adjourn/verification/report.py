@@ -141,9 +141,7 @@ def imported(ledger: Ledger) -> list[Located]:
         return []
     entries = f"{ledger.imported} {'entry' if ledger.imported == 1 else 'entries'}"
     message = f"imported from {', '.join(ledger.imported_from)}, not verified: {entries}"
-    note = finding(
-        "imported", message, severity="warning", help="compare it with its source, if that matters"
-    )
+    note = finding("imported", message, severity="warning", help="compare it with its source, if that matters")
     return [Located(finding=note, task=ledger.task)]
 
 
@@ -197,15 +195,7 @@ TESTS = (
     Claim(
         "The events can be read, and the state follows from them",
         "each is of this task and position; spent calls, open questions and all else are counted from the first one",
-        (
-            "not-an-event",
-            "newer-format",
-            "wrong-task",
-            "wrong-seq",
-            "data-misfit",
-            "fold-failed",
-            "stale-fold",
-        ),
+        ("not-an-event", "newer-format", "wrong-task", "wrong-seq", "data-misfit", "fold-failed", "stale-fold"),
     ),
     Claim(
         "Nothing is missing at the end",
@@ -224,9 +214,7 @@ TESTS = (
     ),
     OF_FOLDER,
     OF_RECORDS,
-    Claim(
-        "Nothing was taken on a person's word", "the history began here, not with an import", ("imported",)
-    ),
+    Claim("Nothing was taken on a person's word", "the history began here, not with an import", ("imported",)),
 )
 
 

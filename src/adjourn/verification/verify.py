@@ -81,17 +81,13 @@ def verify_store(
         step = None if progress is None else _shifted(progress, done, total)
         report.tasks.append(_cut(store, TaskCheck(store, task, deep=deep).run(progress=step), around))
     if around.secret:
-        missing = [kept.task for kept in KeptHeads(store, around.secret).known() if kept.task not in heads]
+        missing = [head.task for head in KeptHeads(store, around.secret).known() if head.task not in heads]
         report.tasks += [_cut(store, TaskReport(task=task, findings=[]), around) for task in missing]
     report.loose += _ahead(store, around)
     for name, value in store.refs("checkpoint/").items():
         if value.partition(" ")[0] not in heads:
-            message = (
-                f'checkpoint "{name.removeprefix("checkpoint/")}" belongs to a task that is not in the store'
-            )
-            report.loose.append(
-                Located(finding=finding("ref-mismatch", message), task=value.partition(" ")[0][:64])
-            )
+            message = f'checkpoint "{name.removeprefix("checkpoint/")}" belongs to a task that is not in the store'
+            report.loose.append(Located(finding=finding("ref-mismatch", message), task=value.partition(" ")[0][:64]))
     report.records = _records(store)
     return report
 
@@ -133,9 +129,7 @@ def _ahead(store: Store, around: Around, task: str = "") -> list[Located]:
     findings = []
     for anchor in anchors.of_folders(store, around.root, task):
         message = f"the store lacks event {anchor.seq} of task {anchor.task}, which {anchor.known}"
-        ahead = finding(
-            "folder-ahead", message, help="import the folder with `adjourn import`, or move it away"
-        )
+        ahead = finding("folder-ahead", message, help="import the folder with `adjourn import`, or move it away")
         findings.append(Located(finding=ahead, task=anchor.task, seq=anchor.seq, hash=anchor.hash))
     return findings
 
@@ -230,9 +224,7 @@ class TaskCheck:
         try:
             while chunk := list(islice(reader, CHUNK)):
                 if expect_head:
-                    seen = next(
-                        (report.events + i for i, e in enumerate(chunk) if e.hash == expect_head), seen
-                    )
+                    seen = next((report.events + i for i, e in enumerate(chunk) if e.hash == expect_head), seen)
                 if not self._take(chunk):
                     break
                 if progress is not None:
@@ -345,9 +337,7 @@ class TaskCheck:
             try:
                 check_signature(checkpoint, public)
             except IntegrityError as error:
-                self._add(
-                    "signature-mismatch", error.message, seq=event.seq, hash=event_hash, help=error.remedy
-                )
+                self._add("signature-mismatch", error.message, seq=event.seq, hash=event_hash, help=error.remedy)
         elif data.key not in self._strangers:
             self._strangers.add(data.key)
             self.report.findings.append(unknown_signer(data.key, event, event_hash))
@@ -400,8 +390,8 @@ class TaskCheck:
         """Every checkpoint's name that points into this task must point at that checkpoint."""
         task = self.report.task
         for ref, value in self.store.refs("checkpoint/").items():
-            named, _, rest = value.partition(" ")
-            position, _, event_hash = rest.partition(" ")
+            named, _, text = value.partition(" ")
+            position, _, event_hash = text.partition(" ")
             if named != task:
                 continue
             name = ref.removeprefix("checkpoint/").partition("@")[0]

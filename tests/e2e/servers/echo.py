@@ -44,9 +44,7 @@ class Server:
         self.count = 0
         names = [] if options.get("tools") == "none" else list(NAMES)
         reading = {"file.read", {"reading": "slow", "reads-send": "send"}.get(options.get("tools", ""))}
-        extra = {"shadow": "aex.resume", "mimic": "AEX-Resume", "twin": "file_read"}.get(
-            options.get("tools", "")
-        )
+        extra = {"shadow": "aex.resume", "mimic": "AEX-Resume", "twin": "file_read"}.get(options.get("tools", ""))
         if extra:
             names.insert(1, extra)
         self.tools = [tool_text(name, reads=name in reading) for name in names]
@@ -132,7 +130,9 @@ class Server:
         except FileNotFoundError:
             pass
         more = f',"nextCursor":"{start + page}"' if start + page < len(self.tools) else ""
-        text = f'{{"jsonrpc":"2.0","result":{{"tools":[{shown}]{more},"x":{NUMBERS}}},"id":{json.dumps(message["id"])}}}'
+        text = (
+            f'{{"jsonrpc":"2.0","result":{{"tools":[{shown}]{more},"x":{NUMBERS}}},"id":{json.dumps(message["id"])}}}'
+        )
         self.write(text.encode() + b"\n")
 
     def other(self, message: dict[str, Any], method: str, params: dict[str, Any]) -> None:
@@ -157,9 +157,7 @@ class Server:
         else:
             self.error(message, -32601, f"no method {method}")
 
-    def call(
-        self, message: dict[str, Any], name: object, arguments: dict[str, Any], params: dict[str, Any]
-    ) -> None:
+    def call(self, message: dict[str, Any], name: object, arguments: dict[str, Any], params: dict[str, Any]) -> None:
         if name in ("send", "ask", "paused", "progress"):
             self.talk(message, name, arguments, params)
         elif name == "slow":
@@ -175,9 +173,7 @@ class Server:
         elif name != "silent":
             self.text(message, json.dumps(arguments))
 
-    def talk(
-        self, message: dict[str, Any], name: object, arguments: dict[str, Any], params: dict[str, Any]
-    ) -> None:
+    def talk(self, message: dict[str, Any], name: object, arguments: dict[str, Any], params: dict[str, Any]) -> None:
         """Tools that say more than one answer."""
         if name == "send":  # lines as they are given; $ID stands for the request's id
             for line in arguments["lines"]:
@@ -185,9 +181,7 @@ class Server:
         elif name == "ask":
             self.count += 1
             self.asked[f"srv-{self.count}"] = message
-            self.send(
-                {"jsonrpc": "2.0", "id": f"srv-{self.count}", "method": arguments["method"], "params": {}}
-            )
+            self.send({"jsonrpc": "2.0", "id": f"srv-{self.count}", "method": arguments["method"], "params": {}})
         elif name == "paused":
             self.paused(message, params)
         else:
@@ -207,11 +201,7 @@ class Server:
         if state is None:
             self.count += 1
             asked = {"name": {"method": "elicitation/create", "params": {"mode": "form", "message": "who?"}}}
-            value = {
-                "resultType": "input_required",
-                "inputRequests": asked,
-                "requestState": f"up-{self.count}",
-            }
+            value = {"resultType": "input_required", "inputRequests": asked, "requestState": f"up-{self.count}"}
             self.send({"jsonrpc": "2.0", "id": message["id"], "result": value})
         else:
             self.text(message, f"{state} {json.dumps(params.get('inputResponses'))}")

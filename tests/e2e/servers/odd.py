@@ -72,9 +72,7 @@ def main() -> None:
             write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}))
         elif message.get("method") == "initialize":
             if WAY == "asks":
-                write(
-                    '{"jsonrpc":"2.0","id":1,"method":"roots/list"}\n{"jsonrpc":"2.0","id":"p","method":"ping"}'
-                )
+                write('{"jsonrpc":"2.0","id":1,"method":"roots/list"}\n{"jsonrpc":"2.0","id":"p","method":"ping"}')
                 got = {json.loads(sys.stdin.readline())["id"] for _ in range(2)}
                 assert got == {1, "p"}
             result(message, {"protocolVersion": "2025-06-18", "serverInfo": {"name": "odd one"}})

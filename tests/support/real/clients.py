@@ -100,13 +100,7 @@ def _claude_as_user(workspace: Path, home: Path, command: Sequence[str], server_
 
 
 def _claude_arguments(home: Path) -> list[str]:
-    tools_of_ours = [
-        "--mcp-config",
-        f"{home}/mcp.json",
-        "--strict-mcp-config",
-        "--allowedTools",
-        f"mcp__{SERVER}",
-    ]
+    tools_of_ours = ["--mcp-config", f"{home}/mcp.json", "--strict-mcp-config", "--allowedTools", f"mcp__{SERVER}"]
     return ["-p", TASK, *tools_of_ours, "--output-format", "stream-json", "--verbose"]
 
 
@@ -131,9 +125,7 @@ def _quoted(value: object) -> str:
 
 def _codex_server(command: Sequence[str], server_env: dict[str, str]) -> str:
     environment = ", ".join(f"{name} = {_quoted(value)}" for name, value in server_env.items())
-    started = (
-        f"command = {_quoted(command[0])}\nargs = {_quoted(list(command[1:]))}\nenv = {{ {environment} }}"
-    )
+    started = f"command = {_quoted(command[0])}\nargs = {_quoted(list(command[1:]))}\nenv = {{ {environment} }}"
     return f"""
 [mcp_servers.{SERVER}]
 {f"url = {_quoted(command[0])}" if _is_url(command) else started}

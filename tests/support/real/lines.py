@@ -16,11 +16,7 @@ MODERN = "2026-07-28"
 META_VERSION = "io.modelcontextprotocol/protocolVersion"
 PATIENCE = 60.0
 CLIENT = {"name": "line-client", "version": "1.0"}
-CAPABILITIES: dict[str, Any] = {
-    "elicitation": {"form": {}, "url": {}},
-    "roots": {"listChanged": True},
-    "sampling": {},
-}
+CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": True}, "sampling": {}}
 Object = dict[str, Any]
 Reply = Callable[[str, Object], Object]
 
@@ -100,9 +96,7 @@ class LineClient:
         """Ask without waiting; returns the request's id."""
         self._count += 1
         self._waiting[self._count] = (label or method, method)
-        self._write(
-            {"jsonrpc": "2.0", "id": self._count, "method": method, "params": self._with_meta(params)}
-        )
+        self._write({"jsonrpc": "2.0", "id": self._count, "method": method, "params": self._with_meta(params)})
         return self._count
 
     def notify(self, method: str, params: Object | None = None) -> None:

@@ -165,12 +165,7 @@ def _anthropic(model: Model, body: Object) -> tuple[Object, list[Object]]:
     block: Object = {"type": "text", "text": LAST_WORD}
     if step is not None:
         name = step.tool if step.own else f"mcp__{model.server}__{step.tool.replace('.', '_')}"
-        block = {
-            "type": "tool_use",
-            "id": f"toolu_{uuid.uuid4().hex}",
-            "name": name,
-            "input": step.made(model.context),
-        }
+        block = {"type": "tool_use", "id": f"toolu_{uuid.uuid4().hex}", "name": name, "input": step.made(model.context)}
     reason = "end_turn" if step is None else "tool_use"
     message: Object = {
         "id": f"msg_{uuid.uuid4().hex}",
@@ -213,13 +208,7 @@ def _responses(model: Model, body: Object) -> list[Object]:
     item: Object
     if step is None:
         part = {"type": "output_text", "text": LAST_WORD, "annotations": []}
-        item = {
-            "type": "message",
-            "id": "m",
-            "role": "assistant",
-            "status": "completed",
-            "content": [part],
-        }
+        item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}
     else:
         item = {
             "type": "function_call",

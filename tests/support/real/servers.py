@@ -126,10 +126,7 @@ def _everything(place: Place) -> list[Call]:
         Call("get-resource-reference", {"resourceType": "Text", "resourceId": 1}),
         Call("get-resource-reference", {"resourceType": "Blob", "resourceId": 2}),
         Call("get-sum", {"a": 0.1, "b": 1e300}),
-        Call(
-            "gzip-file-as-resource",
-            {"name": "a.gz", "data": "data:text/plain,hello", "outputType": "resource"},
-        ),
+        Call("gzip-file-as-resource", {"name": "a.gz", "data": "data:text/plain,hello", "outputType": "resource"}),
         Call("gzip-file-as-resource", {"name": "b.gz", "data": "data:text/plain,there"}),
         Call("toggle-simulated-logging", {}),
         Call("toggle-simulated-logging", {}),
@@ -303,9 +300,7 @@ SERVERS = (
         wrong=("read_file",),
         varying=(
             Varying(
-                "tools/call get_file_info",
-                rb"(created|modified|accessed): [^\\\"]*",
-                "when the scratch file was made",
+                "tools/call get_file_info", rb"(created|modified|accessed): [^\\\"]*", "when the scratch file was made"
             ),
         ),
     ),
@@ -320,13 +315,7 @@ SERVERS = (
         # Without a browser every call is answered with an error: 25 tools' worth of schemas and refusals.
         name="playwright",
         command=_npm(
-            "@playwright/mcp",
-            "--headless",
-            "--isolated",
-            "--executable-path",
-            "/none",
-            "--output-dir",
-            "{site}",
+            "@playwright/mcp", "--headless", "--isolated", "--executable-path", "/none", "--output-dir", "{site}"
         ),
         revisions=(LEGACY,),
         calls=lambda place: [Call("browser_navigate", {"url": f"{place.web}/page.html"}, fails=True)],
@@ -374,10 +363,7 @@ SERVERS = (
 
 PAGES = {
     "/robots.txt": ("text/plain", "User-agent: *\nDisallow: /private/\n"),
-    "/page.html": (
-        "text/html",
-        "<html><title>Cats</title><body><h1>Cats</h1><p>Nine lives.</p></body></html>",
-    ),
+    "/page.html": ("text/html", "<html><title>Cats</title><body><h1>Cats</h1><p>Nine lives.</p></body></html>"),
     "/private/page.html": ("text/html", "<p>not for robots</p>"),
     "/data.json": ("application/json", '{"lives": 9}'),
 }

@@ -125,9 +125,7 @@ def test_a_contract_with_errors_has_no_plan(tmp_path: Path) -> None:
 _LEAVES = st.sampled_from(
     ["do note.add(n=a)", "do note.list() -> x", "check a", "check x", "confirm before note.list", "return [a, x]"]
 )  # fmt: skip
-_HEADS = st.sampled_from(
-    ["if a", "if b", "if x", "for a in []", "for c in [1]", "for c in [0, 2, 3]", "for x in b"]
-)
+_HEADS = st.sampled_from(["if a", "if b", "if x", "for a in []", "for c in [1]", "for c in [0, 2, 3]", "for x in b"])
 _BLOCKS: st.SearchStrategy[list[Any]] = st.recursive(
     st.lists(_LEAVES, min_size=1, max_size=3),
     lambda inner: st.lists(_LEAVES | st.tuples(_HEADS, inner), min_size=1, max_size=4),
@@ -143,9 +141,7 @@ def _lines(block: list[Any], indent: str = "") -> list[str]:
     return lines
 
 
-programs = _BLOCKS.map(
-    lambda block: ["need a: json", "need b: json?", "need x: json?", *_lines(block), "return 9"]
-)
+programs = _BLOCKS.map(lambda block: ["need a: json", "need b: json?", "need x: json?", *_lines(block), "return 9"])
 inputs = st.fixed_dictionaries({"a": st.sampled_from([0, 1, "t"]), "b": st.sampled_from([None, [], [1, 0]])})
 
 
@@ -200,9 +196,7 @@ def test_any_text_has_a_plan_or_findings(text: str) -> None:
 @pytest.mark.parametrize(("on", "expected"), [(True, "yes"), (False, "no")])
 def test_a_branch_is_taken_both_ways(bench: Bench, on: bool, expected: str) -> None:
     """Into the body when the condition holds, past it when it does not."""
-    built = made(
-        bench, "need on: bool", "if on", "  do note.add(n=1) -> added", '  return "yes"', 'return "no"'
-    )
+    built = made(bench, "need on: bool", "if on", "  do note.add(n=1) -> added", '  return "yes"', 'return "no"')
     assert visited(built, on=on) == (["if-1", "added", "return-1-2"] if on else ["if-1", "return-2"])
     assert built.invoke({"inputs": {"on": on}})["output"] == expected
     assert len(bench.done()) == (2 if on else 0)
@@ -211,9 +205,7 @@ def test_a_branch_is_taken_both_ways(bench: Bench, on: bool, expected: str) -> N
 @pytest.mark.parametrize("turns", [0, 1, 3])
 def test_a_loop_takes_as_many_turns_as_there_are_items(bench: Bench, turns: int) -> None:
     """None, one, or several; and continues behind it."""
-    built = made(
-        bench, "need items: list[json]", "for one in items", "  do note.add(n=one) -> last", "return last"
-    )
+    built = made(bench, "need items: list[json]", "for one in items", "  do note.add(n=one) -> last", "return last")
     assert visited(built, items=list(range(turns))) == ["for-1", *["last", "for-1"] * turns, "return-2"]
     assert bench.done() == list(range(turns))
 
@@ -238,9 +230,7 @@ def test_nested_branches_and_loops(bench: Bench) -> None:
 
 def test_a_return_in_a_body_ends_the_run(bench: Bench) -> None:
     """At any depth, in any turn; nothing behind it is run."""
-    built = made(
-        bench, "for one in [1, 2, 3]", "  do note.add(n=one)", "  if one", "    return one", "return 9"
-    )
+    built = made(bench, "for one in [1, 2, 3]", "  do note.add(n=one)", "  if one", "    return one", "return 9")
     assert visited(built) == ["for-1", "note-add-1-1", "if-1-2", "return-1-2-1"]
     assert bench.done() == [1]
 
@@ -301,9 +291,7 @@ def test_a_graph_does_what_a_run_does(
 
 
 @pytest.mark.parametrize("name", ["brief", "mend-greeting", "sort-reports"])
-def test_the_examples_come_to_their_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_the_examples_come_to_their_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """What `adjourn run` makes of the contracts in examples, a graph makes of them."""
     from adjourn.adapters.models import FunctionModel
 

@@ -134,9 +134,7 @@ with SqliteSaver.from_conn_string("threads.db") as saver:
 def _program(bench: Bench, *arguments: str) -> str:
     """What it prints, when it ends by itself with exit code 0."""
     command = [sys.executable, "-c", PROGRAM, *arguments]
-    return subprocess.run(
-        command, cwd=bench.root, timeout=60, check=True, capture_output=True, text=True
-    ).stdout
+    return subprocess.run(command, cwd=bench.root, timeout=60, check=True, capture_output=True, text=True).stdout
 
 
 def test_a_thread_goes_on_in_another_process(bench: Bench) -> None:
@@ -160,9 +158,7 @@ def test_a_thread_goes_on_in_another_process(bench: Bench) -> None:
 def test_a_thread_goes_on_behind_a_refusal(bench: Bench) -> None:
     """When the policy has been changed: with the step that was refused."""
     bench.policy("allow note.list")
-    built = made(
-        bench, "do note.list()", "do note.add(n=1)", "return 1", use="note.*", checkpointer=InMemorySaver()
-    )
+    built = made(bench, "do note.list()", "do note.add(n=1)", "return 1", use="note.*", checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "1"}}
     with pytest.raises(BlockedError):
         built.invoke({"inputs": {}}, thread)
@@ -226,9 +222,7 @@ def test_asynchronous_invocations(bench: Bench) -> None:
     async def both() -> list[Any]:
         return await asyncio.gather(*(built.ainvoke({"inputs": {"n": n}}) for n in (1, 2, 3)))
 
-    built = made(
-        bench, "need n: int", "for one in [1, 2]", "  do note.add(n=n) -> added", "return added.given.n"
-    )
+    built = made(bench, "need n: int", "for one in [1, 2]", "  do note.add(n=n) -> added", "return added.given.n")
     assert [came["output"] for came in asyncio.run(both())] == [1, 2, 3]
 
 

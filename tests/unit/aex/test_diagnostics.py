@@ -251,19 +251,12 @@ def produced(tmp_path: Path) -> set[str]:
     (tmp_path / "task.aex").write_text(TASK + "return a")
     (tmp_path / "policy.aex").write_text(POLICY + "allow file.read")
     (tmp_path / "bytes.aex").write_bytes(b"\xff")
-    for policy, contract in (
-        ("task.aex", "missing"),
-        ("policy.aex", "task.aex"),
-        ("bytes.aex", None),
-        (None, None),
-    ):
+    for policy, contract in (("task.aex", "missing"), ("policy.aex", "task.aex"), ("bytes.aex", None), (None, None)):
         paths = [str(tmp_path / name) if name else None for name in (policy, contract)]
         codes |= {found.code for found in effective(paths[0], paths[1])[1]}
     for name, text in (("list", "[]"), ("self", '{"extends": "self.json"}'), ("empty", "{}")):
         (tmp_path / f"{name}.json").write_text(text)
-        codes |= {
-            found.code for found in read_json_policy(str(tmp_path / f"{name}.json"), str(tmp_path)).findings
-        }
+        codes |= {found.code for found in read_json_policy(str(tmp_path / f"{name}.json"), str(tmp_path)).findings}
     known = KnownTools({server: (KnownTool("search"),) for server in ("inv", "notes")})
     rules = from_text(POLICY + "allow search, inv.other, git.*", "p.aex")[0]
     codes |= {found.code for found in unmatched_rules(rules, known, listed=["git"])}
@@ -324,13 +317,7 @@ def test_a_sound_text_has_no_finding(text: str) -> None:
 
 def test_a_remedy_names_the_operator_that_is_meant() -> None:
     """An operator of another language is answered with that of this one."""
-    for operator, remedy in (
-        ("==", "`is`"),
-        ("=~", "`~`"),
-        ("!=", "`deny`"),
-        ("like", "`matches`"),
-        ("%", "matches"),
-    ):
+    for operator, remedy in (("==", "`is`"), ("=~", "`~`"), ("!=", "`deny`"), ("like", "`matches`"), ("%", "matches")):
         found = examine(V1 + f'allow x where a {operator} "b"').findings[0]
         assert found.code == "AEX140"
         assert remedy in found.help
@@ -444,9 +431,7 @@ def test_all_inputs_are_checked_before_a_run() -> None:
 
 def test_remedies_need_nothing_but_the_program() -> None:
     """No remedy sends to a file of the repository, which is not installed; that for a line of no kind names every kind that its version has."""
-    assert not [
-        entry.code for entry in DIAGNOSTICS.values() if "spec/" in entry.help or "docs/" in entry.help
-    ]
+    assert not [entry.code for entry in DIAGNOSTICS.values() if "spec/" in entry.help or "docs/" in entry.help]
     for text, words in ((TASK, DECLARATIONS - V1_RULES), (TASK.replace("v0", "v1"), DECLARATIONS)):
         named = next(found.help for found in examine(f"{text}zzz x").findings if found.code == "AEX100")
         assert set(named.partition(": ")[2].split(", ")) == STEPS | words

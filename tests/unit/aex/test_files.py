@@ -130,12 +130,7 @@ def test_a_pipe_elsewhere_does_not_hold_anybody_up(root: Path) -> None:
 
 def test_a_file_of_the_workspace_is_read_without_a_way_around(root: Path) -> None:
     """A path that leaves the workspace and comes back is the same path."""
-    for path in (
-        ".aex/policy.aex",
-        f"{root}/.aex/policy.aex",
-        "../work/.aex/policy.aex",
-        ".aex/../.aex/policy.aex",
-    ):
+    for path in (".aex/policy.aex", f"{root}/.aex/policy.aex", "../work/.aex/policy.aex", ".aex/../.aex/policy.aex"):
         assert load(os.path.join(root, path), root=str(root)) == (POLICY, [])
 
 
@@ -152,9 +147,7 @@ def test_the_discipline_is_reached_through_no_link(root: Path) -> None:
 def test_a_summary_says_nothing_of_the_text() -> None:
     """Code, place, what the code stands for and the remedy; for each code whose messages may quote it."""
     for code in DIAGNOSTICS.keys() - {"AEX130", "AEX131", "AEX135", "AEX150"}:
-        found = finding(
-            code, f"unrecognized line `{SECRET}`", Span(3, 7, 2), source="policy.aex", help=SECRET
-        )
+        found = finding(code, f"unrecognized line `{SECRET}`", Span(3, 7, 2), source="policy.aex", help=SECRET)
         said = summary(found)
         assert SECRET not in said
         assert code in said

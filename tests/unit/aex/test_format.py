@@ -94,9 +94,7 @@ def says_the_same(text: str) -> str:
     assert meaning(again) == meaning(document)
     assert comments(again) == comments(document)
     assert formatted(again) == after
-    assert [found.code for found in again.findings].sort() == [
-        found.code for found in document.findings
-    ].sort()
+    assert [found.code for found in again.findings].sort() == [found.code for found in document.findings].sort()
     return after
 
 

@@ -21,20 +21,14 @@ from support.campaign import scaled
 
 ROOT = Path(__file__).parents[3]
 SPEC = (ROOT / "spec" / "aex.lark").read_text(encoding="utf-8")
-GRAMMAR = Lark(
-    SPEC,
-    start=["start", "policy_line", "rule", "policy_rule", "block"],
-)
+GRAMMAR = Lark(SPEC, start=["start", "policy_line", "rule", "policy_rule", "block"])
 MARKED = Lark(SPEC.replace("%declare _INDENT _DEDENT", '_INDENT: "\x01"\n_DEDENT: "\x02"'), start="start")
 """The same for texts whose indentation is marked."""
 OF_THE_PARSER = {"AEX040", "AEX100", "AEX120", "AEX121", *(f"AEX{number}" for number in range(139, 147))}
 OF_ITS_MEANING = ("there are two", "is longer than a year", "cannot use the expression")
 """What errors of these codes say where the form is right."""
 V1 = 'policy p v1\ngoal "g"\n'
-HARD = settings(
-    suppress_health_check=list(HealthCheck),
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-)
+HARD = settings(suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
 
 def laid_out(text: str) -> str:
@@ -48,16 +42,9 @@ def laid_out(text: str) -> str:
 
 def made(start: str) -> st.SearchStrategy[str]:
     """Texts that the grammar makes."""
-    explicit = {
-        "_INDENT": st.just("\x01"),
-        "_DEDENT": st.just("\x02"),
-        "_S": st.sampled_from([" ", "  ", "\t"]),
-    }
+    explicit = {"_INDENT": st.just("\x01"), "_DEDENT": st.just("\x02"), "_S": st.sampled_from([" ", "  ", "\t"])}
     return from_lark(
-        GRAMMAR,
-        start=start,
-        explicit=explicit,
-        alphabet=st.characters(codec="utf-8", exclude_characters="\x01\x02"),
+        GRAMMAR, start=start, explicit=explicit, alphabet=st.characters(codec="utf-8", exclude_characters="\x01\x02")
     )
 
 
@@ -86,9 +73,7 @@ def test_what_the_grammar_makes_is_read_without_an_error(text: str) -> None:
 
 @given(made("start"), st.lists(strategies.text_mutations, min_size=1, max_size=4))
 @HARD
-def test_what_is_made_of_it_by_accident_is_read_or_reported(
-    text: str, changes: list[tuple[int, int, str]]
-) -> None:
+def test_what_is_made_of_it_by_accident_is_read_or_reported(text: str, changes: list[tuple[int, int, str]]) -> None:
     """Parsing a mutilated text never raises and keeps every byte."""
     text = strategies.mutated(laid_out(text), changes)
     assert unparse(examine(text).tree) == text
@@ -113,14 +98,10 @@ PIECES = st.sampled_from(
 EDITS = st.lists(st.tuples(st.integers(0, 70), st.integers(0, 6), PIECES | st.just("")), max_size=3)
 
 
-@example(
-    'allow -exec,.* where cmd matches "git *" and -s.depth <= 3', []
-)  # the prefix of a pattern may be empty
+@example('allow -exec,.* where cmd matches "git *" and -s.depth <= 3', [])  # the prefix of a pattern may be empty
 @given(SEEDS, EDITS)
 @HARD
-def test_a_rule_that_is_read_without_an_error_is_of_the_grammar(
-    line: str, edits: list[tuple[int, int, str]]
-) -> None:
+def test_a_rule_that_is_read_without_an_error_is_of_the_grammar(line: str, edits: list[tuple[int, int, str]]) -> None:
     """A line of version 1, changed at random, has an error finding unless the grammar makes it."""
     line = strategies.mutated(line, edits).strip(" ")
     if not line or any(found.severity == "error" for found in examine(V1 + line).findings):
@@ -144,12 +125,8 @@ BLOCK_RULES = st.sampled_from(
         "  budget calls=5 per day each principal, minutes=3",
     ]
 )
-BLOCK_PIECES = PIECES | st.sampled_from(
-    [":", "for ", "group:", "user:", "\n", "\n  ", " each principal", "*"]
-)
-BLOCK_EDITS = st.lists(
-    st.tuples(st.integers(0, 70), st.integers(0, 6), BLOCK_PIECES | st.just("")), max_size=3
-)
+BLOCK_PIECES = PIECES | st.sampled_from([":", "for ", "group:", "user:", "\n", "\n  ", " each principal", "*"])
+BLOCK_EDITS = st.lists(st.tuples(st.integers(0, 70), st.integers(0, 6), BLOCK_PIECES | st.just("")), max_size=3)
 
 
 @example("for group:ops", ["  allow a.*, b"], [(4, 0, ",")])  # a list may begin with a comma

@@ -176,13 +176,9 @@ def test_a_budget_that_is_not_counted_is_a_warning(root: Path) -> None:
 def test_composition_is_the_published_one(root: Path) -> None:
     """Bases first, lists united, each pattern once, the smaller budget of each key; a policy may widen its base."""
     write(
-        root / "base.json",
-        {"allow": ["a", "b"], "deny": ["x"], "require_confirmation": ["b"], "budget": {"calls": 5}},
+        root / "base.json", {"allow": ["a", "b"], "deny": ["x"], "require_confirmation": ["b"], "budget": {"calls": 5}}
     )
-    policy = policy_of(
-        root,
-        {"extends": "base.json", "allow": ["b", "c"], "deny": ["y", "x"], "budget": {"calls": 9}},
-    )
+    policy = policy_of(root, {"extends": "base.json", "allow": ["b", "c"], "deny": ["y", "x"], "budget": {"calls": 9}})
     assert patterns(policy.allow) == ["a", "b", "c"]
     assert patterns(policy.deny) == ["x", "y"]
     assert patterns(policy.confirm) == ["b"]
@@ -194,11 +190,7 @@ def test_inline_bases_know_their_lines(root: Path) -> None:
     """A base that is written inside counts as one in a file, and its rules name the line in this file."""
     text = '{\n "allow": ["a"],\n "extends": {\n  "allow": ["b"],\n  "extends": {"deny": [\n "c"]}}}'
     policy = policy_of(root, text)
-    assert [(rule.pattern, rule.line) for rule in (*policy.allow, *policy.deny)] == [
-        ("b", 4),
-        ("a", 2),
-        ("c", 6),
-    ]
+    assert [(rule.pattern, rule.line) for rule in (*policy.allow, *policy.deny)] == [("b", 4), ("a", 2), ("c", 6)]
 
 
 def test_bases_are_relative_to_the_file_that_names_them(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,10 +211,7 @@ def test_the_text_for_the_record_says_all_of_it(root: Path) -> None:
     apart = policy_of(root, {"extends": "base.json", "allow": ["a"]})
     (root / "base.json").unlink()
     together = policy_of(root, whole)
-    assert (patterns(together.allow), patterns(together.deny)) == (
-        patterns(apart.allow),
-        patterns(apart.deny),
-    )
+    assert (patterns(together.allow), patterns(together.deny)) == (patterns(apart.allow), patterns(apart.deny))
     assert together.budget == apart.budget == 3
 
 
@@ -328,9 +317,7 @@ LAYERS = st.lists(
 
 
 @given(layers=LAYERS, inline=st.lists(st.booleans(), min_size=5, max_size=5))
-def test_any_chain_composes_as_published(
-    root: Path, layers: list[dict[str, Any]], inline: list[bool]
-) -> None:
+def test_any_chain_composes_as_published(root: Path, layers: list[dict[str, Any]], inline: list[bool]) -> None:
     """Any chain of inline and file bases composes as published: unions in order, bases first, and the least budget."""
     base: dict[str, Any] | str | None = None
     for number, layer in enumerate(layers):

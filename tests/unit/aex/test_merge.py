@@ -67,9 +67,7 @@ def assert_united(merged: Policy, side: Policy, tool: str) -> None:
 
 
 @given(strategies.rule_lines, strategies.rule_lines, strategies.rule_lines, calls)
-def test_a_merge_of_a_merge_stays_within_both(
-    own: list[str], first: list[str], second: list[str], call: Call
-) -> None:
+def test_a_merge_of_a_merge_stays_within_both(own: list[str], first: list[str], second: list[str], call: Call) -> None:
     """A resumed task's contract under a policy already narrowed by another contract is within all three."""
     base = merge(layer(own), layer(first, "task"))
     if merge(base, layer(second, "task")).judge_call(*call).effect == "allow":
@@ -133,21 +131,13 @@ def test_a_contract_is_narrowed_by_the_policys_scope_and_condition() -> None:
     assert effect("src/a.md", size=30) == "closed"
     assert effect("docs/a.md", size=3) == "closed"
     assert effect("docs/a.md", size=3, mode="add") == "allow"
-    assert (
-        merged.judge_call("file.write", {"size": 3, "mode": "add"}, ["src/a.md", "docs/a.md"]).effect
-        == "allow"
-    )
+    assert merged.judge_call("file.write", {"size": 3, "mode": "add"}, ["src/a.md", "docs/a.md"]).effect == "allow"
 
 
 def test_a_contract_keeps_its_own_rule_where_the_policy_allows_without_a_condition() -> None:
     """A plain allow grants all; conditional ones beside it take nothing away."""
-    merged = merge(
-        policy("allow t where a is 1", "allow t.*", "allow t"), contract("use t where b is 2", "use t.x")
-    )
-    assert [str(rule) for rule in merged.allow] == [
-        "allow t where b is 2 (c.aex:3)",
-        "allow t.x (c.aex:4)",
-    ]
+    merged = merge(policy("allow t where a is 1", "allow t.*", "allow t"), contract("use t where b is 2", "use t.x"))
+    assert [str(rule) for rule in merged.allow] == ["allow t where b is 2 (c.aex:3)", "allow t.x (c.aex:4)"]
 
 
 def test_what_no_allow_names_whole_vanishes_with_a_warning() -> None:
@@ -196,9 +186,7 @@ def test_what_only_the_policy_says_and_what_is_united() -> None:
 
 def test_several_questions_make_one_with_the_strictest_clauses() -> None:
     """The first rule is named, with the shortest time, the first name, and silence that refuses if any says so."""
-    found = policy(
-        "allow t", "confirm before t by human within 1h else allow", "confirm before * by alice within 5m"
-    )
+    found = policy("allow t", "confirm before t by human within 1h else allow", "confirm before * by alice within 5m")
     asked = found.judge("t").confirm
     assert asked is not None
     assert (asked.line, asked.by, asked.within_seconds, asked.otherwise) == (4, "alice", 300, "deny")

@@ -80,17 +80,7 @@ return {
 }
 """
     shape = published(text)
-    assert list(shape) == [
-        "isPolicy",
-        "use",
-        "deny",
-        "needs",
-        "steps",
-        "agent",
-        "goal",
-        "budget",
-        "returnStatement",
-    ]
+    assert list(shape) == ["isPolicy", "use", "deny", "needs", "steps", "agent", "goal", "budget", "returnStatement"]
     assert shape["use"] == ["a.b", "c"]
     assert shape["goal"] == 'say "hi"'
     assert shape["needs"] == {"x": "str", "y.z": "list[int]?"}
@@ -193,9 +183,7 @@ def test_a_quoted_text_is_told_from_a_bare_name() -> None:
 
 def test_pieces_of_values_know_their_places() -> None:
     """Each name inside a value has its line and column, also in a value of several lines."""
-    document = examine(
-        'task t v0\ngoal "g"\n  do x( a = [b, {k: c}] ) -> d\nreturn {\n  k: [\n    e, f\n  ]\n}'
-    )
+    document = examine('task t v0\ngoal "g"\n  do x( a = [b, {k: c}] ) -> d\nreturn {\n  k: [\n    e, f\n  ]\n}')
     names = [
         name.word
         for step in document.steps
@@ -203,20 +191,14 @@ def test_pieces_of_values_know_their_places() -> None:
         for e in step.arguments
         for name in expr.names(e.value)
     ]
-    names += [
-        name.word
-        for step in document.steps
-        if isinstance(step, ReturnStep)
-        for name in expr.names(step.value)
-    ]
+    names += [name.word for step in document.steps if isinstance(step, ReturnStep) for name in expr.names(step.value)]
     assert [(word.text, word.line, word.column) for word in names] == [
         ("b", 3, 14), ("c", 3, 21), ("e", 6, 5), ("f", 6, 8),
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("line", "balance"),
-    [("{", 1), ("{}", 0), ('"{" }', -1), ("it's {", 1), ("'{' {{", 2), ('" {', 1), ("", 0)],
+    ("line", "balance"), [("{", 1), ("{}", 0), ('"{" }', -1), ("it's {", 1), ("'{' {{", 2), ('" {', 1), ("", 0)]
 )
 def test_braces_in_literals_do_not_count(line: str, balance: int) -> None:
     """The balance of a line counts braces outside of closed string literals only."""
@@ -250,18 +232,12 @@ def test_comments_stand_in_the_block_they_are_indented_for() -> None:
     assert [(node.kind, node.first) for node in tree.nodes] == [
         ("if", 0), ("blank", 4), ("comment", 5), ("check", 6), ("blank", 7),
     ]  # fmt: skip
-    assert [(node.kind, node.first) for node in tree.nodes[0].children] == [
-        ("comment", 1),
-        ("do", 2),
-        ("comment", 3),
-    ]
+    assert [(node.kind, node.first) for node in tree.nodes[0].children] == [("comment", 1), ("do", 2), ("comment", 3)]
 
 
 def test_a_body_ends_before_a_line_that_is_indented_less() -> None:
     """The lines of a `make` or `return` body end where the indentation does."""
-    text = (
-        "if a\n    do x()\n      do y()\n    make m: t from a with:\n    - one\n    return {\n  k: 1\n    }"
-    )
+    text = "if a\n    do x()\n      do y()\n    make m: t from a with:\n    - one\n    return {\n  k: 1\n    }"
     kinds = [(node.kind, node.first, node.last) for node in walk(build(text).nodes)]
     assert ("make", 3, 4) in kinds
     assert ("return", 5, 5) in kinds

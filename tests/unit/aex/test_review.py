@@ -48,10 +48,7 @@ def test_the_published_example_comes_out_field_by_field() -> None:
         ("valid", True),
         (
             "warnings",
-            [
-                "`tests.run` is narrowed to `tests.run:npm test*`",
-                "`tests.run` is narrowed to `tests.run:pytest*`",
-            ],
+            ["`tests.run` is narrowed to `tests.run:npm test*`", "`tests.run` is narrowed to `tests.run:pytest*`"],
         ),
     ]
 
@@ -126,9 +123,7 @@ def test_a_task_runs_under_a_policy_that_refuses_nothing_of_it(policy: str, line
         ("use git.*\ndeny git.push, git.reset", ["use git.*", "deny git.push"], "git.*"),
     ],
 )
-def test_d29_review_judges_by_the_rules_that_a_run_is_judged_by(
-    policy: str, lines: list[str], named: str
-) -> None:
+def test_d29_review_judges_by_the_rules_that_a_run_is_judged_by(policy: str, lines: list[str], named: str) -> None:
     """An empty allow permits nothing, a `*` is known, and a refusal counts: each was missed by a matcher of its own."""
     told = reviewed_under(policy, *lines)
     assert not told.runs_under_policy

@@ -88,15 +88,10 @@ def test_an_allow_that_may_mean_two_servers_is_found(line: str) -> None:
     ("line", "message"),
     [
         ("use git.*", "`git.*` is for tools of no server, so it allows none of the server git"),
-        (
-            "use git.status, git.push",
-            "`git.status` is for tools of no server, so it allows none of the server git",
-        ),
+        ("use git.status, git.push", "`git.status` is for tools of no server, so it allows none of the server git"),
     ],
 )
-def test_an_allow_for_tools_of_no_server_beside_a_server_of_that_name_is_found(
-    line: str, message: str
-) -> None:
+def test_an_allow_for_tools_of_no_server_beside_a_server_of_that_name_is_found(line: str, message: str) -> None:
     """The finding says what to write. An exact name counts only where the server has a tool of it."""
     known = KnownTools({"git": (KnownTool("status"), KnownTool("push"))})
     assert told(line, known=known) == [("AEX172", message, "write git.push")]
@@ -105,9 +100,7 @@ def test_an_allow_for_tools_of_no_server_beside_a_server_of_that_name_is_found(
 
 def test_a_server_that_has_listed_nothing_yet_counts_for_a_wildcard() -> None:
     """Settings name the server; what it lists is not known."""
-    found = unmatched_rules(
-        policy_of("use git.*, git.status", version="v1"), KnownTools(), listed=["git", "inv"]
-    )
+    found = unmatched_rules(policy_of("use git.*, git.status", version="v1"), KnownTools(), listed=["git", "inv"])
     assert [(one.code, one.span.line) for one in found] == [("AEX172", 4)]
 
 

@@ -90,11 +90,7 @@ def test_another_text_is_not_signed(text: bytes) -> None:
             seal.check_shared(text, seal.read(file), SECRET)
 
 
-CHANGES = [
-    {"signer": "bob"},
-    {"signedAt": "2026-05-02T15:30:12.346Z"},
-    {"file": "other.aex"},
-]
+CHANGES = [{"signer": "bob"}, {"signedAt": "2026-05-02T15:30:12.346Z"}, {"file": "other.aex"}]
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -207,9 +203,7 @@ TRUSTED = {"ann": PUBLIC, "bob": public_key(BOB)}
 
 
 def refused(signature: bytes | None, *signers: str, text: bytes = TEXT, trusted: Any = None) -> str:
-    found = seal.check_sealed(
-        text, signature, signers, TRUSTED if trusted is None else trusted, source="look.aex"
-    )
+    found = seal.check_sealed(text, signature, signers, TRUSTED if trusted is None else trusted, source="look.aex")
     if found is None:
         return ""
     assert (found.code, found.severity, found.source) == ("AEX150", "error", "look.aex")

@@ -107,9 +107,7 @@ def test_without_a_name_rules_name_a_tool_by_the_short_form_alone() -> None:
         ("use search, inv.*", {"inv": "search", "notes": "search"}, "allow"),
     ],
 )
-def test_an_allow_that_may_mean_two_servers_is_closed(
-    line: str, servers: dict[str, str], effect: str
-) -> None:
+def test_an_allow_that_may_mean_two_servers_is_closed(line: str, servers: dict[str, str], effect: str) -> None:
     """An allow by the short form counts unless another known server has a tool of that name."""
     at = policy(line).at_server("inv", known(**servers))
     assert at.judge("search").effect == effect
@@ -190,9 +188,7 @@ def test_a_name_that_is_anothers_gains_no_allow_and_evades_no_refusal() -> None:
     """A server that claims another's name is named by it in refusals, questions and limits, and in no allow."""
     found = policy("use git.*, git.status, push, ping", "deny git.force", "limit git.push 3 per hour")
     at = found.at_server("", known(git="status push"), claim="git")
-    effects = {
-        tool: at.judge(tool).effect for tool in ("status", "git.status", "push", "ping", "force", "git.force")
-    }
+    effects = {tool: at.judge(tool).effect for tool in ("status", "git.status", "push", "ping", "force", "git.force")}
     closed = dict.fromkeys(("status", "git.status"), "closed")
     assert effects == closed | {"push": "allow", "ping": "allow", "force": "deny", "git.force": "deny"}
     assert len(at.limits_of("push")) == 1
@@ -203,8 +199,4 @@ def test_a_server_without_a_name_gains_no_allow_for_a_known_one() -> None:
     """A tool called `git.status`, or as one of the known server `git`, gains nothing where its server has no name at all."""
     found = policy("use git.status, status, ping")
     at = found.at_server("", known(git="status"), claim="_")
-    assert [at.judge(tool).effect for tool in ("git.status", "status", "ping")] == [
-        "closed",
-        "closed",
-        "allow",
-    ]
+    assert [at.judge(tool).effect for tool in ("git.status", "status", "ping")] == ["closed", "closed", "allow"]

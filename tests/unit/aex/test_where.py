@@ -157,9 +157,7 @@ def test_commands_are_matched_as_text() -> None:
 
 def test_requests_of_the_protocol_can_be_refused_by_their_arguments() -> None:
     """What is allowed unless a rule names it is judged by conditions, too."""
-    found = policy(
-        'deny mcp.resources.read where uri matches "file://*"', "confirm before aex.resume where n > 1"
-    )
+    found = policy('deny mcp.resources.read where uri matches "file://*"', "confirm before aex.resume where n > 1")
     assert found.judge_call("mcp.resources.read", {"uri": "https://x"}, named_only=True).effect == "allow"
     assert found.judge_call("mcp.resources.read", {"uri": "FILE://x"}, named_only=True).effect == "deny"
     assert found.judge_open("mcp.resources.read").effect == "deny"

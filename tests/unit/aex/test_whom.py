@@ -160,10 +160,7 @@ def test_of_each_budget_the_smallest_that_holds_counts() -> None:
     team = read(TEAM)
     assert (narrowed(team, ANN).budget, narrowed(team, ANN).budgets["minutes"].amount) == (None, 90)
     assert (narrowed(team, CI).budget, narrowed(team, CI).budgets["minutes"].amount) == (10, 90)
-    assert (team.budget, str(team.budget_rule)) == (
-        10,
-        "budget calls=10 for group:interns, service:ci (p.aex:14)",
-    )
+    assert (team.budget, str(team.budget_rule)) == (10, "budget calls=10 for group:interns, service:ci (p.aex:14)")
     counted = [(rule.counter, rule.owner) for rule in narrowed(team, CI).workspace_budgets]
     assert counted[0] == ("86400", "")
     assert counted[1][0].startswith("86400/each/")
@@ -176,11 +173,7 @@ def test_of_each_budget_the_smallest_that_holds_counts() -> None:
 def test_each_principal_has_a_count_by_id_and_not_by_name() -> None:
     """Two with the same name have two counts; one who is renamed keeps theirs; who is not known shares one."""
     team = read(TEAM)
-    ids = [
-        ANN,
-        Principal(id="other|1", name="ann", type="human"),
-        Principal(id=ANN.id, name="anna", type="human"),
-    ]
+    ids = [ANN, Principal(id="other|1", name="ann", type="human"), Principal(id=ANN.id, name="anna", type="human")]
     first, second, renamed = (narrowed(team, who).workspace_budgets[1].counter for who in ids)
     assert first == renamed != second
     assert team.workspace_budgets[1].counter == "86400/each"
@@ -191,8 +184,7 @@ def test_a_group_has_one_count_however_its_rule_is_written() -> None:
     """The same names in another order and case are the same count."""
     text = "policy p v1\nfor {}\n  budget calls=5 per day"
     one, other = (
-        read(text.format(whom)).workspace_budgets[0].counter
-        for whom in ("group:a, user:b", "user:B, group:a")
+        read(text.format(whom)).workspace_budgets[0].counter for whom in ("group:a, user:b", "user:B, group:a")
     )
     assert one == other
 
@@ -251,9 +243,7 @@ EVE = Principal(id="issuer u2", name="u2", type="service", label="ann")
 
 def test_a_label_permits_nothing_and_restricts_all_the_same() -> None:
     """Who calls itself ann gets no rule that permits ann something, and those that restrict ann, person or service."""
-    team = read(
-        "policy p v1\nallow a.*\nfor user:ann\n  allow b.*\n  deny a.write\n  limit a.read 5 per minute"
-    )
+    team = read("policy p v1\nallow a.*\nfor user:ann\n  allow b.*\n  deny a.write\n  limit a.read 5 per minute")
     assert [rule.pattern for rule in narrowed(team, ANN).allow] == ["a.*", "b.*"]
     assert [rule.pattern for rule in narrowed(team, EVE).allow] == ["a.*"]
     assert [rule.pattern for rule in narrowed(team, EVE).deny] == ["a.write"]
@@ -278,9 +268,7 @@ def test_a_label_spends_nothing_of_whom_it_names() -> None:
     assert len({budget.counter for budget in budgets}) == len(everybody)
 
 
-@pytest.mark.parametrize(
-    "name", ["auth0|6553da60a54af58e", "00u5t60iloOHN9pBi0h7", "abc@clients", "8d0f3a86-7c3f"]
-)
+@pytest.mark.parametrize("name", ["auth0|6553da60a54af58e", "00u5t60iloOHN9pBi0h7", "abc@clients", "8d0f3a86-7c3f"])
 def test_a_subject_of_a_token_can_be_named(name: str) -> None:
     """As issuers form them."""
     team = read(f"policy p v1\nallow a.*\nfor user:{name}, service:{name}\n  allow b.*")

@@ -89,9 +89,7 @@ def test_a_hostile_audit_log_costs_little(
         locate(MemoryStore(), str(memory_workspace.root), "fix-auth")
 
 
-def test_nothing_after_the_first_bad_line_is_read(
-    memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_after_the_first_bad_line_is_read(memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading stops at the first bad line, so its time is bounded by the valid lines."""
     path = memory_workspace.folder() / "audit.jsonl"
     path.write_bytes(path.read_bytes() + b"{}\n" * 1000)
@@ -125,9 +123,7 @@ def test_a_long_history_is_verified_in_little_memory(tmp_path: Path) -> None:
         assert sum(1 for _ in found.entries()) == 3000
 
 
-def test_more_events_than_any_history_has_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_events_than_any_history_has_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of events is bounded beside their bytes."""
     monkeypatch.setattr(attachments, "MAX_EVENTS", 5)
     path = tmp_path / "audit.jsonl"
@@ -151,16 +147,12 @@ def test_a_longest_event_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["edited", "shorter"])
-def test_a_file_that_changes_after_it_was_verified_is_not_taken_in(
-    memory_workspace: Workspace, change: str
-) -> None:
+def test_a_file_that_changes_after_it_was_verified_is_not_taken_in(memory_workspace: Workspace, change: str) -> None:
     """What is imported is what was verified, though the file is read again for it."""
     verified = verify(str(memory_workspace.folder()))
     path = memory_workspace.folder() / "audit.jsonl"
     data = path.read_bytes()
-    path.write_bytes(
-        data.replace(b"file.read", b"file.rite") if change == "edited" else data[: len(data) // 2]
-    )
+    path.write_bytes(data.replace(b"file.read", b"file.rite") if change == "edited" else data[: len(data) // 2])
     store = MemoryStore()
     with pytest.raises(IntegrityError, match="while it was read"):
         import_folder(store, verified)
@@ -208,9 +200,7 @@ def test_a_hostile_session_file_costs_little(tmp_path: Path) -> None:
         assert sessions.list_all(str(tmp_path)) == []
 
 
-def test_of_very_many_session_files_the_newest_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_very_many_session_files_the_newest_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Listing sessions reads a bounded number of files."""
     folder = tmp_path / ".code-intel" / "sessions"
     folder.mkdir(parents=True)

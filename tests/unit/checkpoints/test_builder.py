@@ -29,17 +29,11 @@ from support.strategies import texts
 RECORD: dict[str, Any] = {
     "task": {"goal": "the record's goal", "status": "in-progress", "successCriteria": ["green"]},
     "executionSummary": {
-        "actions": [
-            {"description": "mapped", "outcome": "success"},
-            {"description": "tried", "outcome": "failure"},
-        ]
+        "actions": [{"description": "mapped", "outcome": "success"}, {"description": "tried", "outcome": "failure"}]
     },
     "blockers": [{"status": "active", "description": "no key"}, {"status": "resolved", "description": "old"}],
     "questionsForUser": [{"status": "open", "question": "which?"}, {"status": "answered", "question": "no"}],
-    "toolEffects": [
-        {"sideEffects": ["out/a.md", "sent a mail"]},
-        {"status": "claimed", "sideEffects": ["out/b.md"]},
-    ],
+    "toolEffects": [{"sideEffects": ["out/a.md", "sent a mail"]}, {"status": "claimed", "sideEffects": ["out/b.md"]}],
     "resumePoints": [
         {"approvalStatus": "pending", "nextSteps": ["not yet"]},
         {"approvalStatus": "approved", "consumedAt": 1, "nextSteps": ["done"]},
@@ -57,9 +51,7 @@ def happened(**more: Any) -> TaskFacts:
 
 def test_without_a_word_a_page_says_what_the_history_tells() -> None:
     """Nobody said anything: mission, one item, the last call, what is in doubt, and where to begin."""
-    doubt = OpenCall(
-        call="s.1", tool="deploy", digest="0" * 64, effectful=True, session="s", since="", arguments="{}"
-    )
+    doubt = OpenCall(call="s.1", tool="deploy", digest="0" * 64, effectful=True, session="s", since="", arguments="{}")
     page = compose(happened(last=("deploy", "{}"), ledger={"doubts": {"s.1": doubt}}))
     assert (page.mission, page.iterations_used, page.budget_remaining) == ("the goal", 38, 12)
     assert [(item.text, item.status) for item in page.progress] == [("the goal", "in_progress")]
@@ -91,9 +83,7 @@ def test_a_record_is_told_in_the_page_s_words() -> None:
 
 def test_who_is_believed_first() -> None:
     """What is stated now; then what a person edited; then what was stated before; then the record; then the history."""
-    before = compose(
-        happened(), AgentReport(mission="page", resumption_point="page", open_questions=("page?",))
-    )
+    before = compose(happened(), AgentReport(mission="page", resumption_point="page", open_questions=("page?",)))
     said = AgentReport(mission="now")
     assert compose(happened(), said, before=before, record=RECORD).mission == "now"
     assert compose(happened(), before=before, record=RECORD).mission == "page"
@@ -187,9 +177,7 @@ def test_done_items_are_left_out_first() -> None:
 
 def test_artifacts_only_grow() -> None:
     """What was once produced stays listed, once, with the last note."""
-    before = compose(
-        happened(produced=["a.md"]), AgentReport(artifacts=(ReportedArtifact(path="b.md", note="draft"),))
-    )
+    before = compose(happened(produced=["a.md"]), AgentReport(artifacts=(ReportedArtifact(path="b.md", note="draft"),)))
     page = compose(
         happened(produced=["c.md"]),
         AgentReport(artifacts=(ReportedArtifact(path="b.md", note="final"),)),
@@ -228,9 +216,7 @@ def test_items_are_put_into_the_form_of_a_page(step: ReportedStep, told: tuple[s
     assert (item.status, item.note) == told
 
 
-steps = st.builds(
-    ReportedStep, text=texts, status=st.sampled_from(["done", "in_progress", "pending"]), note=texts
-)
+steps = st.builds(ReportedStep, text=texts, status=st.sampled_from(["done", "in_progress", "pending"]), note=texts)
 saids = st.builds(
     AgentReport,
     mission=texts,

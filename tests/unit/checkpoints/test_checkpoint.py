@@ -49,11 +49,7 @@ def test_a_checkpoint_is_an_event(workspace: Workspace) -> None:
     made = workspace.save(context)
     event, data = made.event, made.data
     assert workspace.events(session.task.id)[-1] == event
-    assert (event.event, event.session, event.by) == (
-        "checkpoint.created",
-        session.id,
-        Actor("tester", "agent"),
-    )
+    assert (event.event, event.session, event.by) == ("checkpoint.created", session.id, Actor("tester", "agent"))
     assert (data.name, data.description, data.trigger, data.previous) == ("fix-auth", "found it", "agent", "")
     assert data.root == root([bytes.fromhex(entry.hash) for entry in before]).hex()
     assert find(workspace.store, "fix-auth") == made
@@ -101,25 +97,16 @@ def test_a_task_without_a_limit_has_no_budget(workspace: Workspace) -> None:
     workspace.work(context, "file.read")
     made = workspace.save(context)
     assert "budget" not in document(workspace.store, made)
-    assert (
-        "budget" not in workspace.folder().joinpath("checkpoint.json").read_text().partition('"adjourn"')[0]
-    )
+    assert "budget" not in workspace.folder().joinpath("checkpoint.json").read_text().partition('"adjourn"')[0]
 
 
 def test_settlements_that_wait_come_before_the_checkpoint(workspace: Workspace) -> None:
     """What was answered before is not shown as in flight."""
     context = workspace.context()
-    session, (admitted,) = context.sessions.admit(
-        [ToolRequest(tool="file.read", digest="1" * 64, effectful=False)]
-    )
-    session.task.deferred.append(
-        NewEvent(kinds.ToolSettled(call=admitted.call, outcome="ok"), session=session.id)
-    )
+    session, (admitted,) = context.sessions.admit([ToolRequest(tool="file.read", digest="1" * 64, effectful=False)])
+    session.task.deferred.append(NewEvent(kinds.ToolSettled(call=admitted.call, outcome="ok"), session=session.id))
     workspace.save(context)
-    assert [event.event for event in workspace.events(session.task.id)[-2:]] == [
-        "tool.settled",
-        "checkpoint.created",
-    ]
+    assert [event.event for event in workspace.events(session.task.id)[-2:]] == ["tool.settled", "checkpoint.created"]
 
 
 def test_settlements_that_come_while_it_is_made_come_after_the_checkpoint(
@@ -127,9 +114,7 @@ def test_settlements_that_come_while_it_is_made_come_after_the_checkpoint(
 ) -> None:
     """Another thread may defer them at any moment: the root is that of all events before the checkpoint's own."""
     context = workspace.context()
-    session, (admitted,) = context.sessions.admit(
-        [ToolRequest(tool="file.read", digest="1" * 64, effectful=False)]
-    )
+    session, (admitted,) = context.sessions.admit([ToolRequest(tool="file.read", digest="1" * 64, effectful=False)])
     settled = kinds.ToolSettled(call=admitted.call, outcome="ok")
     known = checkpoint._known
 
@@ -141,10 +126,7 @@ def test_settlements_that_come_while_it_is_made_come_after_the_checkpoint(
     workspace.save(context)
     assert verify_task(workspace.store, session.task.id).findings == []
     session.task.flush()
-    assert [event.event for event in workspace.events(session.task.id)[-2:]] == [
-        "checkpoint.created",
-        "tool.settled",
-    ]
+    assert [event.event for event in workspace.events(session.task.id)[-2:]] == ["checkpoint.created", "tool.settled"]
     assert verify_task(workspace.store, session.task.id).findings == []
 
 
@@ -171,9 +153,7 @@ def test_a_name_that_is_used_again_keeps_the_earlier_version(workspace: Workspac
         ("a", "\ud800", "cannot be"),
     ],
 )
-def test_what_cannot_be_kept_is_refused(
-    workspace: Workspace, name: str, description: str, reason: str
-) -> None:
+def test_what_cannot_be_kept_is_refused(workspace: Workspace, name: str, description: str, reason: str) -> None:
     """Bad names and descriptions are refused before anything is written."""
     context = workspace.context()
     workspace.work(context, "file.read")
@@ -242,9 +222,7 @@ def test_the_ledger_is_kept_with_a_checkpoint(workspace: Workspace) -> None:
     assert workspace.task(session.task.id).ledger == session.task.ledger
 
 
-def test_the_first_checkpoint_of_a_span_keeps_the_ledger(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_first_checkpoint_of_a_span_keeps_the_ledger(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loading reads at most a span of events before the checkpoint, and comes to the same ledger."""
     monkeypatch.setattr(checkpoint, "FOLD_SPAN", 16)
     context = workspace.context()
@@ -275,16 +253,12 @@ def test_the_first_checkpoint_of_a_span_keeps_the_ledger(
 def test_a_document_is_canonical(tools: dict[str, int], calls: int, budget: int | None) -> None:
     """The shortcut of checkpoints gives the bytes of canonical JSON, whatever a tool is called."""
     ledger = Ledger(task="t1", tools=tools, calls_used=calls, budget=budget)
-    ledger.doubts["c"] = OpenCall(
-        call="c", tool="\u00e9", digest="2" * 64, effectful=True, session="s", since="x"
-    )
+    ledger.doubts["c"] = OpenCall(call="c", tool="\u00e9", digest="2" * 64, effectful=True, session="s", since="x")
     stated = document_of(ledger, "fix-auth", 'a "quoted" \u20ac\x7f\n', Known())
     assert encode_document(stated) == canonical(stated)
 
 
-@pytest.mark.parametrize(
-    ("calls", "budget", "description"), [(2**53, None, ""), (1, 2**53, ""), (1, None, "\ud800")]
-)
+@pytest.mark.parametrize(("calls", "budget", "description"), [(2**53, None, ""), (1, 2**53, ""), (1, None, "\ud800")])
 def test_a_document_that_has_no_canonical_form(calls: int, budget: int | None, description: str) -> None:
     """A number beyond 2^53 - 1, and a lone surrogate, are refused."""
     stated = document_of(Ledger(task="t1", calls_used=calls, budget=budget), "n", description, Known())

@@ -84,9 +84,7 @@ def terminated(workspace: Workspace) -> None:
 
 def ended_by_a_run(workspace: Workspace) -> None:
     """An ending that has a description of its own."""
-    close_session(
-        workspace.context().sessions.open(), "interrupted", str(workspace.root), description="go on by run"
-    )
+    close_session(workspace.context().sessions.open(), "interrupted", str(workspace.root), description="go on by run")
 
 
 def turn_over(workspace: Workspace) -> None:
@@ -148,9 +146,7 @@ def expected(plan: Step, place: Step) -> str:
 @pytest.mark.parametrize("place", PLACES, ids=lambda step: step.__name__)
 @pytest.mark.parametrize("plan", PLANS, ids=lambda step: step.__name__)
 @pytest.mark.parametrize("end", ENDS, ids=lambda step: step.__name__)
-def test_the_next_session_is_told_the_next_step(
-    workspace: Workspace, end: Step, plan: Step, place: Step
-) -> None:
+def test_the_next_session_is_told_the_next_step(workspace: Workspace, end: Step, plan: Step, place: Step) -> None:
     """Whatever ends the session and wherever the page is, the agent's last step or the person's edit is the one that is shown."""
     plan(workspace)
     place(workspace)
@@ -328,9 +324,7 @@ def test_a_report_beyond_its_limit_says_what_it_leaves_out(
     assert report.open_questions[-1] == "… and 100 more"
 
 
-def test_a_report_is_durable_before_its_page_is(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_is_durable_before_its_page_is(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that is killed between the checkpoint and its page loses nothing that was stated."""
 
     def killed_here(*_given: object, **_named: object) -> None:
@@ -339,9 +333,7 @@ def test_a_report_is_durable_before_its_page_is(
     session = workspace.work(workspace.context(), "file.read")
     monkeypatch.setattr(page_writer, "write", killed_here)
     with pytest.raises(KeyboardInterrupt):
-        save_checkpoint(
-            session.task, str(workspace.root), CheckpointRequest("m", said=REPORT), session=session
-        )
+        save_checkpoint(session.task, str(workspace.root), CheckpointRequest("m", said=REPORT), session=session)
     told = plan_summary(session.task, str(workspace.root), session.task.clock())
     assert told is not None
     assert told.page is not None

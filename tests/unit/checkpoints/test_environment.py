@@ -44,15 +44,7 @@ def test_it_is_the_commit_that_git_tells(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "head",
-    [
-        "",
-        "x" * 40,
-        "ref: refs/heads/../../../secret",
-        "ref: ../secret",
-        "ref: refs/heads/gone",
-        "\xff",
-        "a" * 5000,
-    ],
+    ["", "x" * 40, "ref: refs/heads/../../../secret", "ref: ../secret", "ref: refs/heads/gone", "\xff", "a" * 5000],
 )
 def test_what_is_no_repository_of_git_has_no_commit(tmp_path: Path, head: str) -> None:
     """A `.git` that somebody made up leads nowhere; nor does one that is a link or a file."""

@@ -146,9 +146,7 @@ def test_a_text_that_was_forgotten_is_missed_at_once(saved_workspace: Workspace)
     assert (saved_workspace.folder() / FILES[0]).read_bytes() == before
 
 
-def test_a_long_history_is_shown_by_its_end(
-    saved_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_history_is_shown_by_its_end(saved_workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """toolHistory is bounded; how much it leaves out is said, and held to the chain."""
     for module in (folder, folder_verification):
         monkeypatch.setattr(module, "MAX_HISTORY", 3)
@@ -180,9 +178,7 @@ def _plain(data: kinds.Data) -> kinds.Data:
 
 @given(histories)
 def test_whatever_happened_the_folder_holds(
-    saved_workspace: Workspace,
-    tmp_path_factory: pytest.TempPathFactory,
-    history: list[tuple[kinds.Data, str]],
+    saved_workspace: Workspace, tmp_path_factory: pytest.TempPathFactory, history: list[tuple[kinds.Data, str]]
 ) -> None:
     """Any history that a chain may hold can be checkpointed, written, and verified, with the same ledger."""
     store = MemoryStore()
@@ -214,18 +210,14 @@ def test_the_signer_must_be_known_to_write(saved_workspace: Workspace, tmp_path:
     """Without the public key no folder can be made; the refusal says which key and how to have it."""
     made = find(saved_workspace.store, "fix-auth")
     Workspace(tmp_path / "elsewhere", saved_workspace.patch)
-    with pytest.raises(
-        NotFoundError, match=rf"signed by key {made.data.key}, .*trust it with `adjourn keys trust`"
-    ):
+    with pytest.raises(NotFoundError, match=rf"signed by key {made.data.key}, .*trust it with `adjourn keys trust`"):
         write(saved_workspace.store, made, str(saved_workspace.root))
 
 
 # --- crashes and races
 
 
-def kill_at_each_step(
-    saved_workspace: Workspace, check: Callable[[], object], begin: Callable[[], object]
-) -> int:
+def kill_at_each_step(saved_workspace: Workspace, check: Callable[[], object], begin: Callable[[], object]) -> int:
     """Write the checkpoint, killed before each step in turn."""
     made = find(saved_workspace.store, "fix-auth")
     return each_step(begin, lambda: write(saved_workspace.store, made, str(saved_workspace.root)), check)
@@ -351,9 +343,7 @@ def test_a_kill_of_the_first_writing_leaves_nothing_or_all(saved_workspace: Work
             outcomes.add("none")
 
     kill_at_each_step(
-        saved_workspace,
-        check,
-        lambda: shutil.rmtree(saved_workspace.root / ".aex" / "checkpoints", ignore_errors=True),
+        saved_workspace, check, lambda: shutil.rmtree(saved_workspace.root / ".aex" / "checkpoints", ignore_errors=True)
     )
     assert outcomes == {"none", made.hash}
 
@@ -437,9 +427,7 @@ def test_a_checkpoint_of_this_name(saved_workspace: Workspace) -> None:
 def test_a_report_that_is_no_digest_is_none(tmp_path: Path) -> None:
     """A chain may name anything as what was stated: the folder is written without it, and verifies."""
     store = MemoryStore()
-    made = kinds.CheckpointCreated(
-        document="", key="", name="x", report="0", root="", signature="", trigger="agent"
-    )
+    made = kinds.CheckpointCreated(document="", key="", name="x", report="0", root="", signature="", trigger="agent")
     facts: list[tuple[kinds.Data, str]] = [(kinds.TaskOpened(), ""), (made, "")]
     store.append(TASK, [Entry(name, stored) for _, name, stored in chained(facts)], expect=EMPTY)
     task = Task(store, TASK, clock=Clock(), secret=b"s" * 32)

@@ -40,9 +40,7 @@ def holds_as_it_was(place: Path, before: dict[str, Any]) -> bool:
 
 
 @given(st.sampled_from(FILES), st.floats(0, 1, exclude_max=True), st.integers(0, 255), st.integers(0, 2))
-def test_a_changed_byte_is_found(
-    saved_workspace: Workspace, name: str, where: float, byte: int, how: int
-) -> None:
+def test_a_changed_byte_is_found(saved_workspace: Workspace, name: str, where: float, byte: int, how: int) -> None:
     """Any byte replaced, inserted or removed: refused, or the same JSON; and in the audit log always refused."""
     place, before = saved_workspace.folder(), as_json(saved_workspace)
     path = place / name
@@ -99,8 +97,7 @@ def test_an_edited_field_is_refused_by_name(saved_workspace: Workspace, edit: Ed
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "{", "[]", "7", '"x"', "null", "{}", "[" * 100_000, '{"name":"\\ud800"}', '{"a":1}x', "\ufeff{}"],
+    "text", ["", "{", "[]", "7", '"x"', "null", "{}", "[" * 100_000, '{"name":"\\ud800"}', '{"a":1}x', "\ufeff{}"]
 )
 def test_what_is_no_checkpoint_is_refused(saved_workspace: Workspace, text: str) -> None:
     """Other JSON, and what is none, is said to be no checkpoint."""
@@ -152,10 +149,7 @@ def test_another_layout_is_the_same_checkpoint(saved_workspace: Workspace) -> No
         (lambda lines: [], "has 0 events"),
         (lambda lines: [*lines[:3], *lines[4:]], "fails verification at line 4: .*parent-mismatch"),
         (lambda lines: [*lines[:3], *lines[4:], b"{}"], "fails verification at line 4: .*parent-mismatch"),
-        (
-            lambda lines: [*lines[:2], lines[3], lines[2], *lines[4:]],
-            "fails verification at line 3: .*parent-mismatch",
-        ),
+        (lambda lines: [*lines[:2], lines[3], lines[2], *lines[4:]], "fails verification at line 3: .*parent-mismatch"),
         (lambda lines: [lines[0], *lines], "fails verification at line 2: .*parent-mismatch"),
         (lambda lines: [*lines, b""], "fails verification at line 9: .*parent-mismatch"),
         (lambda lines: [*lines, b"{}"], "fails verification at line 9: .*parent-mismatch"),
@@ -165,18 +159,7 @@ def test_another_layout_is_the_same_checkpoint(saved_workspace: Workspace) -> No
             r"has CRLF line endings \(line 1\).*put the line `\.aex/checkpoints/\*\* -text` into \.gitattributes",
         ),
     ],
-    ids=[
-        "truncated",
-        "empty",
-        "dropped",
-        "replaced",
-        "swapped",
-        "twice",
-        "blank",
-        "more",
-        "last twice",
-        "crlf",
-    ],
+    ids=["truncated", "empty", "dropped", "replaced", "swapped", "twice", "blank", "more", "last twice", "crlf"],
 )
 def test_an_edited_audit_log_is_refused(
     saved_workspace: Workspace, edit: Callable[[list[bytes]], list[bytes]], reason: str
@@ -229,9 +212,7 @@ def test_even_a_signer_cannot_state_what_did_not_happen(saved_workspace: Workspa
         verify(str(saved_workspace.folder()))
 
 
-def test_a_signed_root_is_held_to_the_events(
-    saved_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signed_root_is_held_to_the_events(saved_workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A signature over another root than that of the audit log is refused."""
     forger = Forger(saved_workspace.folder())
     monkeypatch.setattr("adjourn.log.merkle.root", lambda leaves: b"r" * 32)
@@ -271,9 +252,7 @@ def test_only_plain_files_of_a_sane_size_are_read(saved_workspace: Workspace, na
 
 @pytest.mark.parametrize("place", [".aex/checkpoints/fix-auth", ".aex/checkpoints", ".aex"])
 @pytest.mark.parametrize("target", ["inside", "outside"])
-def test_no_folder_is_reached_by_a_link(
-    saved_workspace: Workspace, tmp_path: Path, place: str, target: str
-) -> None:
+def test_no_folder_is_reached_by_a_link(saved_workspace: Workspace, tmp_path: Path, place: str, target: str) -> None:
     """A folder behind a link is neither read nor written, wherever the link leads."""
     made = find(saved_workspace.store, "fix-auth")
     real = saved_workspace.root / place

@@ -198,13 +198,7 @@ def test_what_cannot_be_written_is_named_and_the_rest_restored(repository: Path)
 
 def test_policies_of_any_place_stay(repository: Path) -> None:
     """A rollback brings back no earlier policy: it may permit more."""
-    names = (
-        "sub/.aex/policy.aex",
-        "tasks/one.aex",
-        "tasks/one.aex.signature.json",
-        "sub/.AEX/x",
-        "aex.policy.json",
-    )
+    names = ("sub/.aex/policy.aex", "tasks/one.aex", "tasks/one.aex.signature.json", "sub/.AEX/x", "aex.policy.json")
     for name in names:
         (repository / name).parent.mkdir(parents=True, exist_ok=True)
         (repository / name).write_text("wide")

@@ -10,17 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.checkpoints.page import (
-    MINUTE,
-    SECTIONS,
-    Artifact,
-    ChecklistItem,
-    Other,
-    Page,
-    armed,
-    disarmed,
-    render,
-)
+from adjourn.checkpoints.page import MINUTE, SECTIONS, Artifact, ChecklistItem, Other, Page, armed, disarmed, render
 from adjourn.checkpoints.parser import parse
 from adjourn.errors import InvalidError
 from support.cases import for_each
@@ -145,9 +135,7 @@ def test_what_a_person_edits_counts_and_is_reported() -> None:
     """An edited text is read, with a warning; an untouched one is not said to be edited."""
     page = parse(SAMPLE).page
     assert page is not None
-    written = render(
-        Page(**{name: getattr(page, name) for name in page.__struct_fields__} | {"machine": {"id": "c1"}})
-    )
+    written = render(Page(**{name: getattr(page, name) for name in page.__struct_fields__} | {"machine": {"id": "c1"}}))
     assert not parse(written).edited
     reading = parse(written.replace("- [ ] Final report (pending)", "- [x] Final report"))
     assert reading.page is not None

@@ -51,9 +51,7 @@ def mark(
 ) -> SavedCheckpoint:
     workspace.clock.move(seconds=MINUTE)
     session = workspace.work(context or workspace.context(group), "file.read")
-    return save_checkpoint(
-        session.task, str(workspace.root), CheckpointRequest(name, said=said), session=session
-    )
+    return save_checkpoint(session.task, str(workspace.root), CheckpointRequest(name, said=said), session=session)
 
 
 def archived(workspace: Workspace, task: str) -> archiving.Archived:
@@ -117,11 +115,7 @@ def test_a_kill_while_archiving_loses_no_page(memory_workspace: Workspace) -> No
             try:
                 archived(memory_workspace, task)
             except Killed:
-                found = {
-                    page.id
-                    for place in ("tmp", "output/work/checkpoints")
-                    for page in search(root, place).pages
-                }
+                found = {page.id for place in ("tmp", "output/work/checkpoints") for page in search(root, place).pages}
                 assert found == ids
                 continue
             assert steps() <= step
@@ -167,10 +161,7 @@ def test_an_archive_is_restored_and_stays(memory_workspace: Workspace) -> None:
 
 def test_projects_have_names_of_folders(memory_workspace: Workspace) -> None:
     """The usual one comes from the mission; one that leads elsewhere is refused."""
-    mark(
-        memory_workspace,
-        said=AgentReport(mission="Comprehensive security review: of the whole authentication flow!"),
-    )
+    mark(memory_workspace, said=AgentReport(mission="Comprehensive security review: of the whole authentication flow!"))
     found = find_active(str(memory_workspace.root))
     assert found is not None
     assert project_of(found) == "comprehensive-security-review-of-the-whole"
@@ -258,10 +249,7 @@ def test_old_checkpoints_go_and_the_history_verifies(workspace: Workspace) -> No
     assert workspace.entries(task) == events
     assert verify_store(workspace.store).findings == []
     verify(str(workspace.folder("n4")))
-    assert (
-        plan(workspace.store, str(workspace.root), RetentionRules(keep_last=2), workspace.clock()).points
-        == []
-    )
+    assert plan(workspace.store, str(workspace.root), RetentionRules(keep_last=2), workspace.clock()).points == []
     assert workspace.resume(workspace.context("g2", take_over=True), "n4")["callsUsed"] == 5
 
 
@@ -272,12 +260,7 @@ def test_a_name_that_stands_for_a_newer_checkpoint_stays(memory_workspace: Works
     prune(
         memory_workspace.store,
         str(memory_workspace.root),
-        plan(
-            memory_workspace.store,
-            str(memory_workspace.root),
-            RetentionRules(keep_last=1),
-            memory_workspace.clock(),
-        ),
+        plan(memory_workspace.store, str(memory_workspace.root), RetentionRules(keep_last=1), memory_workspace.clock()),
     )
     assert named(memory_workspace.store) == ["same"]
     assert verify_store(memory_workspace.store).findings == []
@@ -313,10 +296,7 @@ def test_edited_pages_and_other_tasks_stay(memory_workspace: Workspace) -> None:
         mark(memory_workspace, name)
     mark(memory_workspace, "other", "g2")
     found = plan(
-        memory_workspace.store,
-        str(memory_workspace.root),
-        RetentionRules(keep_last=1),
-        memory_workspace.clock(),
+        memory_workspace.store, str(memory_workspace.root), RetentionRules(keep_last=1), memory_workspace.clock()
     )
     assert [point.name for point in found.points] == ["b"]
 
@@ -359,9 +339,7 @@ def test_nothing_that_is_needed_is_freed(workspace: Workspace) -> None:
     """All that was written is mentioned somewhere."""
     task = mark(workspace).checkpoint.event.task
     workspace.leave(workspace.context(task=task))
-    assert all(
-        freed.number == 0 for freed in collect(workspace.store, str(workspace.root), workspace.clock())
-    )
+    assert all(freed.number == 0 for freed in collect(workspace.store, str(workspace.root), workspace.clock()))
     assert verify_store(workspace.store).findings == []
 
 
@@ -380,8 +358,7 @@ def test_what_nothing_mentions_is_freed(workspace: Workspace) -> None:
         path.write_text("half")
     os.utime(left, (time.time() - 7200,) * 2)
     freed = {
-        each.what: (each.number, each.size)
-        for each in collect(workspace.store, str(workspace.root), workspace.clock())
+        each.what: (each.number, each.size) for each in collect(workspace.store, str(workspace.root), workspace.clock())
     }
     assert freed["documents"] == (1, 1000)
     assert freed["temporary files"] == (1, 4)
@@ -395,17 +372,12 @@ def test_documents_are_left_alone_while_a_session_is_open(memory_workspace: Work
     """No document is deleted while a session is open, because the session may be about to reference it."""
     mark(memory_workspace)
     digest = memory_workspace.store.put_blob(b"about to be used")
-    told = [
-        each.what
-        for each in collect(memory_workspace.store, str(memory_workspace.root), memory_workspace.clock())
-    ]
+    told = [each.what for each in collect(memory_workspace.store, str(memory_workspace.root), memory_workspace.clock())]
     assert any("not looked at" in what for what in told)
     assert memory_workspace.store.get_blob(digest) is not None
 
 
-def test_long_histories_of_one_task_are_one_file(
-    memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_histories_of_one_task_are_one_file(memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a bound the folders share the longest history, and each still verifies; another task's, and a changed one, do not."""
     for name in ("a", "b", "c"):
         mark(memory_workspace, name)

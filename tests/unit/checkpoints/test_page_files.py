@@ -32,8 +32,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 def test_a_checkpoint_writes_a_page_that_the_next_session_is_told(workspace: Workspace) -> None:
     """The page says what was said, what the history tells, and names its checkpoint."""
     said = AgentReport(
-        progress=(ReportedStep(text="read", status="done"), ReportedStep(text="write")),
-        current_state=("in auth.py",),
+        progress=(ReportedStep(text="read", status="done"), ReportedStep(text="write")), current_state=("in auth.py",)
     )
     made = mark(workspace, said=said, description="Go on with auth.py")
     found = find_active(str(workspace.root))
@@ -70,9 +69,7 @@ def test_names_in_one_minute_and_before_destructive_calls(workspace: Workspace) 
     context = workspace.context()
     session = workspace.work(context)
     made = save_checkpoint(session.task, str(workspace.root), CheckpointRequest("m"), session=session)
-    page_writer.write(
-        session.task, made.checkpoint, str(workspace.root), page_writer.PageOptions(label="deploy.run")
-    )
+    page_writer.write(session.task, made.checkpoint, str(workspace.root), page_writer.PageOptions(label="deploy.run"))
     mark(workspace)
     assert names(workspace) == [
         f"checkpoint-{AT}-2.md", f"checkpoint-{AT}-3.md", f"checkpoint-{AT}-4.md", f"checkpoint-{AT}.md", ACTIVE,
@@ -91,9 +88,7 @@ def test_a_last_page_is_written_when_a_session_ends(workspace: Workspace) -> Non
     assert found.page.iterations_used == 2
 
 
-def test_a_session_that_made_no_call_ends_with_a_checkpoint_if_something_was_noted(
-    workspace: Workspace,
-) -> None:
+def test_a_session_that_made_no_call_ends_with_a_checkpoint_if_something_was_noted(workspace: Workspace) -> None:
     """What was noted is carried away with the folder; a session that did neither leaves nothing."""
     context = workspace.context()
     assert close_session(context.sessions.open(), "client-eof", str(workspace.root)) == ""
@@ -122,11 +117,7 @@ def test_two_sessions_do_not_trample_each_other(workspace: Workspace) -> None:
     for made in (first, second):
         found = find_active(root, made.checkpoint.event.task)
         assert found is not None
-        assert (found.task, found.is_active, found.page.iterations_used) == (
-            made.checkpoint.event.task,
-            True,
-            2,
-        )
+        assert (found.task, found.is_active, found.page.iterations_used) == (made.checkpoint.event.task, True, 2)
     assert len(names(workspace)) == 4
 
 
@@ -177,9 +168,7 @@ def test_automatic_pages_are_few(workspace: Workspace, monkeypatch: pytest.Monke
 # --- age
 
 
-@pytest.mark.parametrize(
-    ("age", "stale"), [(STALE_AFTER - 1, False), (STALE_AFTER, False), (STALE_AFTER + 1, True)]
-)
+@pytest.mark.parametrize(("age", "stale"), [(STALE_AFTER - 1, False), (STALE_AFTER, False), (STALE_AFTER + 1, True)])
 def test_a_page_is_stale_after_more_than_24_hours(workspace: Workspace, age: int, *, stale: bool) -> None:
     """A page gets a warning only after more than 24 hours; exactly 24.0 hours gives none."""
     mark(workspace)
@@ -230,9 +219,7 @@ def test_files_that_calls_have_written_are_listed(workspace: Workspace) -> None:
 
     for name in ("old.md", "new.md", "gone.md", "../out.md"):
         arguments = msgspec.json.encode({"file_path": name, "content": "x"}).decode()
-        session, (one,) = context.sessions.admit(
-            [ToolRequest(tool="file.write", digest="1" * 64, arguments=arguments)]
-        )
+        session, (one,) = context.sessions.admit([ToolRequest(tool="file.write", digest="1" * 64, arguments=arguments)])
         session.settle([kinds.ToolSettled(call=one.call, outcome="ok")])
     made = save_checkpoint(session.task, str(workspace.root), CheckpointRequest("m"), session=session)
     found = page_files.read(str(workspace.root), made.page)

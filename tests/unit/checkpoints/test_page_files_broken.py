@@ -95,16 +95,11 @@ def test_what_a_person_changed_counts_and_is_reported(workspace: Workspace) -> N
     """The next session receives the changed text, and the next page takes it over, even derived lines."""
     mark(
         workspace,
-        said=AgentReport(
-            resumption_point="left", progress=(ReportedStep(text="one"), ReportedStep(text="two"))
-        ),
+        said=AgentReport(resumption_point="left", progress=(ReportedStep(text="one"), ReportedStep(text="two"))),
     )
     path = workspace.root / "tmp" / ACTIVE
     text = (
-        page(workspace)
-        .replace("left", "right")
-        .replace("- [ ] one", "- [x] one (by hand)")
-        .replace("do it", "do that")
+        page(workspace).replace("left", "right").replace("- [ ] one", "- [x] one (by hand)").replace("do it", "do that")
     )
     path.write_text(text)
     found = find_active(str(workspace.root))
@@ -207,9 +202,7 @@ def test_what_is_no_page_does_no_harm(workspace: Workspace, kind: str, tmp_path:
 
 
 @pytest.mark.parametrize("place", ["file", "link"])
-def test_a_folder_that_cannot_be_written_keeps_no_checkpoint(
-    workspace: Workspace, place: str, tmp_path: Path
-) -> None:
+def test_a_folder_that_cannot_be_written_keeps_no_checkpoint(workspace: Workspace, place: str, tmp_path: Path) -> None:
     """The checkpoint is in the store, and what is wrong with the page is said."""
     if place == "file":
         (workspace.root / "tmp").write_text("")

@@ -89,10 +89,7 @@ def test_keeping_files_touches_nothing_else(repository: Path) -> None:
     names = git(repository, "ls-tree", "-r", "--name-only", kept.commit).splitlines()
     assert sorted(names) == sorted([".gitignore", "a", "link", "sub/ünï code", "tool"])
     assert git(repository, "show", f"{kept.commit}:a") == "worked on"
-    assert (
-        git(repository, "rev-parse", f"{kept.commit}^").strip()
-        == git(repository, "rev-parse", "HEAD").strip()
-    )
+    assert git(repository, "rev-parse", f"{kept.commit}^").strip() == git(repository, "rev-parse", "HEAD").strip()
 
 
 def test_files_are_put_back_and_that_can_be_undone(repository: Path) -> None:
@@ -315,11 +312,7 @@ def test_a_filter_of_the_working_tree_is_not_run(repository: Path, tmp_path: Pat
 def test_only_snapshots_are_let_go_of(repository: Path) -> None:
     """The names come from pages, which an agent can write in: none leads to another ref."""
     kept = keep(str(repository), "t", 1, SMALL)
-    hostile = [
-        f"{kept.ref}\ndelete refs/heads/main",
-        "refs/adjourn/checkpoints/../../heads/main",
-        "refs/heads/main",
-    ]
+    hostile = [f"{kept.ref}\ndelete refs/heads/main", "refs/adjourn/checkpoints/../../heads/main", "refs/heads/main"]
     forget(str(repository), hostile)
     assert git(repository, "rev-parse", "--verify", "refs/heads/main")
     assert snapshots(repository, "t") == {kept.ref: kept.commit}

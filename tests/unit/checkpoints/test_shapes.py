@@ -86,16 +86,11 @@ def test_nothing_else_is_in_the_history(item: kinds.Data) -> None:
         (kinds.UpstreamError(message="no such program"), {"message": "no such program"}),
         (kinds.EffectSettled(call="c", outcome="done"), {}),
         (
-            kinds.EntryImported(
-                at="2026-05-02T15:28:00Z", decision="forward", entry="tool.allowed", tool="t"
-            ),
+            kinds.EntryImported(at="2026-05-02T15:28:00Z", decision="forward", entry="tool.allowed", tool="t"),
             {"entry": "tool.allowed", "tool": "t", "at": "2026-05-02T15:28:00Z", "verified": False},
         ),
         (kinds.TaskImported(calls=5, document="d"), {"from": "aex", "calls": 5, "verified": False}),
-        (
-            kinds.TaskImported(calls=5, source="langgraph"),
-            {"from": "langgraph", "calls": 5, "verified": False},
-        ),
+        (kinds.TaskImported(calls=5, source="langgraph"), {"from": "langgraph", "calls": 5, "verified": False}),
         (kinds.TaskImported(head="h", seq=4, signer="ed25519:0"), {}),
         (kinds.TaskFinished(note="shipped"), {}),
         (kinds.TaskReopened(), {}),

@@ -118,9 +118,7 @@ def test_a_call_that_no_rule_lets_pass_makes_none(workspace: Workspace) -> None:
     assert workspace.facts(context.task.current(), kinds.CheckpointCreated) == []
 
 
-def test_without_its_checkpoint_a_call_goes_nowhere(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_checkpoint_a_call_goes_nowhere(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the checkpoint cannot be written, the call is not decided on, and no intent is written."""
     context = workspace.context()
     workspace.work(context, "read")
@@ -267,18 +265,12 @@ def test_a_failed_destructive_step_brings_back_the_page_before(workspace: Worksp
     session = context.sessions.open()
     root = str(workspace.root)
     save_checkpoint(
-        session.task,
-        root,
-        CheckpointRequest("a", said=AgentReport(resumption_point="deploy")),
-        session=session,
+        session.task, root, CheckpointRequest("a", said=AgentReport(resumption_point="deploy")), session=session
     )
     session, (admitted,) = context.sessions.admit([ToolRequest(tool="deploy.run", digest="1" * 64)])
     workspace.clock.move(seconds=60)
     save_checkpoint(
-        session.task,
-        root,
-        CheckpointRequest("b", said=AgentReport(resumption_point="celebrate")),
-        session=session,
+        session.task, root, CheckpointRequest("b", said=AgentReport(resumption_point="celebrate")), session=session
     )
     workspace.clock.move(seconds=60)
     facts = [kinds.ToolSettled(call=admitted.call, outcome=outcome)]  # type: ignore[arg-type]

@@ -34,12 +34,7 @@ HEAVY = {
 
 def test_the_installed_entry_points_are_those_of_the_project() -> None:
     """What is installed has the entry points of pyproject.toml; if not, run `pip install -e .` again."""
-    groups: tuple[annexes.Group, ...] = (
-        "adjourn.commands",
-        "adjourn.findings",
-        "adjourn.files",
-        "adjourn.pages",
-    )
+    groups: tuple[annexes.Group, ...] = ("adjourn.commands", "adjourn.findings", "adjourn.files", "adjourn.pages")
     for name in groups:
         assert annexes.names(name) == sorted(PROJECT["entry-points"][name])
 

@@ -46,9 +46,7 @@ def test_each_command_has_help_with_an_example_and_options_that_explain_themselv
 def test_what_prints_data_prints_json_too() -> None:
     """Each command has --json, except those that print no data and those that print JSON anyway."""
     without = {
-        name
-        for name, command in commands()
-        if not any("--json" in parameter.opts for parameter in command.params)
+        name for name, command in commands() if not any("--json" in parameter.opts for parameter in command.params)
     }
     assert without == {
         "proxy",
@@ -62,12 +60,7 @@ def test_what_prints_data_prints_json_too() -> None:
         "notify",
         "ui",
         "watch",
-    } | {
-        "classify",
-        "compile",
-        "hook",
-        "parse",
-    }  # these print nothing but JSON
+    } | {"classify", "compile", "hook", "parse"}  # these print nothing but JSON
 
 
 def test_summaries_fit_the_line() -> None:

@@ -27,9 +27,7 @@ def test_a_folder_with_too_many_documents_is_refused(tmp_path: Path, monkeypatch
         documents.named([str(tmp_path)])
 
 
-def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_listed_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be examined stops the command: it might hold a document that is wrong."""
     (tmp_path / "a.aex").touch()
     (tmp_path / "inner").mkdir()

@@ -41,9 +41,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def ask(
-    capfd: pytest.CaptureFixture[str], tool: str, arguments: Any = None
-) -> tuple[int, dict[str, Any], str]:
+def ask(capfd: pytest.CaptureFixture[str], tool: str, arguments: Any = None) -> tuple[int, dict[str, Any], str]:
     """Exit code, the answer for machines and the one for people."""
     command = ["effective", "--explain", tool]
     if arguments is not None:
@@ -109,12 +107,7 @@ def test_the_answer_and_its_rule(
         ("file.write", {"path": "src/a"}, "confirm file.write", "asks a person"),
         ("file.write", {"path": "docs/a"}, "allow file.*:src/**", "docs/a is not in its scope"),
         ("file.write", {"path": "docs/a"}, "confirm file.write", "is not evaluated"),
-        (
-            "file.write",
-            {"paths": ["src/a", "b"]},
-            "allow file.*:src/**",
-            "allows a part of the call: b is not in",
-        ),
+        ("file.write", {"paths": ["src/a", "b"]}, "allow file.*:src/**", "allows a part of the call: b is not in"),
         ("file.write", {}, "allow file.*:src/**", "it has a scope, and the call names no path"),
         ("file.write", {}, "deny file.*:src/secret/**", "denies it: the call names no path to check"),
         ("file.read", {"path": "src/a"}, "allow file.*:src/**", "allows it, too"),
@@ -172,15 +165,10 @@ def test_arguments_are_a_json_object(arguments: str, capfd: pytest.CaptureFixtur
     assert cli(["effective", "--args", "{}"]) == 2
 
 
-def test_a_contract_names_the_rule_that_narrows_it(
-    workspace: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_contract_names_the_rule_that_narrows_it(workspace: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """What a contract asks for under a scoped rule of the policy names both, here and in the list."""
     (workspace / "t.aex").write_text('task t v0\ngoal "g"\nuse file.write, x\nreturn 1\n')
-    assert (
-        cli(["effective", "--contract", "t.aex", "--explain", "file.write", "--args", '{"path": "docs/a"}'])
-        == 3
-    )
+    assert cli(["effective", "--contract", "t.aex", "--explain", "file.write", "--args", '{"path": "docs/a"}']) == 3
     out = capfd.readouterr().out
     assert "allow file.write  t.aex:3, under file.*:src/**  .aex/policy.aex:3\n" in out
     assert "docs/a is not in its scope" in out
@@ -226,9 +214,7 @@ def test_an_explanation_never_disagrees_with_the_judge(text: str, tool: str, nam
         assert set(deciding) == {rule for rule in (verdict.rule, *verdict.confirms) if rule}
 
 
-def test_a_json_policy_is_read_with_what_it_extends(
-    workspace: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_json_policy_is_read_with_what_it_extends(workspace: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Each rule names the file that it stands in; an error in a base is shown, with exit code 1."""
     (workspace / "conf").mkdir()
     (workspace / "conf" / "own.json").write_text('{"extends": "base.json",\n "allow": ["git.*"]}')
@@ -310,9 +296,7 @@ def test_rules_for_somebody_are_shown(
 
 
 @pytest.mark.usefixtures("team")
-@pytest.mark.parametrize(
-    ("names", "code"), [("group:ops", 0), ("user:ann,group:ops", 0), ("group:dev", 3), ("", 3)]
-)
+@pytest.mark.parametrize(("names", "code"), [("group:ops", 0), ("user:ann,group:ops", 0), ("group:dev", 3), ("", 3)])
 def test_a_call_of_somebody_is_explained(capfd: pytest.CaptureFixture[str], names: str, code: int) -> None:
     """By the rules that hold for these names; without a name, a rule that would allow it to others is shown."""
     assert cli(["effective", "--as", names, "--explain", "files.write"]) == code

@@ -29,11 +29,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / ".aex").mkdir()
     (tmp_path / ".aex" / "policy.aex").write_text(POLICY)
     store = open_at(str(tmp_path), "")
-    listed = {
-        "inv": ("list_items", "remove_item", "search"),
-        "notes": ("search", "publish"),
-        "files": ("file.read",),
-    }
+    listed = {"inv": ("list_items", "remove_item", "search"), "notes": ("search", "publish"), "files": ("file.read",)}
     for server, names in listed.items():
         keep_tools(store, server, [KnownTool(name, read_only="list" in name) for name in names])
     store.close()
@@ -97,8 +93,7 @@ def test_a_tool_of_the_client_is_answered_beside_that_of_a_server(capfd: pytest.
 
 
 @pytest.mark.parametrize(
-    ("tool", "told"),
-    [("git.git_push", "write git.git_push"), ("git.status", "give the server another name")],
+    ("tool", "told"), [("git.git_push", "write git.git_push"), ("git.status", "give the server another name")]
 )
 def test_a_rule_for_tools_of_no_server_is_said_to_be_none_for_a_server_of_that_name(
     workspace: Path, capfd: pytest.CaptureFixture[str], tool: str, told: str
@@ -122,15 +117,11 @@ def test_a_name_that_the_server_does_not_list_is_said(capfd: pytest.CaptureFixtu
     assert told["notes"] == ["inv lists no tool list_itmes; did you mean list_items?"]
 
 
-def test_a_protected_place_refuses_what_rules_allow(
-    workspace: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_protected_place_refuses_what_rules_allow(workspace: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A call that would touch a protected place is refused, also where the policy only observes."""
     for policy in (POLICY, POLICY + "mode observe\n"):
         (workspace / ".aex" / "policy.aex").write_text(policy)
         code, lines, told = ask(capfd, "inv.search", {"path": ".aex/adjourn.db"})
         assert code == 3
-        assert lines[0].startswith(
-            'no: inv.search would be refused: tool "search" may not touch .aex/adjourn.db'
-        )
+        assert lines[0].startswith('no: inv.search would be refused: tool "search" may not touch .aex/adjourn.db')
         assert told["answer"] == "no"

@@ -39,9 +39,7 @@ def piped(*arguments: str, text: str) -> subprocess.CompletedProcess[bytes]:
 
 def test_files_and_folders_are_written(capfd: pytest.CaptureFixture[str]) -> None:
     """Every document named or below a folder is laid out, once; hidden folders other than .aex are left alone."""
-    one, two, hidden, tidy = (
-        write(path, ROUGH) for path in ("a.aex", ".aex/b.aex", ".git/c.aex", "sub/notes.txt")
-    )
+    one, two, hidden, tidy = (write(path, ROUGH) for path in ("a.aex", ".aex/b.aex", ".git/c.aex", "sub/notes.txt"))
     write("sub/d.aex", TIDY)
     assert cli(["fmt", ".", "a.aex"]) == 0
     assert [file.read_text() for file in (one, two, hidden, tidy)] == [TIDY, TIDY, ROUGH, ROUGH]

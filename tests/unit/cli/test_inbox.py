@@ -48,17 +48,13 @@ def run(unattended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sh
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
     shell = Shell(tmp_path / "work")
-    shell.store().create(
-        {**FIELDS, "blockers": [BLOCKER], "invariants": [INVARIANT]}, author=AGENT, cr_id="line"
-    )
+    shell.store().create({**FIELDS, "blockers": [BLOCKER], "invariants": [INVARIANT]}, author=AGENT, cr_id="line")
     return shell
 
 
 def begin_task(run: Shell, name: str) -> None:
     store = SqliteStore(run.root / ".aex" / "adjourn.db")
-    Task(store, name, clock=now, secret=b"s" * 32).commit(
-        lambda _: [NewEvent(kinds.TaskOpened(goal="g", contract=""))]
-    )
+    Task(store, name, clock=now, secret=b"s" * 32).commit(lambda _: [NewEvent(kinds.TaskOpened(goal="g", contract=""))])
     store.close()
 
 
@@ -67,12 +63,7 @@ def test_the_first_line_counts_and_each_thing_has_its_command(run: Shell) -> Non
     shown = run("inbox")
     assert shown.startswith("3 things wait for you\n")
     assert all(char.isprintable() or char == "\n" for char in shown)
-    for part in (
-        "question q1  Keep the old file?",
-        "option 0  yes",
-        "resume point go  Move them",
-        "copy; compare",
-    ):
+    for part in ("question q1  Keep the old file?", "option 0  yes", "resume point go  Move them", "copy; compare"):
         assert part in shown
     assert "answer: adjourn answer q1 yes\n" in shown
     assert "answer: adjourn record resolve b1 RESOLUTION\n" in shown
@@ -106,11 +97,7 @@ def test_what_waits_in_a_record_is_a_finding_and_so_is_a_record_that_cannot_be_r
 def test_its_commands_answer_it_until_nothing_waits(run: Shell) -> None:
     """Every first command of the JSON, with the person's own words put in, is one that the command line takes."""
     for _ in range(3):
-        free = [
-            one
-            for one in run.json("inbox")["waiting"]
-            if "cause" not in one or "unanswered" not in one["cause"]
-        ]
+        free = [one for one in run.json("inbox")["waiting"] if "cause" not in one or "unanswered" not in one["cause"]]
         words = shlex.split(free[0]["commands"][0])
         run(*(word.lower() if word == "RESOLUTION" else word for word in words[1:]))
     assert run("inbox") == "nothing waits\n"
@@ -138,9 +125,7 @@ def test_invariants_are_checked_and_a_violated_hard_one_holds_the_task_open(run:
     assert "no note is lost (unknown)" in run("record", "check")
     assert "no result" in run("record", "check", "i1", code=2)
     run("answer", "q1", "yes")
-    assert (
-        run("record", "check", "i1", "--violated", "--evidence", "2 missing") == "violated: no note is lost\n"
-    )
+    assert run("record", "check", "i1", "--violated", "--evidence", "2 missing") == "violated: no note is lost\n"
     assert run.json("record", "show")["invariants"][0]["evidence"] == "2 missing"
     assert "invariant i1 is violated" in run("record", "complete", code=3)
     assert run("record", "check", "i1", "--holding") == "holding: no note is lost\n"

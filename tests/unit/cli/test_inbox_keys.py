@@ -20,13 +20,7 @@ SINCE = "2025-11-24T16:00:00.000Z"
 
 
 def item(name: str = "k1", kind: str = "approval", **members: object) -> WaitingItem:
-    given = {
-        "task": "t1",
-        "since": SINCE,
-        "title": f"deploy {name}",
-        "commands": ("adjourn approve k1",),
-        **members,
-    }
+    given = {"task": "t1", "since": SINCE, "title": f"deploy {name}", "commands": ("adjourn approve k1",), **members}
     return WaitingItem(kind=kind, id=name, **given)  # type: ignore[arg-type]
 
 
@@ -154,13 +148,9 @@ def test_an_edit_is_shown_as_a_diff() -> None:
 )
 def test_no_size_is_overrun(texts: list[str], columns: int, rows: int, sent: str) -> None:
     """The screen has exactly the lines of the terminal, and none is wider, whatever is in the items and pressed."""
-    state = keys_with(
-        *(item(str(n), title=text, context=text, options=(text,)) for n, text in enumerate(texts))
-    )
+    state = keys_with(*(item(str(n), title=text, context=text, options=(text,)) for n, text in enumerate(texts)))
     type_in(state, sent)
-    state.arguments = read_arguments(
-        json.dumps({"path": texts[0], "old": texts[0], "new": texts[-1]}), lambda _: None
-    )
+    state.arguments = read_arguments(json.dumps({"path": texts[0], "old": texts[0], "new": texts[-1]}), lambda _: None)
     lines = draw(state, 3, NOW, columns, rows)
     assert len(lines) == rows
     assert max(cells("".join(text for text, _ in line)) for line in lines) <= columns

@@ -25,9 +25,7 @@ def test_a_task_says_what_comes_after_it(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_the_server_for_code_has_to_be_installed(
-    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_server_for_code_has_to_be_installed(there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of the skill are written without the extra; that the server does not start yet, and the remedy, are said."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("adjourn.cli.init.find_spec", lambda name: ModuleSpec(name, None) if there else None)

@@ -29,12 +29,7 @@ with keyboard():
 
 @pytest.mark.parametrize(
     ("first", "second", "code"),
-    [
-        ("none", "SIGTERM", 0),
-        ("SIGTERM", "SIGTERM", 143),
-        ("SIGHUP", "SIGTERM", 129),
-        ("SIGTERM", "SIGINT", 143),
-    ],
+    [("none", "SIGTERM", 0), ("SIGTERM", "SIGTERM", 143), ("SIGHUP", "SIGTERM", 129), ("SIGTERM", "SIGINT", 143)],
 )
 def test_a_signal_does_not_keep_the_terminal_from_being_put_back(first: str, second: str, code: int) -> None:
     """A signal that comes while the modes are put back leaves them as they were before, and the exit code that of the first signal."""

@@ -90,9 +90,7 @@ def test_what_is_left_is_told() -> None:
     assert left(timestamp(NOON), NOON) == "over"
 
 
-@pytest.mark.parametrize(
-    "text", ["", "yesterday", "\x1b[2J", "2026-13-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z"]
-)
+@pytest.mark.parametrize("text", ["", "yesterday", "\x1b[2J", "2026-13-01T00:00:00.000Z", "9999-12-31T23:59:59.999Z"])
 def test_what_is_no_time_is_shown_safely(text: str) -> None:
     """A text that is no timestamp is shown with printable characters only."""
     assert ago(text, NOON).isprintable()

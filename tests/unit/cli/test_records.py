@@ -111,9 +111,7 @@ def test_merge_with_flags(run: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no side" in run("record", "merge", "line", "--take", "/task/goal=c", code=2)
     assert "  a is line@1, b is fork@1\n" in out
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    assert "the unresolved conflicts stay in the record" in run(
-        "record", "merge", "line", "--interactive", code=1
-    )
+    assert "the unresolved conflicts stay in the record" in run("record", "merge", "line", "--interactive", code=1)
     assert "+ /task/goal" in run("record", "diff", "line")
     assert run("record", "merge", "line", "--set", '/task/goal="all of it"').startswith("resolved in line@3")
     assert store.resolve("line")["task"]["goal"] == "all of it"
@@ -211,9 +209,7 @@ def test_verify_and_prove(run: Shell, tmp_path: Path) -> None:
     assert run("record", "verify", "--proof", str(tmp_path / "grew"), code=1).startswith("BROKEN")
     assert run("record", "verify", "--proof", str(tmp_path / "head"), code=1).startswith("BROKEN")
     head = run.store().resolve("line")
-    assert run("record", "verify", "--expect-head", head["contentHash"]).startswith(
-        "valid: 1 record, 2 versions"
-    )
+    assert run("record", "verify", "--expect-head", head["contentHash"]).startswith("valid: 1 record, 2 versions")
     told = run.json("record", "verify", "line", "--expect-root", "ab" * 32, code=1)
     assert told["records"][0]["reason"] == "head-mismatch"
     backend = run.store().store
@@ -232,9 +228,7 @@ def test_a_broken_record_is_in_nobodys_way(run: Shell) -> None:
     backend = run.store().store
     assert isinstance(backend, SqliteStore)
     assert backend._cursor is not None
-    backend._cursor.execute(
-        "UPDATE event SET data = x'00' WHERE instr(data, CAST('\"id\":\"broken\"' AS BLOB))"
-    )
+    backend._cursor.execute("UPDATE event SET data = x'00' WHERE instr(data, CAST('\"id\":\"broken\"' AS BLOB))")
     out = run("record", code=1)
     assert "line" in out
     assert "of record broken fails verification" in out

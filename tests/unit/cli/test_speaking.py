@@ -233,11 +233,7 @@ def test_no_file_that_is_deleted_removes_the_pin(work: Workspace) -> None:
     for path in (work.account.path, work.account.mark):
         os.unlink(path)
         code, said = work.say("settle", ("c9", "--done"))
-        assert (code, "a PIN was set, and its file is gone" in said, work.account.path in said) == (
-            3,
-            True,
-            True,
-        )
+        assert (code, "a PIN was set, and its file is gone" in said, work.account.path in said) == (3, True, True)
     work.account.set("lilac-99", expect=None, cost=CHEAP)  # as an agent would
     work.typed = ["lilac-99"]
     code, said = work.say("settle", ("c9", "--done"))
@@ -268,16 +264,12 @@ def test_a_pin_that_was_removed_in_order_is_asked_for_no_more(work: Workspace) -
     assert work.account.active is None
 
 
-def test_the_pin_is_in_no_file_of_workspace_or_account(
-    work: Workspace, unattended: Path, tmp_path: Path
-) -> None:
+def test_the_pin_is_in_no_file_of_workspace_or_account(work: Workspace, unattended: Path, tmp_path: Path) -> None:
     """Neither a right nor a wrong PIN is in the store, the keys, the heads, or anything printed."""
     work.account.set(PIN, expect=None, cost=CHEAP)
     work.typed = [WRONG, PIN]
     said = work.say("approve", ("k1",))[1] + work.say("keys", ())[1] + work.say("log", ("t1",))[1]
-    files = [
-        path for folder in (tmp_path, unattended.parents[2]) for path in folder.rglob("*") if path.is_file()
-    ]
+    files = [path for folder in (tmp_path, unattended.parents[2]) for path in folder.rglob("*") if path.is_file()]
     assert files
     assert work.wrong()
     for text in (PIN, WRONG):

@@ -48,8 +48,6 @@ def test_the_framework_is_not_loaded(tmp_path: Path) -> None:
         "import sys; from adjourn.cli.status_view import run; code = run([]);"
         "print(code, {'click', 'adjourn.runs.journal', 'adjourn.code.workflow.active_session'} & {*sys.modules})"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("no session has run here yet: ")
     assert done.stdout.endswith("\n0 set()\n")

@@ -23,12 +23,6 @@ def test_a_holder_is_described_by_its_process_and_state(
 ) -> None:
     """A hook's session has no process, and is idle without calls; another is dead, or its lease has expired."""
     session = OpenSession(
-        id="s",
-        group="g",
-        host=host,
-        pid=pid,
-        started=0,
-        since="2026-05-02T15:45:12.345Z",
-        client="claude-code",
+        id="s", group="g", host=host, pid=pid, started=0, since="2026-05-02T15:45:12.345Z", client="claude-code"
     )
     assert (who(session), state(Holder(session, alive))) == expected

@@ -107,9 +107,7 @@ def test_a_table_without_room_names_its_cells(screen: Terminal, monkeypatch: pyt
     """Where not even the short columns have room, each row is its first cell, with the others below it by their titles."""
     monkeypatch.setenv("COLUMNS", "40")
     with redirect_stdout(screen):
-        output.say_table(
-            ("NAME", "TASK", "USED", "TEXT"), [("n" * 30, "t1", "7", "words"), ("m", "", "8", "")]
-        )
+        output.say_table(("NAME", "TASK", "USED", "TEXT"), [("n" * 30, "t1", "7", "words"), ("m", "", "8", "")])
     assert screen.shown().splitlines() == ["n" * 30, "  task t1 · used 7", "  words", "m", "  used 8"]
 
 

@@ -18,13 +18,7 @@ from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.task import NewEvent
 from support.workspace import Workspace
 
-OBSERVE = (
-    "mode observe",
-    "allow read, write",
-    "deny rm",
-    "limit read 2 per day",
-    "budget minutes=90, tokens=2000",
-)
+OBSERVE = ("mode observe", "allow read, write", "deny rm", "limit read 2 per day", "budget minutes=90, tokens=2000")
 
 
 @pytest.fixture
@@ -112,9 +106,7 @@ def test_a_policy_with_an_error_judges_nothing(worked: Workspace, capfd: pytest.
     assert said(capfd, "effective", "--replay", code=1) == ""
 
 
-def test_without_a_store_there_is_nothing_to_judge(
-    workspace: Workspace, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_store_there_is_nothing_to_judge(workspace: Workspace, capfd: pytest.CaptureFixture[str]) -> None:
     """Without a store the command reports that there is none, and creates none."""
     workspace.store.close()
     for file in (workspace.root / ".aex").glob("adjourn.db*"):
@@ -142,9 +134,7 @@ def test_status_tells_budgets_and_rates(
     assert (told["tokens"], told["microUsd"], told["workedMilliseconds"]) == (1500, 0, 240_000)
 
 
-def test_status_of_a_task_without_them_has_none(
-    workspace: Workspace, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_status_of_a_task_without_them_has_none(workspace: Workspace, capfd: pytest.CaptureFixture[str]) -> None:
     """No empty lines for what no rule counts; tokens that were reported are shown."""
     write(workspace, "allow read")
     context = workspace.context(task="t")

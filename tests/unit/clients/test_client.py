@@ -286,9 +286,7 @@ def test_the_store_is_the_workspaces(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ],
 )
 @for_each("how", ["given", "environment"])
-def test_forms_of_a_url(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, place: str, how: str
-) -> None:
+def test_forms_of_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, place: str, how: str) -> None:
     """A relative path is relative to the workspace, in every form; given or from the environment."""
     root = tmp_path / "w"
     (root / "kept").mkdir(parents=True)
@@ -299,9 +297,7 @@ def test_forms_of_a_url(
     assert (root / place).is_file()
 
 
-@pytest.mark.parametrize(
-    "url", ["memory:", "memory:x", "mysql://h/d", "sqlite:", "sqlite://host/x", "sqlite:///x/"]
-)
+@pytest.mark.parametrize("url", ["memory:", "memory:x", "mysql://h/d", "sqlite:", "sqlite://host/x", "sqlite:///x/"])
 def test_what_is_no_store_for_a_desk(tmp_path: Path, url: str) -> None:
     """A store that ends with the process serves no client; unknown kinds are refused with what there is."""
     with pytest.raises(UsageError) as refusal:

@@ -137,9 +137,7 @@ def test_settings_that_others_can_write_waive_nothing(say: Say, tmp_path: Path) 
         say(MemoryStore(), terminal=False, text="allow-unattended = true")
 
 
-def test_no_variable_of_the_environment_names_the_settings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_variable_of_the_environment_names_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No environment variable changes where the settings are read."""
     (tmp_path / person.SETTINGS).parent.mkdir(parents=True)
     (tmp_path / person.SETTINGS).write_text("allow-unattended = true")

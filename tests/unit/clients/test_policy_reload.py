@@ -38,9 +38,7 @@ class Reloading(Workspace):
     def edit(self, *lines: str) -> None:
         self.policy_file.write_text("\n".join(["policy work v1", 'goal "do it"', *lines, ""]))
         self.edits += 1
-        os.utime(
-            self.policy_file, ns=(self.edits, self.edits)
-        )  # a coarse clock does not tell two edits apart
+        os.utime(self.policy_file, ns=(self.edits, self.edits))  # a coarse clock does not tell two edits apart
 
     def context(self, *args: Any, **options: Any) -> ClientContext:
         return super().context(*args, on_event=lambda event, text: self.told.append((event, text)), **options)
@@ -82,9 +80,7 @@ def test_a_call_is_judged_by_the_rules_of_its_own_time(workspace: Reloading) -> 
     assert isinstance(decided(context, call), Forward)
     workspace.edit("allow write:src/**")
     assert isinstance(decided(context, call), Forward)
-    assert isinstance(
-        decided(context, ToolRequest(tool="write", digest="2" * 64, given={"path": "doc/a"})), Block
-    )
+    assert isinstance(decided(context, ToolRequest(tool="write", digest="2" * 64, given={"path": "doc/a"})), Block)
 
 
 def test_a_file_that_was_touched_or_written_anew_is_not_edited(workspace: Reloading) -> None:
@@ -199,9 +195,7 @@ def test_the_policy_is_protected_wherever_it_is(workspace: Reloading, tmp_path: 
     root = os.path.realpath(workspace.root)
     link = str(tmp_path / "person" / "p.aex")
     for named, places in (("conf/real.aex", ("conf/real.aex",)), (link, (link, "conf/real.aex"))):
-        context = ClientContext(
-            ClientOptions(root=root, contract=read_contract(root, named)), workspace.clock
-        )
+        context = ClientContext(ClientOptions(root=root, contract=read_contract(root, named)), workspace.clock)
         assert protected(context) == places
 
 
@@ -212,9 +206,7 @@ def _json_policies(workspace: Reloading) -> ClientContext:
     (folder / "own.json").write_text('{"extends": "base.json", "allow": ["write"]}')
     (folder / "base.json").write_text('{"allow": ["read"]}')
     root = os.path.realpath(workspace.root)
-    return ClientContext(
-        ClientOptions(root=root, contract=read_contract(root, "conf/own.json")), workspace.clock
-    )
+    return ClientContext(ClientOptions(root=root, contract=read_contract(root, "conf/own.json")), workspace.clock)
 
 
 def test_what_a_json_policy_extends_is_protected_with_it(workspace: Reloading) -> None:
@@ -227,9 +219,7 @@ def test_an_edited_base_counts_from_the_next_call(workspace: Reloading) -> None:
     context = _json_policies(workspace)
     write = ToolRequest(tool="write", digest="1" * 64)
     assert isinstance(decided(context, write), Forward)
-    (workspace.root / "conf" / "base.json").write_text(
-        '{"allow": ["read"], "deny": ["write"], "extends": "more.json"}'
-    )
+    (workspace.root / "conf" / "base.json").write_text('{"allow": ["read"], "deny": ["write"], "extends": "more.json"}')
     (workspace.root / "conf" / "more.json").write_text("{}")
     assert isinstance(decided(context, write), Block)
     assert protected(context) == ("conf/own.json", "conf/base.json", "conf/more.json")

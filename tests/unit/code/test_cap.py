@@ -21,8 +21,7 @@ _json = st.recursive(
 
 def _matches(count: int) -> list[dict[str, Any]]:
     return [
-        {"file": f"src/é{i}.py", "line_number": i, "line_content": "x" * 80, "submatches": []}
-        for i in range(count)
+        {"file": f"src/é{i}.py", "line_number": i, "line_content": "x" * 80, "submatches": []} for i in range(count)
     ]
 
 

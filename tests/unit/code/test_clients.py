@@ -42,6 +42,4 @@ def test_what_a_silent_client_works_on_can_be_taken_up(sessions: Sessions) -> No
         sessions.submit(first, {})
     second.heard = time.monotonic() - SILENCE - 1
     assert sessions.status(first, ".")["checkpoint_session_id"] == started
-    assert sessions.submit(first, {"action_type": "x", "target_symbols": [], "scope": "", "constraints": ""})[
-        "success"
-    ]
+    assert sessions.submit(first, {"action_type": "x", "target_symbols": [], "scope": "", "constraints": ""})["success"]

@@ -51,10 +51,7 @@ def test_definitions_and_references_are_ready_before_words(codebase: Codebase) -
     answer = find_definitions(codebase, "total_area", exact_match=True)
     assert (answer["total"], answer["cache_hit"]) == (1, True)
     assert answer["index_state"] == {"state": "ready", "ready": ["definitions", "references"]}
-    assert {one["file"] for one in find_references(codebase, "total_area")["references"]} == {
-        "shapes.py",
-        "use.py",
-    }
+    assert {one["file"] for one in find_references(codebase, "total_area")["references"]} == {"shapes.py", "use.py"}
     assert _names(codebase, SURFACE) == []
     assert _index(codebase).add_words()
     assert codebase.state()["ready"] == ["definitions", "references", "semantic_search"]
@@ -81,9 +78,7 @@ def test_an_interrupted_second_pass_keeps_what_it_has(codebase: Codebase) -> Non
         assert _names(codebase, f"handles invoice{number}")[0] == f"part{number}"
 
 
-def test_a_file_that_changed_between_the_passes_is_left_to_the_next_sync(
-    codebase: Codebase, tmp_path: Path
-) -> None:
+def test_a_file_that_changed_between_the_passes_is_left_to_the_next_sync(codebase: Codebase, tmp_path: Path) -> None:
     """Words are only taken from the bytes that the chunks were cut from."""
     _index(codebase).sync()
     write(tmp_path, {"shapes.py": "# shorter\n" + SHAPES.replace("surface", "outside")})
@@ -124,12 +119,7 @@ def test_two_processes_share_the_second_pass(codebase: Codebase, tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("data", "language"),
-    [
-        (SHAPES.encode(), "python"),
-        (b"one\ntwo\n" * 120, "text"),
-        (b"\n" * 60 + b"word", "text"),
-        (b"", "text"),
-    ],
+    [(SHAPES.encode(), "python"), (b"one\ntwo\n" * 120, "text"), (b"\n" * 60 + b"word", "text"), (b"", "text")],
 )
 def test_the_bytes_of_a_chunk_are_its_text(data: bytes, language: str) -> None:
     """Start and end of a chunk cut out its lines, so that its words can be found later without parsing."""
@@ -138,9 +128,7 @@ def test_the_bytes_of_a_chunk_are_its_text(data: bytes, language: str) -> None:
         text = data[chunk.start : chunk.end]
         lines = data.split(b"\n")[chunk.line - 1 : chunk.end_line]
         assert text.strip() in b"\n".join(lines)
-        name, doc, words = words_of(
-            data, ChunkText(chunk.name, chunk.kind, chunk.doc, chunk.start, chunk.end)
-        )
+        name, doc, words = words_of(data, ChunkText(chunk.name, chunk.kind, chunk.doc, chunk.start, chunk.end))
         assert set(doc.split()) <= set(words.split())
         assert bool(name) == (chunk.kind not in {"block", "module"})
 
@@ -161,15 +149,11 @@ worker.main()
 """
 
 
-def test_a_file_that_stalls_or_crashes_a_worker_is_skipped(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_file_that_stalls_or_crashes_a_worker_is_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One watch over all workers kills the one that takes too long; its file is skipped, every other is analyzed, in order."""
     monkeypatch.setattr(workers, "_FILE_SECONDS", 1.0)
     monkeypatch.setattr(workers, "_LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(
-        executables, "python_command", lambda *_: [sys.executable, "-c", _WORKER, str(tmp_path)]
-    )
+    monkeypatch.setattr(executables, "python_command", lambda *_: [sys.executable, "-c", _WORKER, str(tmp_path)])
     start = workers._Worker._started
 
     def started(worker: workers._Worker) -> subprocess.Popen[bytes]:

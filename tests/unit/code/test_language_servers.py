@@ -85,9 +85,7 @@ def test_a_server_that_reads_nothing_is_ended(tmp_path: Path, monkeypatch: pytes
 def test_questions_without_an_end_end_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that asks and never reads what it is answered is ended, and leaves no thread behind."""
     monkeypatch.setattr(client, "_WRITE_SECONDS", 0.3)
-    question = (
-        '{"id":7,"method":"workspace/configuration","params":{"items":[' + ",".join(["{}"] * 100) + "]}}"
-    )
+    question = '{"id":7,"method":"workspace/configuration","params":{"items":[' + ",".join(["{}"] * 100) + "]}}"
     with suppress(LanguageServerError):  # it may be ended before its start is over
         server = _client(f"{REPLY}{INITIALIZED}while True: say({question!r})", tmp_path)
         wait_for(lambda: not server.alive)
@@ -140,9 +138,7 @@ def test_typescript_needs_its_own_compiler(tmp_path: Path, monkeypatch: pytest.M
         ("inner/rust-analyzer.toml", "", "options of rust-analyzer"),
     ],
 )
-def test_rust_is_not_analysed_where_settings_name_programs(
-    file: str, text: str, named: str, tmp_path: Path
-) -> None:
+def test_rust_is_not_analysed_where_settings_name_programs(file: str, text: str, named: str, tmp_path: Path) -> None:
     """A key of cargo's settings that could start a program, or is not known, keeps rust-analyzer from starting."""
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / file).write_text(text)

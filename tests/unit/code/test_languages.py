@@ -80,8 +80,7 @@ def codebase(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Codebase]:
 def test_the_symbols_are_those_of_the_file(name: str) -> None:
     """Each definition with its lines, kind, scope and signature; signatures have no comments and no bodies."""
     found = "".join(
-        f"{one.line}-{one.end_line} {one.kind} {one.dotted} | {one.signature}\n"
-        for one in outline_of(name).symbols
+        f"{one.line}-{one.end_line} {one.kind} {one.dotted} | {one.signature}\n" for one in outline_of(name).symbols
     )
     assert found == (FOLDER / f"{name}.symbols").read_text(encoding="utf-8")
 
@@ -129,9 +128,7 @@ def test_every_fixture_is_found_in_the_index(name: str, codebase: Codebase) -> N
     """A definition is found by its name in the file of each language, marked as found by a grammar."""
     symbol = next(one for one in outline_of(name).symbols if one.kind != "alias")
     found = find_definitions(codebase, symbol.name, language=name, exact_match=True)["definitions"]
-    assert (FILES[name].name, symbol.line, "scoped") in [
-        (one["file"], one["line"], one["match"]) for one in found
-    ]
+    assert (FILES[name].name, symbol.line, "scoped") in [(one["file"], one["line"], one["match"]) for one in found]
 
 
 def test_uses_are_found_beside_comments_and_strings(codebase: Codebase) -> None:
@@ -211,10 +208,7 @@ def test_a_script_with_markup_is_read_as_such() -> None:
     """JSX in a Vue file has its own grammar."""
     found = outline(b'<script lang="tsx">\nconst V = () => <p>{x}</p>\n</script>\n', "vue")
     assert found is not None
-    assert ([(one.name, one.kind, one.line) for one in found.symbols], found.broken) == (
-        [("V", "function", 2)],
-        False,
-    )
+    assert ([(one.name, one.kind, one.line) for one in found.symbols], found.broken) == ([("V", "function", 2)], False)
 
 
 @pytest.mark.parametrize(
@@ -249,9 +243,7 @@ def test_a_language_without_its_grammar_is_searched_as_text(tmp_path: Path) -> N
         assert found.state()["missing_grammars"] == {"kotlin": "tree-sitter-kotlin"}
         reply = find_references(found, "settle")
         assert [one["match"] for one in reply["references"]] == ["name"]
-        assert "the package tree-sitter-kotlin is not installed: kotlin files are searched as text" in ending(
-            reply
-        )
+        assert "the package tree-sitter-kotlin is not installed: kotlin files are searched as text" in ending(reply)
         with pytest.raises(InvalidError, match="the package tree-sitter-kotlin is not installed"):
             analyze_structure(found.repository, "kotlin.kt")
 
@@ -305,15 +297,11 @@ def test_a_script_of_another_dialect_is_read_by_statement() -> None:
     assert found.broken
     rows = unknown.count("\n")
     known = {(one.dotted, one.line + rows, one.end_line + rows, one.doc) for one in outline_of("sql").symbols}
-    assert {
-        (one.dotted, one.line, one.end_line, one.doc) for one in found.symbols if one.line > rows
-    } == known
+    assert {(one.dotted, one.line, one.end_line, one.doc) for one in found.symbols if one.line > rows} == known
     assert "logs" in [one.name for one in found.symbols]
     assert all(text[one.name_start :].startswith(one.name) for one in found.symbols)
     marks = RegionMarks.of(found.regions)
-    assert {marks.at(found.start()) & {STRING} for found in re.finditer("in a string", text)} == {
-        frozenset({STRING})
-    }
+    assert {marks.at(found.start()) & {STRING} for found in re.finditer("in a string", text)} == {frozenset({STRING})}
 
 
 def test_a_constructor_may_stand_below_its_class() -> None:
@@ -345,12 +333,7 @@ def test_a_class_may_stand_on_one_line() -> None:
 @for_each("language", FILES)
 def test_text_in_another_encoding_is_read(language: str) -> None:
     """Bytes that are not UTF-8 cost no definition around them."""
-    data = (
-        FILES[language]
-        .read_bytes()
-        .replace(b"in a string", b"en fran\xe7ais")
-        .replace(b"in a comment", b"caf\xe9")
-    )
+    data = FILES[language].read_bytes().replace(b"in a string", b"en fran\xe7ais").replace(b"in a comment", b"caf\xe9")
     found = outline(data, language)
     assert found is not None
     assert [one.name for one in found.symbols] == [one.name for one in outline_of(language).symbols]

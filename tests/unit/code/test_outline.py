@@ -179,11 +179,7 @@ def test_words_come_apart() -> None:
 
 def test_parameters_are_taken_apart() -> None:
     """Commas inside brackets and types separate nothing."""
-    assert parameters("def f(a: dict[str, int], b=(1, 2), *c) -> int") == [
-        "a: dict[str, int]",
-        "b=(1, 2)",
-        "*c",
-    ]
+    assert parameters("def f(a: dict[str, int], b=(1, 2), *c) -> int") == ["a: dict[str, int]", "b=(1, 2)", "*c"]
     assert parameters("func (s *Server) Handle(a int) string") == ["a int"]
     assert parameters("class A") == []
 

@@ -136,13 +136,9 @@ def test_meaning_is_for_later() -> None:
 
 def test_a_refusal_says_whether_the_tool_is_for_later() -> None:
     """A tool of a later phase, and one of an earlier one, have hints of their own."""
-    early = phase_policy.refusal(
-        SessionState(session_id="s", current_phase=Phase.EXPLORATION), "semantic_search", "no"
-    )
+    early = phase_policy.refusal(SessionState(session_id="s", current_phase=Phase.EXPLORATION), "semantic_search", "no")
     assert "later phase" in early["hint"]
-    late = phase_policy.refusal(
-        SessionState(session_id="s", current_phase=Phase.MERGE), "check_write_target", "no"
-    )
+    late = phase_policy.refusal(SessionState(session_id="s", current_phase=Phase.MERGE), "check_write_target", "no")
     assert "revert_to_exploration" in late["hint"]
     assert (late["error"], late["message"]) == ("phase_blocked", "no")
 
@@ -161,9 +157,7 @@ def test_a_refusal_says_whether_the_tool_is_for_later() -> None:
         (payloads.CommitReview, {"reviewed_files": '["a"]'}, {"reviewed_files": ["a"]}),
     ],
 )
-def test_json_text_is_taken_where_no_text_is_wanted(
-    kind: Any, given: dict[str, Any], expected: dict[str, Any]
-) -> None:
+def test_json_text_is_taken_where_no_text_is_wanted(kind: Any, given: dict[str, Any], expected: dict[str, Any]) -> None:
     """Arrays, objects and flags may come as text; texts stay texts, whatever they look like."""
     found = payloads.read(kind, given)
     assert {name: getattr(found, name) for name in expected} == expected

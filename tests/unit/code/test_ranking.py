@@ -109,10 +109,7 @@ def test_a_symbol_that_is_named_comes_first(codebase: Codebase) -> None:
 def test_a_heading_is_a_symbol_only_for_a_question_about_documents(codebase: Codebase) -> None:
     """A document's heading that is written like a symbol does not come first for its name alone."""
     assert codebase.index is not None
-    for question, found in (
-        ("where is SHOP_HOST read", []),
-        ("where in the docs is SHOP_HOST", ["SHOP_HOST"]),
-    ):
+    for question, found in (("where is SHOP_HOST read", []), ("where in the docs is SHOP_HOST", ["SHOP_HOST"])):
         named = named_definitions(codebase.index, ranking.asked_for(question))
         assert [one.symbol.name for one in named] == found
 
@@ -183,6 +180,4 @@ def test_a_question_in_plain_words_is_searched_for_as_a_whole(codebase: Codebase
         answer = query(codebase, Question(question))
         assert answer["plan"][0]["tool"] == "semantic_search"
         assert answer["results"][0]["symbol_name"] == "_follow_redirects"
-    assert "semantic_search" not in {
-        step["tool"] for step in query(codebase, Question("who calls expire()"))["plan"]
-    }
+    assert "semantic_search" not in {step["tool"] for step in query(codebase, Question("who calls expire()"))["plan"]}

@@ -48,9 +48,7 @@ def test_every_step_is_there_with_what_is_submitted() -> None:
     """One row a step: its payload, and the tools it needs."""
     section = TEXT.partition("## Phases")[2].partition("## Strictness")[0]
     rows = re.findall(r"^\| (\d+) \| (\w+) \|(.*?)\|(.*?)\|$", section, re.MULTILINE)
-    assert [(int(number), name) for number, name, _, _ in rows] == [
-        (row.step, row.phase) for row in phases.STEPS
-    ]
+    assert [(int(number), name) for number, name, _, _ in rows] == [(row.step, row.phase) for row in phases.STEPS]
     for (_, name, submitted, needed), row in zip(rows, phases.STEPS, strict=True):
         names = set(re.findall(r"`(\w+)`", submitted))
         assert names == set(payloads.expected(row.payload)), name
@@ -67,8 +65,7 @@ def test_the_languages_are_those_of_the_table() -> None:
     section = TEXT.partition("### Languages")[2].partition("### Limits")[0]
     rows = re.findall(r"^\| (\w+) \| (`.*?) \|$", section, re.MULTILINE)
     assert rows == [
-        (language.name, ", ".join(f"`{extension}`" for extension in language.extensions))
-        for language in LANGUAGES
+        (language.name, ", ".join(f"`{extension}`" for extension in language.extensions)) for language in LANGUAGES
     ]
 
 

@@ -38,9 +38,7 @@ def _text(answer: dict[str, Any]) -> Any:
         ({"error": {"code": -32601, "message": "Method not found"}}, []),
     ],
 )
-def test_a_client_with_roots_is_asked_for_them(
-    client: Client, answer: dict[str, Any], folders: list[str]
-) -> None:
+def test_a_client_with_roots_is_asked_for_them(client: Client, answer: dict[str, Any], folders: list[str]) -> None:
     """With the handshake the server sends a request of its own, and the call waits for the answer; what is no folder does not count."""
     client.ask(0, "initialize", {**HELLO, "capabilities": {"roots": {}}})
     client.answer()

@@ -21,12 +21,7 @@ def test_a_command_that_takes_too_long_is_ended_with_what_it_started(tmp_path: P
     hook.write_text(f"#!/bin/sh\necho $$ >'{mark}'\nsleep 60 >/dev/null\n")
     hook.chmod(0o755)
     git = Git(str(tmp_path))
-    who = {
-        "GIT_AUTHOR_NAME": "n",
-        "GIT_AUTHOR_EMAIL": "e",
-        "GIT_COMMITTER_NAME": "n",
-        "GIT_COMMITTER_EMAIL": "e",
-    }
+    who = {"GIT_AUTHOR_NAME": "n", "GIT_AUTHOR_EMAIL": "e", "GIT_COMMITTER_NAME": "n", "GIT_COMMITTER_EMAIL": "e"}
     with pytest.raises(GitError, match="timed out"):
         git.run("commit", "--allow-empty", "-q", "-m", "m", environment=who, seconds=2)
     pid = int(mark.read_text())

@@ -115,10 +115,7 @@ def test_several_patterns_at_once(repository: CodeRepository) -> None:
     """Up to five patterns are answered each; more are refused with their number."""
     answer = search_text(repository, ["one", "five", "one"])
     assert answer["total_patterns"] == 2
-    assert {pattern: one["total_matches"] for pattern, one in answer["results"].items()} == {
-        "one": 1,
-        "five": 1,
-    }
+    assert {pattern: one["total_matches"] for pattern, one in answer["results"].items()} == {"one": 1, "five": 1}
     refused = search_text(repository, list("abcdef"))
     assert (refused["error"], refused["provided_patterns"]) == ("too_many_patterns", 6)
 
@@ -204,10 +201,7 @@ def test_a_search_is_cancelled_and_timed(repository: CodeRepository) -> None:
     assert "partial" in search_text(repository, "needle", deadline=Deadline(0))
 
 
-@given(
-    before=st.text(alphabet="aé漢😀", max_size=400),
-    after=st.text(alphabet="bü漢", max_size=400),
-)
+@given(before=st.text(alphabet="aé漢😀", max_size=400), after=st.text(alphabet="bü漢", max_size=400))
 def test_submatches_are_offsets_of_what_is_shown(
     tmp_path_factory: pytest.TempPathFactory, before: str, after: str
 ) -> None:

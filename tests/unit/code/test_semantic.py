@@ -93,9 +93,7 @@ def test_a_chunk_of_a_changed_file_is_read_anew(codebase: Codebase) -> None:
     assert "shapes.py" not in files
 
 
-@pytest.mark.parametrize(
-    "chunk", ["", "x", "nowhere.py:f:1", "../x:y:1", "shapes.py:f:one", "agreement:../../x.md"]
-)
+@pytest.mark.parametrize("chunk", ["", "x", "nowhere.py:f:1", "../x:y:1", "shapes.py:f:one", "agreement:../../x.md"])
 def test_a_made_up_chunk_is_not_found(codebase: Codebase, chunk: str) -> None:
     """An id that no search gave is an error."""
     with pytest.raises(NotFoundError):
@@ -137,12 +135,8 @@ def test_foreign_files_among_agreements_harm_nothing(codebase: Codebase) -> None
     (folder / "a.md").write_text("no front matter")
     (folder / "b.md").write_text("---\n!!python/object/apply:os.system ['x']\n---\n")
     (folder / "c.md").symlink_to("/etc/passwd")
-    (folder / "d.md").write_text(
-        "---\nnl_term: login form\nsymbol: LoginForm\nsimilarity: 0.9\nextra: 1\n---\nbody\n"
-    )
-    assert [one.symbols for one, _ in context.read_agreements(codebase.repository).values()] == [
-        ["LoginForm"]
-    ]
+    (folder / "d.md").write_text("---\nnl_term: login form\nsymbol: LoginForm\nsimilarity: 0.9\nextra: 1\n---\nbody\n")
+    assert [one.symbols for one, _ in context.read_agreements(codebase.repository).values()] == [["LoginForm"]]
 
 
 def test_impact_names_the_callers(codebase: Codebase) -> None:
@@ -177,12 +171,7 @@ def test_impact_refuses_bad_targets(codebase: Codebase) -> None:
 def test_the_router_keeps_what_every_tool_found(codebase: Codebase) -> None:
     """Definitions, references and text each bring results with real lines and content."""
     answer = query(codebase, Question("why does total_area return zero?"))
-    assert answer["missing_slots"] == [
-        "target_feature",
-        "trigger_condition",
-        "observed_issue",
-        "desired_action",
-    ]
+    assert answer["missing_slots"] == ["target_feature", "trigger_condition", "observed_issue", "desired_action"]
     assert answer["risk_level"] == "HIGH"
     assert [step["tool"] for step in answer["plan"]] == ["find_definitions", "search_text", "find_references"]
     tools = {one["source_tool"] for one in answer["results"]}
@@ -204,10 +193,7 @@ def test_context_is_asked_for_and_kept(codebase: Codebase) -> None:
     """New documents are asked for once, changed ones again, and a person's notes stay."""
     told = sync_index(codebase)
     assert told["context_initialized"]
-    assert [one["path"] for one in told["context_update_required"]["documents"]] == [
-        "docs/design.md",
-        "CLAUDE.md",
-    ]
+    assert [one["path"] for one in told["context_update_required"]["documents"]] == ["docs/design.md", "CLAUDE.md"]
     done = context.update_context(
         codebase.repository, [{"path": "docs/design.md", "summary": "Areas."}], "DO test", now=NOW
     )
@@ -326,9 +312,7 @@ def test_chunks_follow_the_files(codebase: Codebase) -> None:
     assert found() == []
 
 
-def test_paths_are_of_the_repository(
-    codebase: Codebase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_are_of_the_repository(codebase: Codebase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A relative path means the repository's file wherever the server was started, and a folder means all below it."""
     monkeypatch.chdir("/")
     repository = codebase.repository

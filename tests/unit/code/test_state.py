@@ -91,9 +91,7 @@ def test_what_is_no_checkpoint_is_refused(data: bytes) -> None:
 
 def test_names_with_an_underscore_are_understood() -> None:
     """The published form writes some fields with an underscore before them."""
-    found = decode(
-        b'{"session_id": "s", "_gate_level": "full", "exploration": {"_evaluated_confidence": "low"}}'
-    )
+    found = decode(b'{"session_id": "s", "_gate_level": "full", "exploration": {"_evaluated_confidence": "low"}}')
     assert found.gate_level == "full"
     assert found.exploration is not None
     assert found.exploration.evaluated_confidence == "low"
@@ -102,9 +100,7 @@ def test_names_with_an_underscore_are_understood() -> None:
 def test_items_that_do_not_fit_are_left_out() -> None:
     """Of a list or mapping the items that fit are kept."""
     given_tasks = [{"id": "a"}, {"no": "id"}, 7, {"id": "b", "status": "eaten"}]
-    found = decode(
-        json.dumps({"session_id": "s", "tasks": given_tasks, "dirty_before": {"a": "b", "c": 1}}).encode()
-    )
+    found = decode(json.dumps({"session_id": "s", "tasks": given_tasks, "dirty_before": {"a": "b", "c": 1}}).encode())
     assert [(task.id, task.status) for task in found.tasks] == [("a", "pending"), ("b", "pending")]
     assert found.dirty_before == {"a": "b"}
 

@@ -17,18 +17,7 @@ import pytest
 
 from adjourn.code.server.server import MAX_CALLS
 from adjourn.code.server.stdio_transport import HANDSHAKE_VERSIONS, CallThreads
-from support.code_stdio import (
-    BIG,
-    CAPABILITIES,
-    ENVELOPE,
-    HELLO,
-    INFO,
-    SECONDS,
-    SERVER,
-    VERSION,
-    Client,
-    FakeTools,
-)
+from support.code_stdio import BIG, CAPABILITIES, ENVELOPE, HELLO, INFO, SECONDS, SERVER, VERSION, Client, FakeTools
 
 
 @pytest.fixture
@@ -86,9 +75,7 @@ def test_before_the_handshake_only_ping_is_served(client: Client) -> None:
     assert client.error() == (4, -32601)
 
 
-@pytest.mark.parametrize(
-    "method", ["prompts/get", "resources/read", "logging/setLevel", "server/discover", "x"]
-)
+@pytest.mark.parametrize("method", ["prompts/get", "resources/read", "logging/setLevel", "server/discover", "x"])
 def test_a_method_that_is_not_served_is_named(client: Client, method: str) -> None:
     """An unknown method is -32601, with its name."""
     client.greet()
@@ -121,10 +108,7 @@ def test_calls_without_arguments_and_with_null(client: Client) -> None:
     """`arguments` may be missing or null; a failed call is a result with isError."""
     client.greet()
     client.ask(1, "tools/call", {"name": "quick"})
-    assert client.answer()["result"] == {
-        "content": [{"type": "text", "text": '{"name": "quick"}'}],
-        "isError": False,
-    }
+    assert client.answer()["result"] == {"content": [{"type": "text", "text": '{"name": "quick"}'}], "isError": False}
     client.call(2, "refuse", arguments=None)
     assert client.answer()["result"]["isError"] is True
     assert client.server.clients == ["tests", "tests"]
@@ -375,9 +359,7 @@ os.write(writing, b"answer " + os.read(reading, 100))
 
 def test_what_a_tool_prints_does_not_reach_the_client() -> None:
     """The pipes are the connection's alone: a program that prints writes to stderr, and one that reads gets nothing."""
-    done = subprocess.run(
-        [sys.executable, "-c", _CLAIMED], input=b"question", capture_output=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", _CLAIMED], input=b"question", capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"answer question", b"stray\n")
 
 

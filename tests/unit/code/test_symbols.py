@@ -25,8 +25,7 @@ from support.code_files import SHAPES, USER, git, repository, write
 @pytest.fixture
 def codebase(tmp_path: Path) -> Iterator[Codebase]:
     repository(
-        tmp_path / "r",
-        {"shapes.py": SHAPES, "use.py": USER, ".gitignore": "out/\n", "out/x.py": "class Out: pass\n"},
+        tmp_path / "r", {"shapes.py": SHAPES, "use.py": USER, ".gitignore": "out/\n", "out/x.py": "class Out: pass\n"}
     )
     with Codebase(str(tmp_path / "r")) as found:
         found.sync()
@@ -61,9 +60,7 @@ def test_definitions_by_part_and_case(codebase: Codebase) -> None:
 
 def test_definitions_by_scope_path_and_language(codebase: Codebase) -> None:
     """`Circle.area` is the circle's; a path and a language narrow the search."""
-    assert [line for _, _, line in _names(find_definitions(codebase, "Circle.area", exact_match=True))] == [
-        18
-    ]
+    assert [line for _, _, line in _names(find_definitions(codebase, "Circle.area", exact_match=True))] == [18]
     assert find_definitions(codebase, "area", "use.py")["total"] == 0
     assert find_definitions(codebase, "area", language="go")["total"] == 0
     with pytest.raises(RefusedError):
@@ -97,9 +94,7 @@ def test_a_name_of_several_things_is_a_guess(codebase: Codebase) -> None:
 
 def test_a_symbol_is_no_pattern(codebase: Codebase) -> None:
     """Characters that a regular expression would obey are plain, and a word inside a longer one is none."""
-    write_and_sync(
-        codebase, {"a.css": ".btn-primary { color: red }\n.btn-primary-x { }\n", "b.py": "x = totalXarea\n"}
-    )
+    write_and_sync(codebase, {"a.css": ".btn-primary { color: red }\n.btn-primary-x { }\n", "b.py": "x = totalXarea\n"})
     assert find_references(codebase, "total.area")["total"] == 0
     assert find_references(codebase, ".*")["total"] == 0
     assert find_references(codebase, "are")["total"] == 0
@@ -258,8 +253,7 @@ def test_an_index_behind_a_link_is_refused(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     """Binary files, loops of links, pipes and lines of megabytes harm nothing."""
     write(
-        tmp_path,
-        {"a.py": "def ok(): pass\n", "bin.py": b"\0\1", "long.js": b"var x='" + b"y" * 3_000_000 + b" ok ';"},
+        tmp_path, {"a.py": "def ok(): pass\n", "bin.py": b"\0\1", "long.js": b"var x='" + b"y" * 3_000_000 + b" ok ';"}
     )
     os.symlink(".", tmp_path / "loop")
     os.symlink("/etc/passwd", tmp_path / "out.py")
@@ -297,10 +291,7 @@ def test_a_sync_without_time_forgets_nothing(codebase: Codebase) -> None:
 @pytest.mark.skipif(analysis.ctags_program("") is None, reason="Universal Ctags is not installed")
 def test_ctags_adds_languages_without_a_grammar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A language without a grammar has definitions where Universal Ctags is installed, marked as found by name."""
-    write(
-        tmp_path,
-        {"a.pl": "sub greet {\n  return 1;\n}\n", ".ctags.d/evil.ctags": "--totals=yes\n"},
-    )
+    write(tmp_path, {"a.pl": "sub greet {\n  return 1;\n}\n", ".ctags.d/evil.ctags": "--totals=yes\n"})
     with Codebase(str(tmp_path)) as found:
         found.sync()
         (one,) = find_definitions(found, "greet")["definitions"]

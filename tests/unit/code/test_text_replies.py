@@ -88,8 +88,7 @@ def test_a_limit_is_said(codebase: Codebase) -> None:
 def test_files_and_symbols(codebase: Codebase) -> None:
     """Files are listed; symbols have their lines, and the scope that they are in."""
     assert (
-        to_text(text_replies.search_files, search_files(codebase.repository, "*.py"))
-        == "2 files\napp/cart.py\nshop.py"
+        to_text(text_replies.search_files, search_files(codebase.repository, "*.py")) == "2 files\napp/cart.py\nshop.py"
     )
     assert "10-11 def total(self, prices) in Cart" in to_text(
         text_replies.find_definitions, find_definitions(codebase, "total")
@@ -100,9 +99,7 @@ def test_files_and_symbols(codebase: Codebase) -> None:
 def test_references_are_grouped_by_their_certainty(codebase: Codebase) -> None:
     """How certain they are is said once, above those that are."""
     text = to_text(text_replies.find_references, find_references(codebase, "discount"))
-    assert text.startswith(
-        "3 references\nscoped:\napp/cart.py\n19:RATE = discount(100, 0.2)\nshop.py\n1:from"
-    )
+    assert text.startswith("3 references\nscoped:\napp/cart.py\n19:RATE = discount(100, 0.2)\nshop.py\n1:from")
 
 
 def test_a_structure_is_an_outline(codebase: Codebase) -> None:
@@ -126,10 +123,7 @@ def test_an_index_that_is_not_ready_is_said() -> None:
     """Whoever reads the reply learns that there may be more."""
     state = {"state": "building", "done": 3, "total": 9}
     found = {"symbols": [], "total": 0, "index_state": state}
-    assert (
-        to_text(text_replies.get_symbols, found)
-        == "0 symbols\nindex building, 3 of 9 files: there may be more"
-    )
+    assert to_text(text_replies.get_symbols, found) == "0 symbols\nindex building, 3 of 9 files: there may be more"
     found = {"symbols": [], "total": 0, "index_state": {"state": "stale", "stale_files": 2}}
     assert to_text(text_replies.get_symbols, found) == "0 symbols\nindex stale (2 files): there may be more"
 

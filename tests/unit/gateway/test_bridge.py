@@ -45,9 +45,7 @@ def call(version: str, name: str) -> object:
 
 
 @pytest.mark.parametrize(("version", "name"), [(ODD, "echo"), ("2026-07-28", ODD)])
-def test_a_message_is_one_request(
-    version: str, name: str, capsysbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_a_message_is_one_request(version: str, name: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     """Ends of lines in a message's words end no header: the server gets one request, without a header of theirs."""
     (head,) = heads_of(call(version, name))
     assert b"x-b:" not in head.lower()

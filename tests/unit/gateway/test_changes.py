@@ -43,9 +43,7 @@ def subscribed(to: Changes, request_id: object, *tasks: str, resources: int = 0)
 def test_each_subscriber_of_a_task_gets_its_whole_state_as_the_server_wrote_it() -> None:
     """Marked with the subscription that it belongs to, instead of the server's own mark."""
     found = changes()
-    one, two, other = (
-        subscribed(found, number, task) for number, task in enumerate(("up.a", "up.a", "up.b"))
-    )
+    one, two, other = (subscribed(found, number, task) for number, task in enumerate(("up.a", "up.a", "up.b")))
     line = b'{"method":"notifications/tasks","params":{"taskId":"up.a","result":{"n":1.10},"_meta":{"x":1}}}'
     assert found.noted(TASKS, line) == b""
     for number, stream in enumerate((one, two)):
@@ -56,8 +54,7 @@ def test_each_subscriber_of_a_task_gets_its_whole_state_as_the_server_wrote_it()
 
 
 @pytest.mark.parametrize(
-    "params",
-    [b"{}", b"[]", b"null", b'{"taskId":7}', b'{"taskId":{}}', b'{"taskId":["up.a"]}', b'{"taskId":null}'],
+    "params", [b"{}", b"[]", b"null", b'{"taskId":7}', b'{"taskId":{}}', b'{"taskId":["up.a"]}', b'{"taskId":null}']
 )
 def test_a_change_of_no_task_reaches_nobody(params: bytes) -> None:
     """What names no task by a text is dropped."""

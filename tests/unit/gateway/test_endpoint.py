@@ -43,9 +43,7 @@ async def posted(at: Endpoint, message: object) -> int:
         if event["type"] == "http.response.start":
             found.append(event["status"])
 
-    work = asyncio.ensure_future(
-        at.handle({"method": "POST", "headers": HEADERS}, receive, send, Sender(None, ""))
-    )
+    work = asyncio.ensure_future(at.handle({"method": "POST", "headers": HEADERS}, receive, send, Sender(None, "")))
     await asyncio.wait([work], timeout=0.05)
     work.cancel()
     return found[0] if found else 0

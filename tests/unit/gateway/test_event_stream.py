@@ -25,9 +25,7 @@ def read(stream: bytes, cuts: list[int]) -> list[StreamEvent]:
 
 
 @given(
-    st.lists(EVENTS, max_size=6),
-    st.lists(st.integers(0, 300), max_size=20),
-    st.sampled_from([b"\n", b"\r\n", b"\r"]),
+    st.lists(EVENTS, max_size=6), st.lists(st.integers(0, 300), max_size=20), st.sampled_from([b"\n", b"\r\n", b"\r"])
 )
 def test_events_are_read_as_they_were_written(events: list[StreamEvent], cuts: list[int], end: bytes) -> None:
     """With any line end and in any parts, each event comes once, whole, in order."""
@@ -37,9 +35,7 @@ def test_events_are_read_as_they_were_written(events: list[StreamEvent], cuts: l
 
 def test_what_is_no_event_is_left_out() -> None:
     """Comments, unknown fields and an event that is not whole give nothing; one with only an id is one."""
-    assert read(b": hi\n\nevent: x\n\nid: 7\nretry: 100\ndata: \n\ndata: half", []) == [
-        StreamEvent(b"", b"7", b"100")
-    ]
+    assert read(b": hi\n\nevent: x\n\nid: 7\nretry: 100\ndata: \n\ndata: half", []) == [StreamEvent(b"", b"7", b"100")]
 
 
 def test_an_event_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,9 +43,7 @@ def test_an_answer_that_waits_is_no_missing_one(monkeypatch: pytest.MonkeyPatch)
 
     async def run() -> list[str]:
         with ThreadPoolExecutor(1) as workers:
-            parts = ExchangeResources(
-                workers, StderrLog(as_json=False), stand_in, GroupCommit(stand_in), stand_in
-            )
+            parts = ExchangeResources(workers, StderrLog(as_json=False), stand_in, GroupCommit(stand_in), stand_in)
             options = SimpleNamespace(principal=None, server="up")
             context: Any = SimpleNamespace(options=options, group="gateway/here/me")
             exchange = Exchange(parts, context)

@@ -40,12 +40,7 @@ def says(data: bytes, *, then: float = 0) -> Answer:
 
 
 def status(number: int, body: bytes = b"", kind: bytes = b"text/plain") -> bytes:
-    return b"HTTP/1.1 %d Is\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n%b" % (
-        number,
-        kind,
-        len(body),
-        body,
-    )
+    return b"HTTP/1.1 %d Is\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n%b" % (number, kind, len(body), body)
 
 
 @pytest.mark.parametrize(
@@ -118,16 +113,10 @@ EVENTS = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
 
 @pytest.mark.parametrize("value", [b'"cut \\ud83d"', b"NaN", b'"\xff"', b"[" * 3000 + b"]" * 3000])
 @pytest.mark.parametrize(
-    "shape",
-    [
-        b'{"jsonrpc":"2.0","id":1,"result":{"a":$}}',
-        b'{\n  "jsonrpc":"2.0",\n  "id":1,\n  "result":{"a":$}\n}',
-    ],
+    "shape", [b'{"jsonrpc":"2.0","id":1,"result":{"a":$}}', b'{\n  "jsonrpc":"2.0",\n  "id":1,\n  "result":{"a":$}\n}']
 )
 @pytest.mark.parametrize("is_stream", [False, True])
-def test_an_answer_that_strict_readers_refuse_is_heard(
-    value: bytes, shape: bytes, *, is_stream: bool
-) -> None:
+def test_an_answer_that_strict_readers_refuse_is_heard(value: bytes, shape: bytes, *, is_stream: bool) -> None:
     """As JSON and as an event, on one line and on several, half a character loses no answer."""
     body = shape.replace(b"$", value)
     event = EVENTS + b"".join(b"data: %b\n" % line for line in body.split(b"\n")) + b"\n"

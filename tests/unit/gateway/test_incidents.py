@@ -54,11 +54,7 @@ def failures(error: StoreError, incidents: Incidents) -> list[StoreError]:
     """The error by each way that a store has."""
     store = incidents.store(BrokenStore(error))
     found = []
-    for way in (
-        lambda: store.ref("a"),
-        lambda: list(store.read("a")),
-        lambda: store.append("a", (), expect=EMPTY),
-    ):
+    for way in (lambda: store.ref("a"), lambda: list(store.read("a")), lambda: store.append("a", (), expect=EMPTY)):
         with pytest.raises(StoreError) as caught:
             way()
         found.append(caught.value)
@@ -101,9 +97,7 @@ def test_a_server_that_cannot_be_reached_is_told_without_its_address() -> None:
     """An error without one is shown as it is."""
     log = Log()
     incidents = Incidents(log, "/srv/work", [])
-    hidden = UnreachableError(
-        "cannot connect to 10.1.1.1:99: refused", was_sent=False, public="it cannot be reached"
-    )
+    hidden = UnreachableError("cannot connect to 10.1.1.1:99: refused", was_sent=False, public="it cannot be reached")
     said = incidents.describe(hidden)
     assert said.startswith("it cannot be reached (error ")
     assert f"error {said[-9:-1]}: cannot connect to 10.1.1.1:99" in log.lines[0]
@@ -116,9 +110,7 @@ def test_files_of_the_gateway_are_not_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("ADJOURN_CONFIG", "/home/gw/keys")
     log = Log()
     incidents = Incidents(log, "/srv/work", places_of_gateway("sqlite:/var/lib/h.db", ["/etc/gw/other.toml"]))
-    assert (
-        incidents.words("/srv/work/tasks/a.aex is broken; see /srv/work/b") == "tasks/a.aex is broken; see b"
-    )
+    assert incidents.words("/srv/work/tasks/a.aex is broken; see /srv/work/b") == "tasks/a.aex is broken; see b"
     assert incidents.words("no rule names /data/x") == "no rule names /data/x"
     assert log.lines == []
     for path in ("/var/lib/h.db", "/var/lib/h.db-wal", "/etc/gw/other.toml", "/home/gw/keys/keys/a.key"):

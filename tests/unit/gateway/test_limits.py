@@ -17,14 +17,8 @@ class Clock:
         return self.now
 
 
-@given(
-    rate=st.floats(0.1, 1000),
-    burst=st.integers(1, 50),
-    steps=st.lists(st.floats(0, 2), max_size=60),
-)
-def test_a_bucket_gives_no_more_than_its_burst_and_what_time_adds(
-    rate: float, burst: int, steps: list[float]
-) -> None:
+@given(rate=st.floats(0.1, 1000), burst=st.integers(1, 50), steps=st.lists(st.floats(0, 2), max_size=60))
+def test_a_bucket_gives_no_more_than_its_burst_and_what_time_adds(rate: float, burst: int, steps: list[float]) -> None:
     """In any span of time, and whoever is told to wait gets a token after that time."""
     now, taken = 0.0, 0
     bucket = TokenBucket(rate, burst, now)
@@ -54,11 +48,7 @@ def test_a_client_beyond_its_rate_leaves_that_of_all_untouched() -> None:
     for _ in range(20):
         refused = throttle.message("a")
         assert refused is not None
-        assert (refused.status, refused.reason, refused.headers) == (
-            429,
-            "client-rate",
-            ((b"retry-after", b"2"),),
-        )
+        assert (refused.status, refused.reason, refused.headers) == (429, "client-rate", ((b"retry-after", b"2"),))
     assert [throttle.message(name) for name in "bcd"] == [None] * 3
     refused = throttle.message("e")
     assert refused is not None

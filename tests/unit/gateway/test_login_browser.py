@@ -38,12 +38,7 @@ async def visited(*paths: str, method: str = "GET") -> tuple[list[int], str]:
 def test_only_the_answer_to_the_question_is_taken() -> None:
     """Other states, paths and methods are turned away, and the login waits on; a second answer comes too late."""
     good = "/callback?code=c1&state=good"
-    strange = (
-        "/callback?code=x&state=bad",
-        "/callback?code=x",
-        "/other?code=x&state=good",
-        "/callback?state=good",
-    )
+    strange = ("/callback?code=x&state=bad", "/callback?code=x", "/other?code=x&state=good", "/callback?state=good")
     statuses, code = asyncio.run(visited(*strange, good, good))
     assert (statuses, code) == ([400, 400, 400, 400, 200, 400], "c1")
     assert asyncio.run(visited(good, method="POST")) == ([400], "")

@@ -118,9 +118,7 @@ def test_spellings_of_one_address_are_one_login(url: str, same: str) -> None:
     assert canonical(url) == same
 
 
-@pytest.mark.parametrize(
-    "url", ["ftp://h/", "http://", "https://ann:pw@h/", "http://h:99999/", "http://h/\n"]
-)
+@pytest.mark.parametrize("url", ["ftp://h/", "http://", "https://ann:pw@h/", "http://h:99999/", "http://h/\n"])
 def test_an_address_that_cannot_have_a_login_is_refused(url: str) -> None:
     """Another scheme, no host, a password, an impossible port, a line end; the password is not repeated."""
     with pytest.raises(UsageError) as caught:

@@ -24,9 +24,7 @@ def test_a_message_gets_another_id_and_keeps_its_content(value: bytes) -> None:
 @pytest.mark.parametrize("value", ODD)
 def test_a_request_of_a_server_gets_another_value_and_keeps_the_rest(value: bytes) -> None:
     """Of the params only the named one changes."""
-    line = (
-        b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":%b}}\n' % value
-    )
+    line = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"reason":%b}}\n' % value
     assert b'"requestId":9,"reason":%b}' % value in merging.with_param(line, "requestId", 9)
 
 

@@ -70,9 +70,5 @@ def test_what_the_store_does_is_counted() -> None:
         store.append("a", [entry], expect=EMPTY)
     with pytest.raises(StoreError):
         store.streams()
-    assert (sum(metrics.appends.counts), metrics.conflicts, dict(metrics.store_errors)) == (
-        1,
-        1,
-        {"streams": 1},
-    )
+    assert (sum(metrics.appends.counts), metrics.conflicts, dict(metrics.store_errors)) == (1, 1, {"streams": 1})
     assert [one.data for one in store.read("a")] == [b"{}"]

@@ -284,11 +284,7 @@ json_values = st.recursive(
 )
 
 
-@given(
-    st.dictionaries(
-        st.sampled_from(sorted({name for _, one in PEOPLE.values() for name in one})), json_values
-    )
-)
+@given(st.dictionaries(st.sampled_from(sorted({name for _, one in PEOPLE.values() for name in one})), json_values))
 def test_without_a_setting_no_token_is_a_persons(claims: dict[str, Any]) -> None:
     """Whatever it says; and no shape of a claim stops the gateway."""
     for provider in ("auth0", "entra", "keycloak", "okta"):
@@ -307,8 +303,6 @@ def test_what_a_bearer_calls_itself_is_a_label_only(label: Any) -> None:
 
 def test_groups_may_be_in_an_object() -> None:
     """As the roles of a realm of Keycloak."""
-    bearer = bearer_of(
-        {"sub": "u1", "realm_access": {"roles": ["ops"]}}, settings_of(groups="realm_access.roles")
-    )
+    bearer = bearer_of({"sub": "u1", "realm_access": {"roles": ["ops"]}}, settings_of(groups="realm_access.roles"))
     assert bearer is not None
     assert bearer.groups == ("ops",)

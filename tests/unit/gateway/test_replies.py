@@ -33,9 +33,7 @@ def test_the_head_of_a_message_that_strict_readers_refuse(value: bytes) -> None:
 
 
 @pytest.mark.parametrize(("events", "size"), [(2, 1000), (1000, 5)])
-def test_a_client_that_does_not_read_has_so_much_kept(
-    monkeypatch: pytest.MonkeyPatch, events: int, size: int
-) -> None:
+def test_a_client_that_does_not_read_has_so_much_kept(monkeypatch: pytest.MonkeyPatch, events: int, size: int) -> None:
     """Beyond a number of events, or of bytes, the oldest are dropped; the answer, which comes last, is not."""
     monkeypatch.setattr(replies, "MAX_KEPT", events)
     monkeypatch.setattr(replies, "MAX_KEPT_BYTES", size)

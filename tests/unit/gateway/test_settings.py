@@ -8,13 +8,7 @@ import pytest
 
 from adjourn.errors import AdjournError, RefusedError
 from adjourn.gateway.server import listen
-from adjourn.gateway.settings import (
-    GatewaySettings,
-    ServerSettings,
-    read_settings,
-    secret_files,
-    store_files,
-)
+from adjourn.gateway.settings import GatewaySettings, ServerSettings, read_settings, secret_files, store_files
 
 SERVER = '[servers.a]\nurl = "http://127.0.0.1:1/mcp"\n'
 
@@ -48,10 +42,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         ('[servers.a]\ncommand = ["x"]\nenv_from = {A = "ADJOURN_STORE"}', "cannot have the variable"),
         ('[servers.a]\ncommand = ["x"]\nenv = {A = "x"}\nenv_from = {A = "B"}', "no usable value for A"),
         (SERVER + 'env = {A = "x"}', "has variables, and is no command"),
-        (
-            SERVER + '[auth.oauth]\nissuer = "https://i"\nresource = "https://g"\nprovider = "google"',
-            "provider",
-        ),
+        (SERVER + '[auth.oauth]\nissuer = "https://i"\nresource = "https://g"\nprovider = "google"', "provider"),
         (
             SERVER
             + '[auth.oauth]\nissuer = "https://i"\nresource = "https://g"\nperson = {claim = "", values = ["x"]}',
@@ -136,9 +127,7 @@ def test_files_with_secrets_that_settings_name(tmp_path: Path) -> None:
         "serve", "--token-file", "a.dat", "--key=b.dat", "server.pem", "secret.txt", "notes.db", "secrets", "--secret", ".",
         "--cert", "missing", "--credentials", "store",
     ]  # fmt: skip
-    given = ServerSettings(
-        command=tuple(words), env={"API_KEY_FILE": "c.dat", "API_KEY": "sk-1", "MODE": "x"}
-    )
+    given = ServerSettings(command=tuple(words), env={"API_KEY_FILE": "c.dat", "API_KEY": "sk-1", "MODE": "x"})
     found = secret_files(GatewaySettings(servers={"a": given}), str(tmp_path))
     wanted = ("a.dat", "b.dat", "server.pem", "secret.txt", "store", "c.dat")
     assert sorted(found) == sorted(str(tmp_path / name) for name in wanted)

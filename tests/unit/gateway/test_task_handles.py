@@ -23,10 +23,7 @@ def shown(line: bytes, method: object = None) -> Any:
     ("result", "wanted"),
     [
         ({"resultType": "task", "taskId": "x.1"}, {"resultType": "task", "taskId": "up.x.1"}),
-        (
-            {"task": {"taskId": "x.1", "status": "working"}},
-            {"task": {"taskId": "up.x.1", "status": "working"}},
-        ),
+        ({"task": {"taskId": "x.1", "status": "working"}}, {"task": {"taskId": "up.x.1", "status": "working"}}),
         ({"content": [], "_meta": RELATED}, {"content": [], "_meta": SHOWN}),
         ({"taskId": ""}, {"taskId": "up."}),
         ({"taskId": 7}, {"taskId": 7}),
@@ -89,9 +86,7 @@ def test_what_is_no_id_has_no_server(task: object) -> None:
 def test_a_client_has_to_declare_the_extension(declared: object) -> None:
     """Whatever stands for its capabilities: a task of no server is unknown only to clients that may ask about tasks."""
     meta = {frames.META_VERSION: "2026-07-28", frames.META_CAPABILITIES: declared}
-    line = json.dumps(
-        {"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"taskId": "x", "_meta": meta}}
-    )
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"taskId": "x", "_meta": meta}})
     message = frames.read(line.encode(), Message)
     assert isinstance(message, Message)
     assert task_handles.problem_of(message).code == -32021

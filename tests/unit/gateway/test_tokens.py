@@ -31,9 +31,7 @@ def issuer() -> Iterator[TokenIssuer]:
         yield serving
 
 
-def asked(
-    issuer: TokenIssuer, *tokens: str, path: str = "/up/mcp", **settings: Any
-) -> list[Principal | Challenge]:
+def asked(issuer: TokenIssuer, *tokens: str, path: str = "/up/mcp", **settings: Any) -> list[Principal | Challenge]:
     """What one gateway says to requests that show these tokens, one after the other."""
     oauth = OAuthSettings(issuer=issuer.url, resource=RESOURCE, **settings)
 
@@ -133,9 +131,7 @@ def test_any_other_token_is_refused(issuer: TokenIssuer, which: str) -> None:
 
 def test_a_token_without_the_rights_learns_which(issuer: TokenIssuer) -> None:
     """A scope that is missing is 403 with `insufficient_scope`; with all scopes the token passes."""
-    short, whole = asked(
-        issuer, issuer.token(), issuer.token({"scope": "mcp admin"}), scopes=("mcp", "admin")
-    )
+    short, whole = asked(issuer, issuer.token(), issuer.token({"scope": "mcp admin"}), scopes=("mcp", "admin"))
     assert isinstance(short, Challenge)
     assert (short.status, 'error="insufficient_scope"' in short.header) == (403, True)
     assert 'scope="mcp admin"' in short.header

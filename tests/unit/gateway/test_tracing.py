@@ -47,9 +47,7 @@ def test_a_client_says_whether_its_trace_is_recorded() -> None:
     is_ascii=st.booleans(),
     in_meta=st.booleans(),
 )
-def test_only_the_context_of_a_message_is_replaced(
-    arguments: dict[str, str], *, is_ascii: bool, in_meta: bool
-) -> None:
+def test_only_the_context_of_a_message_is_replaced(arguments: dict[str, str], *, is_ascii: bool, in_meta: bool) -> None:
     """Whatever the arguments have, also the context itself: they stay, and what the server reads is what was decided on."""
     params = {"arguments": arguments} | ({"_meta": {"traceparent": GIVEN, "k": 1}} if in_meta else {})
     line = json.dumps({"params": params}, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")

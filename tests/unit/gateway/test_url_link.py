@@ -62,10 +62,7 @@ def test_messages_go_where_the_stream_says(address: str) -> None:
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        (
-            "http://127.0.0.1:9/m",
-            "wants messages at http://127.0.0.1:9, another origin: have it name an address",
-        ),
+        ("http://127.0.0.1:9/m", "wants messages at http://127.0.0.1:9, another origin: have it name an address"),
         ("//example.com/m", "wants messages at http://example.com:80, another origin"),
         ("https://HOST/m", "another origin"),
         ("http://HOST@example.com/m", "another origin"),

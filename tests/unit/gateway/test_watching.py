@@ -43,17 +43,13 @@ class Upstream:
     def new_id(self) -> str:
         return f"id-{next(self._ids)}"
 
-    async def ask(
-        self, method: str, params: dict[str, Any], seconds: float, *, request_id: str = ""
-    ) -> bytes:
+    async def ask(self, method: str, params: dict[str, Any], seconds: float, *, request_id: str = "") -> bytes:
         del seconds
         if method == "tasks/get":
             self.got.append(params["taskId"])
             if self.is_silent:
                 raise TimeoutError
-            return frames.result(
-                7, {"resultType": "complete", "taskId": params["taskId"], "status": "working"}
-            )
+            return frames.result(7, {"resultType": "complete", "taskId": params["taskId"], "status": "working"})
         assert method == "subscriptions/listen"
         self.wanted[request_id] = params
         self.opened[request_id] = asyncio.get_running_loop().create_future()

@@ -56,10 +56,7 @@ def test_several_edits_have_a_gap_between_them() -> None:
 
 def test_a_file_that_is_written_is_compared_with_what_it_has_now() -> None:
     """The whole content of a call is shown as a change of the file; of a new file every line is added."""
-    given = {
-        "file_path": "a.txt",
-        "content": "".join(f"{n}\n" for n in range(20)).replace("9\n", "nine\n", 1),
-    }
+    given = {"file_path": "a.txt", "content": "".join(f"{n}\n" for n in range(20)).replace("9\n", "nine\n", 1)}
     shown = read(given, lambda path: "".join(f"{n}\n" for n in range(20)) if path == "a.txt" else None)
     assert diff(shown) == [" 6", " 7", " 8", "-9", "+nine", " 10", " 11", " 12"]
     assert [row.name for row in shown.rows] == ["file_path"]

@@ -114,9 +114,7 @@ def test_finished_and_old_work_is_not_pending(memory_workspace: Workspace, two: 
     assert _found(two) is None
 
 
-def test_a_client_that_is_bound_to_a_task_is_told_of_no_folder(
-    clone: Workspace, memory_workspace: Workspace
-) -> None:
+def test_a_client_that_is_bound_to_a_task_is_told_of_no_folder(clone: Workspace, memory_workspace: Workspace) -> None:
     """`--task` names the only work that counts."""
     trusting(clone, memory_workspace)
     bound = clone.context("reader", task="another")
@@ -152,9 +150,7 @@ def test_odd_entries_are_skipped(clone: Workspace, memory_workspace: Workspace) 
 
 
 @pytest.mark.parametrize("junk", ["empty", "copied", "claimed", "forged"])
-def test_other_folders_do_not_crowd_out_a_trusted_one(
-    clone: Workspace, memory_workspace: Workspace, junk: str
-) -> None:
+def test_other_folders_do_not_crowd_out_a_trusted_one(clone: Workspace, memory_workspace: Workspace, junk: str) -> None:
     """A hundred newer folders that are empty, copies, of a stranger, or that claim a trusted key hide no work that is trusted."""
     trusting(clone, memory_workspace)
     good = clone.folder()

@@ -68,9 +68,7 @@ def test_an_import_is_carried(two: Workspace, memory_workspace: Workspace, tmp_p
     here, there = memory_workspace, two
     here.use()
     page = tmp_path_factory.mktemp("sent") / "handoff.md"
-    page.write_text(
-        "# Handoff\n\n## Goal\nFix it.\n\n## Next\n- write the test\n\n## Decisions\n- keep the cookies\n"
-    )
+    page.write_text("# Handoff\n\n## Goal\nFix it.\n\n## Next\n- write the test\n\n## Decisions\n- keep the cookies\n")
     import_work(here.task("t1"), str(here.root), read_work(str(page)), ANN)
     carried(here, there, "handoff")
     trusting(there, here)
@@ -86,9 +84,7 @@ def test_a_name_that_is_taken_over_says_so_and_hides_nothing(memory_workspace: W
     before = find(memory_workspace.store, "fix-auth")
     context = memory_workspace.context("g2", task="other")
     session = memory_workspace.work(context, "file.read")
-    made = save_checkpoint(
-        session.task, str(memory_workspace.root), CheckpointRequest("fix-auth"), session=session
-    )
+    made = save_checkpoint(session.task, str(memory_workspace.root), CheckpointRequest("fix-auth"), session=session)
     assert made.notes == [
         f'the name "fix-auth" belonged to a checkpoint of task {first}; that one is now {first}/fix-auth'
     ]
@@ -108,7 +104,5 @@ def test_a_second_save_of_the_same_task_says_nothing(memory_workspace: Workspace
     """A name that stays with its task was not taken over."""
     session = memory_workspace.work(memory_workspace.context(), "file.read")
     for _ in range(2):
-        made = save_checkpoint(
-            session.task, str(memory_workspace.root), CheckpointRequest("fix-auth"), session=session
-        )
+        made = save_checkpoint(session.task, str(memory_workspace.root), CheckpointRequest("fix-auth"), session=session)
         assert made.notes == []

@@ -12,16 +12,7 @@ from adjourn.checkpoints.page import NO_REPORT, AgentReport, ReportedStep
 from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
 from adjourn.clients.client import ClientContext
 from adjourn.handover.calls import RecentCalls, telling_argument
-from adjourn.handover.rendering import (
-    MIN_ROOM,
-    SMALL,
-    Handover,
-    Section,
-    SectionItem,
-    to_json,
-    to_lines,
-    to_text,
-)
+from adjourn.handover.rendering import MIN_ROOM, SMALL, Handover, Section, SectionItem, to_json, to_lines, to_text
 from adjourn.handover.resumption import resume
 from adjourn.handover.sections import Sources, sections
 from adjourn.knowledge.brief.knowledge_sections import Recorded, RecordLine
@@ -99,9 +90,7 @@ def test_the_telling_argument(arguments: str, expected: str) -> None:
 
 def test_each_outcome_is_told_with_its_argument(memory_workspace: Workspace) -> None:
     """A failed call has its message; a refused one is not among those done; a settled one names the person and the result."""
-    memory_workspace.write_policy(
-        "use file.*", "confirm before file.remove", "deny file.secret", "budget calls=50"
-    )
+    memory_workspace.write_policy("use file.*", "confirm before file.remove", "deny file.secret", "budget calls=50")
     call(memory_workspace, "file.write", "good.py")
     call(memory_workspace, "file.write", "bad.py", "tool-error", "disk full")
     call(memory_workspace, "file.secret", "key.pem")
@@ -138,9 +127,7 @@ def test_a_yes_to_a_repeated_question_refuses_nothing(memory_workspace: Workspac
     assert call(memory_workspace, "file.remove", "a") != first
     answer(task, first, yes=True, via="terminal", by=ANN)
     refused = lines(memory_workspace)["refused"]
-    assert [line.partition(";")[0] for line in refused] == [
-        "file.remove a: timed out: nobody answered the question"
-    ]
+    assert [line.partition(";")[0] for line in refused] == ["file.remove a: timed out: nobody answered the question"]
     assert task.refresh().calls_refused == 1
 
 
@@ -223,9 +210,7 @@ def test_the_first_item_of_a_section_is_cut_and_later_ones_are_counted() -> None
     assert (first[-1], note) == ("…", "(3 more)")
 
 
-def test_in_a_small_room_failures_come_first_and_calls_that_succeeded_are_counted(
-    memory_workspace: Workspace,
-) -> None:
+def test_in_a_small_room_failures_come_first_and_calls_that_succeeded_are_counted(memory_workspace: Workspace) -> None:
     """The shortest wording has what failed, then the last call that succeeded with the number of them."""
     memory_workspace.write_policy("use file.*")
     call(memory_workspace, "file.write", "bad.py", "error", "disk full")
@@ -264,10 +249,7 @@ def test_remedies_give_way_in_a_small_room(memory_workspace: Workspace) -> None:
     for name in ("a.py", "b.py"):
         call(memory_workspace, "file.write", name, "no-answer")
     handover = handed_over(memory_workspace)
-    for name, remedy in (
-        ("refused", "only a person can change the policy"),
-        ("inDoubt", "a person settles it"),
-    ):
+    for name, remedy in (("refused", "only a person can change the policy"), ("inDoubt", "a person settles it")):
         section = handover.section(name)
         assert section is not None
         told = [[remedy in item.text for item in wording] for wording in section.wordings]
@@ -282,16 +264,11 @@ def test_remedies_give_way_in_a_small_room(memory_workspace: Workspace) -> None:
 def test_what_binds_loses_its_reasons_in_a_small_room(memory_workspace: Workspace) -> None:
     """The shorter wording of a decision is without the reason; other lines are the same in both."""
     context = memory_workspace.context()
-    known = Recorded(
-        decisions=(RecordLine("constraint: no restarts"), RecordLine("use pools", ", because ours do"))
-    )
+    known = Recorded(decisions=(RecordLine("constraint: no restarts"), RecordLine("use pools", ", because ours do")))
     sources = Sources(context.sessions.open().task.ledger, RecentCalls({}, [], 0), NO_REPORT, known, "2026")
     section = next(section for section in sections(sources) if section.name == "decisions")
     told = [[item.text for item in wording] for wording in section.wordings]
-    assert told == [
-        ["constraint: no restarts", "use pools, because ours do"],
-        ["constraint: no restarts", "use pools"],
-    ]
+    assert told == [["constraint: no restarts", "use pools, because ours do"], ["constraint: no restarts", "use pools"]]
 
 
 # --- renderings, in any room
@@ -316,9 +293,7 @@ def made(sizes: list[int], length: int) -> Handover:
 
 
 @given(st.lists(st.integers(0, 60), min_size=8, max_size=8), st.integers(1, 400), st.integers(1024, 20_000))
-def test_no_rendering_exceeds_its_room_and_none_starves_a_section(
-    sizes: list[int], length: int, room: int
-) -> None:
+def test_no_rendering_exceeds_its_room_and_none_starves_a_section(sizes: list[int], length: int, room: int) -> None:
     """Each section tells at least something, what is left out is counted, and the size is kept."""
     handover = made(sizes, length)
     answer = to_json(handover, room)

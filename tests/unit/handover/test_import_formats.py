@@ -11,6 +11,7 @@ import pickle
 import sqlite3
 import struct
 import time
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -133,19 +134,13 @@ def test_a_handover_page_is_resumed(memory_workspace: Workspace, tmp_path: Path)
     assert "## Resumption Point\nWrite the test\nwith two cases" in answer["page"]
     record = record_of(memory_workspace.store, "t1")
     assert record is not None
-    assert [(one["description"], one["status"]) for one in record["decisions"]] == [
-        ("Keep the cookies.", "tentative")
-    ]
-    assert [(one["content"], one["type"]) for one in record["learnings"]] == [
-        ("Staging is down.", "constraint")
-    ]
+    assert [(one["description"], one["status"]) for one in record["decisions"]] == [("Keep the cookies.", "tentative")]
+    assert [(one["content"], one["type"]) for one in record["learnings"]] == [("Staging is down.", "constraint")]
 
 
 def test_a_page_without_known_headings_keeps_its_text(memory_workspace: Workspace, tmp_path: Path) -> None:
     """The title is the goal, and what stands under it is the state."""
-    answer = told(
-        memory_workspace, read_work(brought(tmp_path, "n.md", "\ufeff# Mend it\r\n\r\nIt is half done.\r\n"))
-    )
+    answer = told(memory_workspace, read_work(brought(tmp_path, "n.md", "\ufeff# Mend it\r\n\r\nIt is half done.\r\n")))
     assert answer["goal"] == "Mend it"
     assert "It is half done." in answer["page"]
 
@@ -193,9 +188,7 @@ def test_a_langgraph_thread_shows_tool_calls_and_plain_values() -> None:
     )
 
 
-def test_a_continuation_record_in_the_published_shape_is_resumed(
-    memory_workspace: Workspace, tmp_path: Path
-) -> None:
+def test_a_continuation_record_in_the_published_shape_is_resumed(memory_workspace: Workspace, tmp_path: Path) -> None:
     """A version of three parts, fractional times and null are read. Decisions and effects stay; an approval must be given again."""
     path = brought(tmp_path, "cr.json", RECORD)
     assert detect(path) == "continuum"
@@ -280,8 +273,7 @@ def test_a_pipe_or_a_link_is_refused(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["# " + "#" * 900_000 + "x", "# " + "# " * 450_000 + "x", "- " + " \t" * 450_000 + "x", "`" * 900_000],
+    "line", ["# " + "#" * 900_000 + "x", "# " + "# " * 450_000 + "x", "- " + " \t" * 450_000 + "x", "`" * 900_000]
 )
 def test_a_page_with_a_line_of_any_kind_is_read_at_once(tmp_path: Path, line: str) -> None:
     """No line makes reading take longer than its length."""
@@ -340,9 +332,7 @@ class _Mark:
 def test_nothing_is_unpickled_or_imported(tmp_path: Path) -> None:
     """A pickled value, and an object that names a function, are shown as what they are."""
     run = tmp_path / "run"
-    called = b"\x93" + b"".join(
-        b"\xd9" + bytes([len(one)]) + one for one in (b"os", b"mkdir", str(run).encode())
-    )
+    called = b"\x93" + b"".join(b"\xd9" + bytes([len(one)]) + one for one in (b"os", b"mkdir", str(run).encode()))
     extension = b"\xc7" + bytes([len(called), 0]) + called
     path = a_copy(
         tmp_path,
@@ -389,9 +379,7 @@ def test_the_database_is_read_as_it_is(tmp_path: Path) -> None:
     database.commit()
     before = {one.name: one.read_bytes() for one in tmp_path.iterdir() if not one.name.endswith("-shm")}
     assert read_work(str(path)).name == "moved"
-    assert {
-        one.name: one.read_bytes() for one in tmp_path.iterdir() if not one.name.endswith("-shm")
-    } == before
+    assert {one.name: one.read_bytes() for one in tmp_path.iterdir() if not one.name.endswith("-shm")} == before
     database.close()
 
 
@@ -419,3 +407,15 @@ def test_hostile_messagepack_is_refused(data: bytes) -> None:
     """Lengths that the data do not have, depth, count and rest bytes."""
     with pytest.raises(InvalidError):
         langgraph.decode(data)
+
+
+def test_a_crowded_messagepack_is_refused_before_its_values_are_made() -> None:
+    """Sixteen million empty lists take no more memory than their bytes."""
+    data = b"\xdd\x00\xff\xff\xfb" + b"\x90" * (langgraph.MAX_VALUE_BYTES - 5)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidError, match="more than 500,000 values"):
+            langgraph.decode(data)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()

@@ -54,9 +54,7 @@ def test_a_person_can_import_the_published_format(workspace: Workspace) -> None:
     opened, imported, *_ = workspace.events("t1")
     assert (opened.by, imported.by, made.event.by) == (ANN, ANN, ANN)
     assert workspace.facts("t1", kinds.TaskImported) == [
-        kinds.TaskImported(
-            at=PUBLISHED["timestamp"], budget=100, calls=5, document=digest(stored), source="aex"
-        )
+        kinds.TaskImported(at=PUBLISHED["timestamp"], budget=100, calls=5, document=digest(stored), source="aex")
     ]
     assert workspace.store.get_blob(digest(stored)) == stored
     assert made.data.trigger == "import"
@@ -145,9 +143,7 @@ def test_the_history_is_taken_in_and_marked_as_not_verified(memory_workspace: Wo
     told = memory_workspace.resume(memory_workspace.context())
     assert told["toolsCalled"] == ["file.read", "tests.run"]
     assert (told["callsUsed"], told["budgetRemaining"]) == (5, 15)
-    assert {entry["data"]["outcome"] for entry in told["auditSummary"]} == {
-        "allowed there (imported, not verified)"
-    }
+    assert {entry["data"]["outcome"] for entry in told["auditSummary"]} == {"allowed there (imported, not verified)"}
     assert "network.fetch: refused there (imported, not verified): deny_list" in told["refused"]
     (warning,) = verify_store(memory_workspace.store).findings
     assert warning.finding.severity == "warning"
@@ -176,9 +172,7 @@ def test_the_original_files_are_kept_beside_the_folder(memory_workspace: Workspa
     assert sorted(path.name for path in place.parent.iterdir()) == ["fix-auth", "fix-auth.imported"]
 
 
-def test_a_checkpoint_of_the_same_name_keeps_a_folder_that_nobody_imported(
-    memory_workspace: Workspace,
-) -> None:
+def test_a_checkpoint_of_the_same_name_keeps_a_folder_that_nobody_imported(memory_workspace: Workspace) -> None:
     """An agent that saves under the name of a published folder does not destroy it; a second one gets a name of its own."""
     for number, description in ((1, "one"), (2, "two")):
         place = published(memory_workspace, description=description)
@@ -215,9 +209,7 @@ def test_calls_that_the_history_has_are_counted(memory_workspace: Workspace) -> 
 def test_null_where_a_member_may_be_absent_is_absent(memory_workspace: Workspace) -> None:
     """A checkpoint.json with null for description, budget and reason reads as one without them."""
     history = [{"tool": "t", "timestamp": "x", "decision": "forward", "reason": None}]
-    work = read_work(
-        str(published(memory_workspace, description=None, budget=None, adjourn=None, toolHistory=history))
-    )
+    work = read_work(str(published(memory_workspace, description=None, budget=None, adjourn=None, toolHistory=history)))
     assert (work.description, work.budget, work.entries[0].reason) == ("", None, "")
 
 
@@ -242,17 +234,12 @@ def test_a_duplicate_key_is_refused_by_its_name(memory_workspace: Workspace) -> 
         (b'{"event": 5}', r"line 2 of .*audit.jsonl is malformed: .*`\$.event`"),
         (b'{"event": "a", "event": "b"}', "line 2 of .*: key 'event' appears twice"),
         (b'{"event": "\xff"}', "line 2 of .*audit.jsonl is malformed"),
-        (
-            b'{"event": "a", "data": ' + b"[" * 5000 + b"]" * 5000 + b"}",
-            "line 2 of .*audit.jsonl is malformed",
-        ),
+        (b'{"event": "a", "data": ' + b"[" * 5000 + b"]" * 5000 + b"}", "line 2 of .*audit.jsonl is malformed"),
         (b'{"event": "' + b"a" * MAX_LINE_BYTES + b'"}', "line 2 of .*more than 65536 bytes"),
     ],
     ids=["cut", "list", "type", "twice", "utf-8", "deep", "long"],
 )
-def test_a_hostile_line_of_the_audit_log_is_refused(
-    memory_workspace: Workspace, line: bytes, reason: str
-) -> None:
+def test_a_hostile_line_of_the_audit_log_is_refused(memory_workspace: Workspace, line: bytes, reason: str) -> None:
     """The refusal names the line, and no task is begun."""
     place = published(memory_workspace)
     (place / "audit.jsonl").write_bytes(b'{"event":"tool.allowed"}\n' + line + b"\n")
@@ -281,9 +268,7 @@ def test_crlf_in_a_published_audit_log_is_read(memory_workspace: Workspace) -> N
 
 def test_a_long_history_is_bounded(memory_workspace: Workspace) -> None:
     """The newest entries become events; the calls of the others are counted, and the import says how many are left out."""
-    history = [
-        {"tool": f"t{number}", "timestamp": "", "decision": "forward"} for number in range(MAX_ENTRIES + 7)
-    ]
+    history = [{"tool": f"t{number}", "timestamp": "", "decision": "forward"} for number in range(MAX_ENTRIES + 7)]
     work = read_work(str(published(memory_workspace, toolHistory=history)))
     assert (len(work.entries), work.entries[0].tool, work.calls) == (MAX_ENTRIES, "t7", MAX_ENTRIES + 7)
     assert "7 oldest entries: only in the kept files" in work.left_out

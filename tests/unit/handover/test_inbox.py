@@ -45,9 +45,7 @@ def asked(shared: SharedTask, name: str, *, task: str = "t1", minutes: int = 15,
 
 def in_doubt(shared: SharedTask, call: str = "c1") -> Task:
     task = shared.task()
-    sent = kinds.ToolAllowed(
-        call=call, tool="deploy", digest="1" * 64, effectful=True, arguments='{"to":"prod"}'
-    )
+    sent = kinds.ToolAllowed(call=call, tool="deploy", digest="1" * 64, effectful=True, arguments='{"to":"prod"}')
     task.commit(lambda _: [NewEvent(sent)])
     return task
 
@@ -90,11 +88,7 @@ def test_everything_of_all_tasks_oldest_first_with_its_commands() -> None:
     assert found["k1"].until > found["k1"].since
     assert found["c1"].commands == ("adjourn settle c1 --done", "adjourn settle c1 --not-done")
     assert found["q1"].options == ("yes", "no")
-    assert found["q1"].commands == (
-        "adjourn answer q1 yes",
-        "adjourn answer q1 no",
-        "adjourn answer q1 --skip REASON",
-    )
+    assert found["q1"].commands == ("adjourn answer q1 yes", "adjourn answer q1 no", "adjourn answer q1 --skip REASON")
     assert found["go"].steps == ("copy", "compare")
     assert "question q1 is unanswered" in found["go"].cause
     assert found["go"].commands[0] == "adjourn approve go"
@@ -221,9 +215,7 @@ def test_what_an_agent_wrote_is_quoted_in_commands_bounded_and_without_secrets()
         **FIELDS["questionsForUser"][0], "id": "q;rm -rf ~", "options": ["$(reboot)", "no"], "context": secret + "x" * 9000,
     }  # fmt: skip
     CRStore(shared.store, clock=shared.clock).create(
-        fields(questionsForUser=[{**odd, "blocksResumePoints": []}], resumePoints=[]),
-        author=AGENT,
-        cr_id="line",
+        fields(questionsForUser=[{**odd, "blocksResumePoints": []}], resumePoints=[]), author=AGENT, cr_id="line"
     )
     (found,) = inbox(shared)
     assert found.commands[0] == "adjourn answer 'q;rm -rf ~' '$(reboot)'"
@@ -256,10 +248,7 @@ def test_a_listing_folds_long_tasks_so_that_the_next_one_is_quick() -> None:
     shared = SharedTask()
     for name, count in (("long", 100), ("short", 10)):
         asked(shared, f"of-{name}", task=name)
-        made = [
-            kinds.ToolAllowed(call=f"c{one}", tool="t", digest="1" * 64, effectful=False)
-            for one in range(count)
-        ]
+        made = [kinds.ToolAllowed(call=f"c{one}", tool="t", digest="1" * 64, effectful=False) for one in range(count)]
         shared.task(name).commit(lambda _, made=made: [NewEvent(one) for one in made])  # type: ignore[misc]
     first = inbox(shared)
     folds = shared.store.refs("fold/")

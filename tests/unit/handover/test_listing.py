@@ -96,9 +96,7 @@ def test_only_contracts_of_these_folders(memory_workspace: Workspace, tmp_path: 
     (memory_workspace.root / "tasks" / "out.aex").symlink_to(tmp_path / "secret.aex")
     os.mkfifo(memory_workspace.root / "tasks" / "pipe.aex")
     (memory_workspace.root / "tasks" / "bytes.aex").write_bytes(b"\xff")
-    assert [(entry["name"], entry["path"]) for entry in all_of(memory_workspace)] == [
-        ("broken", "tasks/broken.aex")
-    ]
+    assert [(entry["name"], entry["path"]) for entry in all_of(memory_workspace)] == [("broken", "tasks/broken.aex")]
     assert "goal" not in all_of(memory_workspace)[0]
 
 
@@ -166,9 +164,7 @@ def test_the_list_is_bounded(memory_workspace: Workspace) -> None:
         entries = all_of(memory_workspace, limit)
         text = msgspec.json.format(msgspec.json.encode({"tasks": entries}), indent=2)
         assert len(text) <= limit
-        assert [entry["path"] for entry in entries] == [
-            f"tasks/t{number:03}.aex" for number in range(len(entries))
-        ]
+        assert [entry["path"] for entry in entries] == [f"tasks/t{number:03}.aex" for number in range(len(entries))]
     assert len(entries) == 60
     assert 5 < len(all_of(memory_workspace, 5000)) < 60
 
@@ -201,14 +197,7 @@ def test_what_does_not_fit_is_counted_and_paged_checkpoints_first(memory_workspa
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "tasks/fix.aex",
-        "./tasks/fix.aex",
-        "tasks/../tasks/fix.aex",
-        "{root}/tasks/fix.aex",
-        "linked.aex",
-        "alias",
-    ],
+    ["tasks/fix.aex", "./tasks/fix.aex", "tasks/../tasks/fix.aex", "{root}/tasks/fix.aex", "linked.aex", "alias"],
 )
 def test_a_contract_of_the_workspace(memory_workspace: Workspace, path: str) -> None:
     """By any path that stays inside; the real path and the text come back."""

@@ -10,10 +10,7 @@ import pytest
 
 from adjourn.checkpoints.attachments import AUDITED
 from adjourn.checkpoints.checkpoint import create, find
-from adjourn.errors import (
-    IntegrityError,
-    InvalidError,
-)
+from adjourn.errors import IntegrityError, InvalidError
 from adjourn.handover.rendering import ROOM
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
@@ -39,10 +36,7 @@ def test_the_answer_is_the_published_one_and_ours(workspace: Workspace) -> None:
             "auditSummary",
             [
                 {"event": "tool.allowed", "data": {"tool": "file.read", "outcome": "ok"}},
-                {
-                    "event": "tool.allowed",
-                    "data": {"tool": "tests.run", "argument": "tests.run", "outcome": "ok"},
-                },
+                {"event": "tool.allowed", "data": {"tool": "tests.run", "argument": "tests.run", "outcome": "ok"}},
             ],
         ),
         ("task", task),
@@ -230,8 +224,7 @@ def test_every_part_of_an_answer_is_bounded(memory_workspace: Workspace) -> None
     )
     context = memory_workspace.context()
     calls = [
-        ToolRequest(tool=f"tool{number}.{'x' * 100}", digest="1" * 64, arguments="a" * 500)
-        for number in range(300)
+        ToolRequest(tool=f"tool{number}.{'x' * 100}", digest="1" * 64, arguments="a" * 500) for number in range(300)
     ]
     context.sessions.admit(calls)
     memory_workspace.save(context, description="d" * 10_000)
@@ -249,9 +242,7 @@ def test_every_part_of_an_answer_is_bounded(memory_workspace: Workspace) -> None
         assert answer[text].endswith("…")
 
 
-@pytest.mark.parametrize(
-    "more", ["-1", "1.5", "x", " 1", "1 ", "1e3", "٣", "0x1", "9" * 19, "9" * 5000, "\0"]
-)
+@pytest.mark.parametrize("more", ["-1", "1.5", "x", " 1", "1 ", "1e3", "٣", "0x1", "9" * 19, "9" * 5000, "\0"])
 def test_a_more_of_another_make_is_refused(memory_workspace: Workspace, more: str) -> None:
     """It is the number of an event, and nothing else is taken for one."""
     saved(memory_workspace)
@@ -273,9 +264,7 @@ def test_any_number_is_a_place(memory_workspace: Workspace, more: str) -> None:
 
 def contracted(workspace: Workspace) -> str:
     """A task under a contract that permits reading only."""
-    (workspace.root / "task.aex").write_text(
-        'task read v0\ngoal "look"\nuse file.read\nbudget calls=4\nreturn 1\n'
-    )
+    (workspace.root / "task.aex").write_text('task read v0\ngoal "look"\nuse file.read\nbudget calls=4\nreturn 1\n')
     context = workspace.context("first", contract="task.aex")
     context.process = FAR
     workspace.work(context, "file.read")
@@ -338,9 +327,7 @@ def test_a_task_without_its_contract_is_not_resumed(memory_workspace: Workspace)
 def test_a_contract_with_an_error_is_not_resumed(memory_workspace: Workspace) -> None:
     """A text that this version finds broken permits nothing."""
     context = memory_workspace.context("first")
-    context.watch.contract = msgspec.structs.replace(
-        context.watch.contract, contract_text="task t v0\nuse (\n"
-    )
+    context.watch.contract = msgspec.structs.replace(context.watch.contract, contract_text="task t v0\nuse (\n")
     memory_workspace.work(context, "file.read")
     memory_workspace.save(context)
     memory_workspace.leave(context)

@@ -22,11 +22,7 @@ from adjourn.errors import (
     RefusedError,
 )
 from adjourn.handover import importing
-from adjourn.handover.importing import (
-    import_folder,
-    locate,
-    vouched_for,
-)
+from adjourn.handover.importing import import_folder, locate, vouched_for
 from adjourn.handover.resumption import Preview, resume
 from adjourn.host import keys
 from adjourn.knowledge.records.agent_notes import AgentNote, add
@@ -42,9 +38,7 @@ from support.workspace import Workspace
 
 def test_what_is_not_there_lists_what_is(workspace: Workspace) -> None:
     """At most ten names, or the tool that makes the first one."""
-    with pytest.raises(
-        NotFoundError, match=r'no checkpoint is named "lost" \(create one: call aex\.checkpoint\)'
-    ):
+    with pytest.raises(NotFoundError, match=r'no checkpoint is named "lost" \(create one: call aex\.checkpoint\)'):
         workspace.resume(workspace.context("second"), "lost")
     for name in ("b", "a"):
         saved(workspace, name=name)
@@ -174,9 +168,7 @@ def test_what_was_cut_off_elsewhere_is_in_doubt_here(memory_workspace: Workspace
     carried(memory_workspace, two)
     trusting(two, memory_workspace)
     assert [doubt["tool"] for doubt in two.resume(two.context())["inDoubt"]] == ["file.write"]
-    _, (admitted,) = two.context().sessions.admit(
-        [ToolRequest(tool="file.write", digest="1" * 64, arguments="{}")]
-    )
+    _, (admitted,) = two.context().sessions.admit([ToolRequest(tool="file.write", digest="1" * 64, arguments="{}")])
     assert "in doubt" in str(admitted.decision)
 
 
@@ -344,9 +336,7 @@ def test_importing_twice_changes_nothing(memory_workspace: Workspace) -> None:
     assert memory_workspace.everything() == before
 
 
-def test_a_long_history_is_taken_in_by_chunks(
-    memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_history_is_taken_in_by_chunks(memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """More events than fit into one step arrive all the same, in order."""
     monkeypatch.setattr(importing, "_CHUNK", 3)
     saved(memory_workspace)

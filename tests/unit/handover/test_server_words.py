@@ -49,11 +49,7 @@ def test_a_server_cannot_leave_its_quotation(
     """In every form of a hand-over its words are one quoted line of its own, shorter than the agent's, without markup."""
     memory_workspace.write_policy("allow *")
     context = memory_workspace.context()
-    call(
-        context,
-        "wipe",
-        kinds.ToolSettled(call="", answer="a" * 64, message=HOSTILE, outcome=outcome),
-    )
+    call(context, "wipe", kinds.ToolSettled(call="", answer="a" * 64, message=HOSTILE, outcome=outcome))
     for number in range(calls_after):
         call(context, "note", kinds.ToolSettled(call="", outcome="ok"), str(number))
     memory_workspace.save(context)
@@ -77,12 +73,7 @@ def test_words_of_adjourn_are_not_put_into_a_servers_mouth(memory_workspace: Wor
     memory_workspace.write_policy("allow *")
     for message in (WHY, NOT_CONFIRMED):
         assert message in OUR_WORDS
-        call(
-            memory_workspace.context(),
-            "wipe",
-            kinds.ToolSettled(call="", message=message, outcome="error"),
-            message,
-        )
+        call(memory_workspace.context(), "wipe", kinds.ToolSettled(call="", message=message, outcome="error"), message)
     context = memory_workspace.context()
     memory_workspace.save(context)
     told = to_json(resume(context, "fix-auth").handover())["auditSummary"]

@@ -26,9 +26,7 @@ def opened(client: str = "claude-code") -> kinds.Data:
 
 def allowed(call: str, tool: str = "write", approval: str = "") -> kinds.Data:
     arguments = f'{{"path":"{call}.txt"}}'
-    return kinds.ToolAllowed(
-        call=call, tool=tool, digest=ONE, effectful=True, arguments=arguments, approval=approval
-    )
+    return kinds.ToolAllowed(call=call, tool=tool, digest=ONE, effectful=True, arguments=arguments, approval=approval)
 
 
 def asked(approval: str = "q1") -> kinds.Data:
@@ -133,9 +131,7 @@ def _members(kind: type[kinds.Data]) -> dict[str, object]:
             hint = field.type
             choices = get_args(hint)
             made[field.encode_name] = (
-                choices[0]
-                if choices and isinstance(choices[0], str)
-                else {int: 1, bool: True, str: "x"}.get(hint, [])
+                choices[0] if choices and isinstance(choices[0], str) else {int: 1, bool: True, str: "x"}.get(hint, [])
             )
     return made
 
@@ -149,14 +145,7 @@ def test_labels_fit_their_column() -> None:
 def test_an_entry_fits_the_width(columns: int) -> None:
     """A line of the log is no wider than the screen, and shows some of each part where there is room."""
     entry = TimelineEntry(
-        1,
-        timestamp(NOON - 60_000),
-        "s",
-        "tool.allowed",
-        "refused",
-        "server.tool" * 4,
-        "about " * 30,
-        "note " * 40,
+        1, timestamp(NOON - 60_000), "s", "tool.allowed", "refused", "server.tool" * 4, "about " * 30, "note " * 40
     )
     line = "".join(text for text, _ in entry_line(entry, NOON, layout([entry], columns)))
     assert cells(line) <= columns
@@ -187,13 +176,9 @@ def test_a_graph_draws_sessions_as_lanes() -> None:
         (kinds.SessionLost(calls=["c2"], lost="a", reason="dead"), "b"),
         (kinds.SessionClosed(reason="client-eof"), "b"),
     )
-    lines = [
-        "".join(text for text, _ in line) for line in graph_lines(timeline.entries(), NOON, 80, unicode=True)
-    ]
+    lines = ["".join(text for text, _ in line) for line in graph_lines(timeline.entries(), NOON, 80, unicode=True)]
     assert [line[:5].rstrip() for line in lines] == ["○", "├─╮", "│ ●", "├─│─╮", "│ ◆ │", "├─╯ │", "├─╯"]
     assert "2 calls: 1 ok, 1 in doubt" in lines[2]
     assert lines[5].endswith("one  lost: its process had exited; 1 call in doubt")
-    plain = [
-        "".join(text for text, _ in line) for line in graph_lines(timeline.entries(), NOON, 80, unicode=False)
-    ]
+    plain = ["".join(text for text, _ in line) for line in graph_lines(timeline.entries(), NOON, 80, unicode=False)]
     assert all(line.isascii() for line in plain)

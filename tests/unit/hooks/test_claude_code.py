@@ -133,11 +133,7 @@ def test_where_a_search_looks(name: str, arguments: dict[str, Any], path: str | 
 )
 def test_answers(decision: str, aex: dict[str, str]) -> None:
     """The documented shape, and the published one."""
-    output = {
-        "hookEventName": "PreToolUse",
-        "permissionDecision": decision,
-        "permissionDecisionReason": "why",
-    }
+    output = {"hookEventName": "PreToolUse", "permissionDecision": decision, "permissionDecisionReason": "why"}
     assert json.loads(claude_code.answer(Answer(decision, "why"), "claude-code", "claude")) == {
         "hookSpecificOutput": output
     }
@@ -185,9 +181,7 @@ def test_a_patch_names_its_files_in_its_text(patch: str, arguments: dict[str, An
         ({"command": ["apply_patch"]}, None, False),
     ],
 )
-def test_a_patch_is_found_wherever_it_stands(
-    given: dict[str, Any], paths: list[str] | None, known: bool
-) -> None:
+def test_a_patch_is_found_wherever_it_stands(given: dict[str, Any], paths: list[str] | None, known: bool) -> None:
     """In lists and objects; beside something else nobody knows where it leads."""
     text = json.dumps(given).replace("{}", "*** Begin Patch\\n*** Add File: a\\n+x")
     found = claude_code.arguments_of(HookRequest("apply_patch", json.loads(text)))
@@ -207,9 +201,9 @@ def test_a_patch_is_found_wherever_it_stands(
 )
 def test_a_patch_that_is_written_loosely_names_its_files_too(header: str) -> None:
     """A reader of patches may take blanks and letters as they come."""
-    assert claude_code.arguments_of(
-        HookRequest("apply_patch", {"command": f"*** Begin Patch\n{header}\n@@"})
-    ) == {"paths": ["a"]}
+    assert claude_code.arguments_of(HookRequest("apply_patch", {"command": f"*** Begin Patch\n{header}\n@@"})) == {
+        "paths": ["a"]
+    }
 
 
 @pytest.mark.parametrize("event", [event for event in claude_code.EVENTS if "ToolUse" not in event])

@@ -46,10 +46,7 @@ def seen(mode: str, reader: str) -> str:
         assert hiding.stdout is not None
         assert hiding.stdout.readline() == b"ready\n"
         read = subprocess.run(
-            [sys.executable, "-c", READING, str(hiding.pid), reader],
-            capture_output=True,
-            text=True,
-            check=True,
+            [sys.executable, "-c", READING, str(hiding.pid), reader], capture_output=True, text=True, check=True
         )
         hiding.communicate(b"")
         assert hiding.returncode == 0

@@ -164,14 +164,7 @@ def bare(root: Path, other: Path) -> None:
     config = root / "config"
     git(root.parent, "config", "--file", str(config), "core.bare", "false")
     git(root.parent, "config", "--file", str(config), "core.worktree", str(root))
-    git(
-        root.parent,
-        "config",
-        "--file",
-        str(config),
-        "core.fsmonitor",
-        program(root / "evil", other.parent / "mark"),
-    )
+    git(root.parent, "config", "--file", str(config), "core.fsmonitor", program(root / "evil", other.parent / "mark"))
 
 
 @pytest.mark.parametrize("call", [CALLS[name] for name in ("status", "diff", "keep", "put back", "apply")])

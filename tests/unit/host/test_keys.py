@@ -72,9 +72,7 @@ def test_a_wide_umask_makes_no_wide_key(config: Path) -> None:
     assert stat.S_IMODE((config / "keys" / "default.key").stat().st_mode) == 0o600
 
 
-def test_a_key_is_on_disk_under_its_name_before_it_is_used(
-    config: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_is_on_disk_under_its_name_before_it_is_used(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was sealed or signed with a key can still be checked after the power fails."""
     steps: list[str] = []
     link = os.link
@@ -116,9 +114,7 @@ def test_processes_that_make_a_key_at_once_agree(config: Path) -> None:
     """Two processes that both find no key end with the same one, and leave no other file."""
     code = "import sys; from adjourn.host import keys; sys.stdin.readline(); print(keys.secret().hex())"
     running = [
-        subprocess.Popen(
-            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
     for child in running:
@@ -213,8 +209,7 @@ def test_nobody_else_is_called_default() -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b"", b"AAAA\n", b"not base64 at all\n", b"\xff" * 44, b64encode(bytes(33)), b64encode(bytes(31))],
+    "content", [b"", b"AAAA\n", b"not base64 at all\n", b"\xff" * 44, b64encode(bytes(33)), b64encode(bytes(31))]
 )
 def test_a_key_that_cannot_be_read_is_not_replaced(content: bytes, config: Path) -> None:
     """A damaged key raises StoreError that names the file, and is left for a person to see to."""
@@ -255,9 +250,7 @@ def test_a_failed_write_leaves_nothing(config: Path, monkeypatch: pytest.MonkeyP
         raise PermissionError(1, "not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
-    with pytest.raises(
-        StoreError, match=r"cannot write key .*default\.key: .*not permitted \(.*ADJOURN_CONFIG"
-    ):
+    with pytest.raises(StoreError, match=r"cannot write key .*default\.key: .*not permitted \(.*ADJOURN_CONFIG"):
         keys.private_key()
     assert list((config / "keys").iterdir()) == []
 
@@ -274,9 +267,7 @@ def test_a_store_is_not_opened_with_keys_in_the_workspace(config: Path, tmp_path
     work.mkdir()
     open_at(str(work), "other.db").close()
     (tmp_path / "configuration").mkdir()
-    open_at(
-        str(tmp_path / "configuration"), "other.db"
-    ).close()  # its name begins as that of the keys' folder does
+    open_at(str(tmp_path / "configuration"), "other.db").close()  # its name begins as that of the keys' folder does
 
 
 def test_no_signature_counts_by_keys_in_the_workspace(config: Path, tmp_path: Path) -> None:

@@ -248,9 +248,7 @@ def _link(path: Path) -> None:
         _write(lambda fields: fields.update(verifier="AAAA")), _write(lambda fields: fields.update(salt="")),
     ],
 )  # fmt: skip
-def test_a_file_that_adjourn_did_not_write_opens_nothing(
-    spoil: Callable[[Path], None], account: AccountPin
-) -> None:
+def test_a_file_that_adjourn_did_not_write_opens_nothing(spoil: Callable[[Path], None], account: AccountPin) -> None:
     """A verifier that others can reach, that is a link, or that cannot be read as one is an error for every use."""
     spoil(Path(account.path))
     for act in (account.state, account.check_wait, lambda: account.try_pin(RIGHT)):
@@ -269,9 +267,7 @@ def test_no_bytes_in_its_place_are_taken_for_no_pin(data: bytes) -> None:
             assert account.state() is not None
 
 
-def test_a_process_remembers_the_pin_for_minutes(
-    account: AccountPin, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_remembers_the_pin_for_minutes(account: AccountPin, monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory ends after its time, with `forget`, and when the PIN is changed."""
     at = 0.0
     monkeypatch.setattr(pins, "_elapsed", lambda: at)

@@ -74,8 +74,7 @@ def test_before_another_boot_nothing_lives() -> None:
 
 
 @pytest.mark.parametrize(
-    "there",
-    ["elsewhere:{boot}:{namespace}", "{name}:{boot}:other", "", "{name}", "{name}:{boot}", "a:b:c:d"],
+    "there", ["elsewhere:{boot}:{namespace}", "{name}:{boot}:other", "", "{name}", "{name}:{boot}", "a:b:c:d"]
 )
 def test_what_cannot_be_seen_is_not_judged(there: str) -> None:
     """Another machine, another process namespace or an unreadable host: neither alive nor dead."""

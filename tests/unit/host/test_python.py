@@ -82,9 +82,7 @@ def test_a_python_of_ours_sees_no_module_of_the_folder(tmp_path: Path) -> None:
     """-P keeps it out, for `-m`, for `-c`, and for a script."""
     (tmp_path / "json.py").write_text("raise SystemExit('imported')")
     for arguments in (("-m", "json.tool", "--help"), ("-c", "import json")):
-        done = subprocess.run(
-            python.python_command(*arguments), cwd=tmp_path, check=False, capture_output=True
-        )
+        done = subprocess.run(python.python_command(*arguments), cwd=tmp_path, check=False, capture_output=True)
         assert done.returncode == 0, done.stderr
 
 

@@ -36,9 +36,7 @@ def test_names_of_checkpoints(name: str) -> None:
     assert check_name(name) == name
 
 
-@for_each(
-    "name", ["", "x" * 65, ".", "..", "a.b", "a/b", "a b", "ä", "a\n", "a\0", "٣", None, 7, ["a"], b"a"]
-)
+@for_each("name", ["", "x" * 65, ".", "..", "a.b", "a/b", "a b", "ä", "a\n", "a\0", "٣", None, 7, ["a"], b"a"])
 def test_other_names_are_refused(name: object) -> None:
     """What could be a path, is too long, or is no text raises InvalidError."""
     with pytest.raises(InvalidError, match="not a checkpoint name"):
@@ -60,9 +58,7 @@ def test_a_name_is_safe_or_refused(name: str) -> None:
 # --- inside
 
 
-def test_what_is_put_in_the_way_of_a_read_is_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_put_in_the_way_of_a_read_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder that becomes a link after it was examined leads nowhere; a link that was there before may lead inside."""
     root = tmp_path / "work"
     for folder in (root / "src", tmp_path / "away"):
@@ -191,9 +187,7 @@ def test_a_writer_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["fsync", "rename"])
-def test_a_disk_that_fails_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
-) -> None:
+def test_a_disk_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     """A failing fsync or rename raises StoreError, and leaves nothing behind."""
     (tmp_path / "a.json").write_text("old")
 
@@ -227,9 +221,7 @@ def test_a_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: p
     assert steps == ["fsync file", "rename", "fsync folder"]
 
 
-def test_a_file_for_its_owner_can_be_opened_by_nobody_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_for_its_owner_can_be_opened_by_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even while it is empty: who has it open then can read what comes."""
     made: list[int] = []
     opened = os.open
@@ -353,9 +345,7 @@ def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_file_that_grows_is_not_read_beyond_the_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_grows_is_not_read_beyond_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit holds for what is read, not only for the size when it was opened."""
     (tmp_path / "a").write_bytes(b"123")
 

@@ -66,8 +66,6 @@ def test_pages_import_public_names() -> None:
         found[1] or ""
         for path in (REPOSITORY / "docs").rglob("*.md")
         if path.parent.name != "adr"
-        for found in re.finditer(
-            r"^\s*from adjourn(?:\.([\w.]+))? import", path.read_text("utf-8"), re.MULTILINE
-        )
+        for found in re.finditer(r"^\s*from adjourn(?:\.([\w.]+))? import", path.read_text("utf-8"), re.MULTILINE)
     }
     assert imported <= {"", "aex", "store", "store.conformance", "testing", *NOT_PUBLIC}

@@ -15,10 +15,7 @@ STARTS = {"Popen", "run", "call", "check_call", "check_output", "getoutput", "ge
 
 REVIEWED = {
     ("cli/checkpoint.py", "subprocess.run"): "the user's editor, found outside of the workspace",
-    (
-        "cli/demo.py",
-        "subprocess.run",
-    ): "Python by the helper; git found outside of the folder it was started in",
+    ("cli/demo.py", "subprocess.run"): "Python by the helper; git found outside of the folder it was started in",
     ("cli/demo.py", "subprocess.Popen"): "Python by the helper",
     ("cli/terminal.py", "subprocess.Popen"): "the user's pager, found outside of the workspace",
     ("cli/doctor.py", "subprocess.run"): "git, by the one place that builds its commands",
@@ -26,10 +23,7 @@ REVIEWED = {
         "cli/doctor_tries.py",
         "subprocess.run",
     ): "hooks of the adjourn that runs here; the adjourn on PATH outside of the workspace",
-    (
-        "code/index/analysis.py",
-        "subprocess.run",
-    ): "ctags, found outside of the workspace, reading no options of it",
+    ("code/index/analysis.py", "subprocess.run"): "ctags, found outside of the workspace, reading no options of it",
     ("code/git/git.py", "subprocess.Popen"): "git, by the one place that builds its commands",
     ("code/index/workers.py", "subprocess.Popen"): "Python by the helper",
     ("code/index/ripgrep.py", "subprocess.Popen"): "rg, found outside of the workspace",
@@ -38,10 +32,7 @@ REVIEWED = {
         "host/supervise.py",
         "subprocess.Popen",
     ): "a language server of this Python's packages, or found outside of the workspace; the test command that the user names",
-    (
-        "runs/subprocesses.py",
-        "subprocess.Popen",
-    ): "what a contract names, never by a relative entry of PATH; git",
+    ("runs/subprocesses.py", "subprocess.Popen"): "what a contract names, never by a relative entry of PATH; git",
     ("checkpoints/git_snapshot.py", "subprocess.run"): "git, by the one place that builds its commands",
     ("hooks/standby.py", "os.posix_spawn"): "Python by the helper",
     ("hooks/standby_process.py", "os.fork"): "this program itself",
@@ -58,14 +49,8 @@ REVIEWED = {
         "proxy/launch.py",
         "os.execve",
     ): "the server that the user names, outside any workspace, never by a relative entry of PATH",
-    (
-        "proxy/upstream.py",
-        "os.posix_spawn",
-    ): "the server that the user names, never by a relative entry of PATH",
-    (
-        "setup/probe.py",
-        "subprocess.Popen",
-    ): "a server that the user's settings name, never by a relative entry of PATH",
+    ("proxy/upstream.py", "os.posix_spawn"): "the server that the user names, never by a relative entry of PATH",
+    ("setup/probe.py", "subprocess.Popen"): "a server that the user's settings name, never by a relative entry of PATH",
     ("store/conformance/races.py", "multiprocessing"): "a store's own tests, in the process of who tests it",
 }
 """(file, what is called) → why it may: what is started is none that an agent could have put in its place."""
@@ -131,10 +116,7 @@ def test_python_is_started_by_the_one_helper() -> None:
                 naming.add(name)
             if "python_command" in (getattr(node, "attr", ""), getattr(node, "id", "")):
                 using.add(name)
-    assert naming == {
-        "host/executables.py",
-        "setup/servers.py",
-    }  # the second compares it with what a client starts
+    assert naming == {"host/executables.py", "setup/servers.py"}  # the second compares it with what a client starts
     assert not any(name == "setup/servers.py" for name, _ in REVIEWED)
     assert using == PYTHONS
 

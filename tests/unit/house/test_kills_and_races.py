@@ -77,9 +77,7 @@ def paid_for(workspace: Workspace) -> tuple[Session, folder_verification.Verifie
 def decided_elsewhere(workspace: Workspace, store: MemoryStore) -> object:
     """What is said in another store when the invoice is to be paid again."""
     session = Session(
-        Task(store, "t1", clock=workspace.clock, secret=keys.secret()),
-        PAYMENTS_POLICY,
-        SessionIdentity(HERE, "g1"),
+        Task(store, "t1", clock=workspace.clock, secret=keys.secret()), PAYMENTS_POLICY, SessionIdentity(HERE, "g1")
     )
     session.open()
     return admit_one(session, pay()).decision
@@ -127,9 +125,7 @@ def test_an_older_folder_gives_no_claim_up(memory_workspace: Workspace) -> None:
     assert isinstance(admit_one(session, pay()).decision, RecordedAnswer)
 
 
-def test_taking_in_a_history_waits_for_its_writer(
-    memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_taking_in_a_history_waits_for_its_writer(memory_workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that continues with the task meanwhile is no reason to refuse the folder."""
     session, verified = paid_for(memory_workspace)
     memory_workspace.store.swap("checkpoint/paid", None, expect=memory_workspace.store.ref("checkpoint/paid"))
@@ -167,10 +163,7 @@ def test_a_kill_while_pruning_leaves_no_folder_that_does_not_hold(memory_workspa
                     return
         for name in names:
             if (memory_workspace.folder(name) / "checkpoint.json").exists():
-                assert (
-                    folder_verification.verify(str(memory_workspace.folder(name))).checkpoint.data.name
-                    == name
-                )
+                assert folder_verification.verify(str(memory_workspace.folder(name))).checkpoint.data.name == name
         prune(
             memory_workspace.store,
             str(memory_workspace.root),
@@ -185,10 +178,7 @@ def test_a_checkpoint_made_anew_after_planning_keeps_its_folder(memory_workspace
     for name in ("a", "b"):
         mark(memory_workspace, name)
     found = plan(
-        memory_workspace.store,
-        str(memory_workspace.root),
-        RetentionRules(keep_last=1),
-        memory_workspace.clock(),
+        memory_workspace.store, str(memory_workspace.root), RetentionRules(keep_last=1), memory_workspace.clock()
     )
     new = mark(memory_workspace, "a").checkpoint
     prune(memory_workspace.store, str(memory_workspace.root), found)
@@ -202,10 +192,7 @@ def test_a_page_that_is_edited_after_planning_stays(memory_workspace: Workspace)
     for name in ("a", "b", "c"):
         mark(memory_workspace, name)
     found = plan(
-        memory_workspace.store,
-        str(memory_workspace.root),
-        RetentionRules(keep_last=1),
-        memory_workspace.clock(),
+        memory_workspace.store, str(memory_workspace.root), RetentionRules(keep_last=1), memory_workspace.clock()
     )
     page = next(point.page for point in found.points if point.page)
     path = memory_workspace.root / page.path
@@ -236,9 +223,7 @@ def test_histories_are_not_shared_over_what_was_written_meanwhile(
         assert folder_verification.verify(str(memory_workspace.folder(name))).checkpoint == find(
             memory_workspace.store, name
         )
-    assert not [
-        name for _, _, names in os.walk(memory_workspace.root) for name in names if name.startswith(".audit")
-    ]
+    assert not [name for _, _, names in os.walk(memory_workspace.root) for name in names if name.startswith(".audit")]
 
 
 def test_a_document_that_is_named_while_it_is_looked_for_stays(
@@ -266,12 +251,7 @@ def test_what_a_cut_off_write_left_is_freed(tmp_path: Path, place: str) -> None:
     """Wherever adjourn writes files of its own, old temporaries go, and younger ones and others stay."""
     folder = tmp_path / place
     folder.mkdir(parents=True)
-    for name in (
-        ".a.json.12.0123abcd",
-        ".0123456789abcdef.new",
-        "..0123456789abcdef.new.12.0123abcd",
-        "b.json",
-    ):
+    for name in (".a.json.12.0123abcd", ".0123456789abcdef.new", "..0123456789abcdef.new.12.0123abcd", "b.json"):
         (folder / name).write_text("x")
         os.utime(folder / name, (1, 1))
     (folder / ".a.json.13.0123abcd").write_text("x")
@@ -310,9 +290,7 @@ def test_an_archive_and_a_reflection_at_once_lose_no_line(
         found = real(root, project)
         if not threads:
             threads.append(
-                threading.Thread(
-                    target=page_archive.archive, args=(root, task, "work", memory_workspace.store)
-                )
+                threading.Thread(target=page_archive.archive, args=(root, task, "work", memory_workspace.store))
             )
             threads[0].start()
             threads[0].join(1)
@@ -328,9 +306,7 @@ def test_an_archive_and_a_reflection_at_once_lose_no_line(
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_a_kill_while_the_plain_name_changes_hands_loses_no_page(
-    memory_workspace: Workspace, links: bool
-) -> None:
+def test_a_kill_while_the_plain_name_changes_hands_loses_no_page(memory_workspace: Workspace, links: bool) -> None:
     """Before each step, on a file system with links or without: the page of the task that rests can be found."""
 
     def refuse(*_: object, **__: object) -> None:

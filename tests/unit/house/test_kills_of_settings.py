@@ -15,9 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from adjourn.checkpoints import (
-    git_snapshot,
-)
+from adjourn.checkpoints import git_snapshot
 from adjourn.cli import checkpoint as checkpoint_commands
 from adjourn.code.git.repository import CodeRepository
 from adjourn.code.index.index import CodeIndex
@@ -64,10 +62,7 @@ PLACES = (".mcp.json", ".cursor/mcp.json")
 
 def set_up(root: Path, text: str) -> list[SettingsChange]:
     paths = [root / place for place in PLACES]
-    return [
-        SettingsChange(str(path), path.read_text() if path.exists() else None, text, ["a test"])
-        for path in paths
-    ]
+    return [SettingsChange(str(path), path.read_text() if path.exists() else None, text, ["a test"]) for path in paths]
 
 
 def undone(root: Path) -> None:
@@ -241,10 +236,7 @@ def test_summaries_of_two_processes_are_all_kept(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(context, "_save", meanwhile)
     keep("a.md")
     threads[0].join()
-    assert {found["path"] for found in context.load(repository)["essential_docs"]["summaries"]} == {
-        "a.md",
-        "b.md",
-    }
+    assert {found["path"] for found in context.load(repository)["essential_docs"]["summaries"]} == {"a.md", "b.md"}
 
 
 def test_a_folder_is_made_durably(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ def _imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
-        return [
-            f"{node.module or ''}.{alias.name}" for alias in node.names if not alias.name.startswith("test_")
-        ] or [node.module or ""]
+        return [f"{node.module or ''}.{alias.name}" for alias in node.names if not alias.name.startswith("test_")] or [
+            node.module or ""
+        ]
     return []

@@ -45,8 +45,6 @@ def test_private_modules_stay_in_their_package() -> None:
         f"{module.name} imports {target}"
         for module in SOURCE.modules.values()
         for target in SOURCE.imports_of(module, deferred=True)
-        if (cut := target.find("._")) >= 0
-        and not target.endswith("__")
-        and not module.name.startswith(target[:cut])
+        if (cut := target.find("._")) >= 0 and not target.endswith("__") and not module.name.startswith(target[:cut])
     ]
     assert not past, "\n".join(past)

@@ -46,14 +46,7 @@ LINES = 1_000_000 if CAMPAIGN else 6_000
 OBJECTS = 100_000 if CAMPAIGN else 2_000
 CHUNK = 50
 SEED = int(os.environ.get("ADJOURN_SEED", "0"))
-RULES = (
-    "allow echo",
-    "allow file.*",
-    "deny secrets.*",
-    "deny aex.*",
-    "deny adjourn.*",
-    "deny file.* where a > 100",
-)
+RULES = ("allow echo", "allow file.*", "deny secrets.*", "deny aex.*", "deny adjourn.*", "deny file.* where a > 100")
 CONDITIONS = policy_of(
     "allow t where a > 100", "deny t where a is 1", 'deny t where b matches "x*"', "confirm before t where name <= 0",
     'allow u where path in ["x", 1]', "once t by a", "once u by text", "allow file.write:src/**", version="v1",
@@ -309,8 +302,6 @@ def test_node_comes_to_the_same_verdict(tmp_path: Path) -> None:
     texts = _objects(OBJECTS)
     (tmp_path / "in").write_bytes(b"\n".join(texts))
     script = "for (const l of require('fs').readFileSync(process.argv[1],'utf8').split('\\n')) console.log(JSON.stringify(JSON.parse(l)))"
-    done = subprocess.run(
-        [str(node), "-e", script, str(tmp_path / "in")], check=True, capture_output=True, timeout=600
-    )
+    done = subprocess.run([str(node), "-e", script, str(tmp_path / "in")], check=True, capture_output=True, timeout=600)
     same = _agree(texts, [json.loads(line) for line in done.stdout.decode().split("\n")[:-1]])
     assert same > OBJECTS * 0.8

@@ -17,11 +17,7 @@ ROOT = Path(__file__).parents[3]
 def test_the_pictures_are_current(script: str) -> None:
     """The committed screens show what the commands print today on the same story, and the session moves as it was recorded."""
     done = subprocess.run(
-        [sys.executable, f"docs/{script}.py", "--check"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, f"docs/{script}.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -14,9 +14,7 @@ from support.cases import for_each
 ROOT = Path(__file__).resolve().parents[3]
 LIST = ROOT / "tests" / "data" / "promises.md"
 _PARTY = re.compile(r"^###? The (?P<who>\w+)\n(?P<text>.*?)(?=^###? The \w+\n|\Z)", re.MULTILINE | re.DOTALL)
-_PROMISED = re.compile(
-    r"^\*\*Promised:\*\*\n\n(?P<items>.*?)\n\n\*\*Not promised:\*\*", re.MULTILINE | re.DOTALL
-)
+_PROMISED = re.compile(r"^\*\*Promised:\*\*\n\n(?P<items>.*?)\n\n\*\*Not promised:\*\*", re.MULTILINE | re.DOTALL)
 _ITEM = re.compile(r"^- (.*?)(?=^- |\Z)", re.MULTILINE | re.DOTALL)
 _ENTRY = re.compile(r"^### (?P<promise>[^\n]*)\n(?P<details>.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 _DETAIL = re.compile(r"^- (?P<detail>.*)\n(?P<tests>(?:  - .*\n)*)", re.MULTILINE)
@@ -74,9 +72,7 @@ def test_both_lists_have_the_same_promises() -> None:
         for entry in _ENTRY.finditer(party["text"])
     ]
     assert entries == [
-        (party["who"], promise, True)
-        for party in _PARTY.finditer(_security())
-        for promise in _promised(party["text"])
+        (party["who"], promise, True) for party in _PARTY.finditer(_security()) for promise in _promised(party["text"])
     ]
 
 

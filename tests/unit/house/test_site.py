@@ -65,6 +65,4 @@ def test_the_first_sentence_of_a_page(page: str, sentence: str) -> None:
 def test_a_link_to_a_page_that_the_site_lacks_is_text() -> None:
     """A link to a Markdown file outside of the site becomes its text; links to pages, files and sites stay."""
     page = "[a](STATUS.md) [b](README.md#x) [c](assets/site.css) [d](https://example.com/x.md)"
-    assert SITE["without_links_off_site"](page, "docs/x.md", {"docs/README.md"}) == page.replace(
-        "[a](STATUS.md)", "a"
-    )
+    assert SITE["without_links_off_site"](page, "docs/x.md", {"docs/README.md"}) == page.replace("[a](STATUS.md)", "a")

@@ -17,26 +17,13 @@ from adjourn.checkpoints.checkpoint import TaskCheckpoint, document
 from adjourn.errors import HeldError, IntegrityError, InvalidError
 from adjourn.handover import resumption
 from adjourn.handover.rendering import ROOM, to_json
-from adjourn.handover.resumption import (
-    Reader,
-    SectionRequest,
-    describe_record,
-    hand_over,
-    read_section_request,
-    resume,
-)
+from adjourn.handover.resumption import Reader, SectionRequest, describe_record, hand_over, read_section_request, resume
 from adjourn.knowledge.cognition.repository import SessionRepository
 from adjourn.knowledge.cognition.store import CognitiveStore
 from adjourn.knowledge.model.documents import tree_of
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import agent_notes
-from adjourn.knowledge.records.agent_notes import (
-    MAX_AT_ONCE,
-    MAX_KEPT,
-    MAX_STATEMENT,
-    AgentNote,
-    AgentQuestion,
-)
+from adjourn.knowledge.records.agent_notes import MAX_AT_ONCE, MAX_KEPT, MAX_STATEMENT, AgentNote, AgentQuestion
 from adjourn.knowledge.records.store import CRStore
 from adjourn.relay import meta
 from adjourn.verification.verify import verify_task
@@ -114,9 +101,7 @@ def test_what_is_known_in_the_same_words_makes_no_version(workspace: Workspace) 
     assert "validatedAt" in section(workspace, context.task.current(), "assumptions")[0]
 
 
-def test_a_note_that_was_cut_off_between_its_two_writes_is_brought_up_by_the_next(
-    workspace: Workspace,
-) -> None:
+def test_a_note_that_was_cut_off_between_its_two_writes_is_brought_up_by_the_next(workspace: Workspace) -> None:
     """The state of mind was written and the record was not: the next note names it all."""
     context = workspace.context()
     add(workspace, context, facts=["one"])
@@ -172,9 +157,7 @@ ODD: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("arguments", ODD, ids=lambda one: repr(one)[:40])
-def test_what_is_no_note_is_refused_and_nothing_is_written(
-    workspace: Workspace, arguments: dict[str, Any]
-) -> None:
+def test_what_is_no_note_is_refused_and_nothing_is_written(workspace: Workspace, arguments: dict[str, Any]) -> None:
     """Wrong types, unknown names, too much, or nothing: `InvalidError`, and there is no record."""
     with pytest.raises(InvalidError):
         add(workspace, workspace.context(), **arguments)
@@ -192,9 +175,7 @@ json_values = st.recursive(
 
 
 @given(
-    st.dictionaries(
-        st.sampled_from([*AgentNote.__struct_fields__, *AgentQuestion.__struct_fields__, "x"]), json_values
-    )
+    st.dictionaries(st.sampled_from([*AgentNote.__struct_fields__, *AgentQuestion.__struct_fields__, "x"]), json_values)
 )
 def test_odd_arguments_are_read_or_refused_never_worse(arguments: dict[str, Any]) -> None:
     """Any arguments are read as a note or question, or raise `InvalidError`."""
@@ -210,12 +191,7 @@ def test_there_is_a_bound_on_what_notes_add(workspace: Workspace) -> None:
     context = workspace.context()
     for start in range(0, MAX_KEPT, MAX_AT_ONCE):
         numbers = range(start, start + MAX_AT_ONCE)
-        add(
-            workspace,
-            context,
-            facts=[f"fact {n}" for n in numbers],
-            learnings=[{"content": f"{n}"} for n in numbers],
-        )
+        add(workspace, context, facts=[f"fact {n}" for n in numbers], learnings=[{"content": f"{n}"} for n in numbers])
     before = CRStore(workspace.store).of_task(context.task.current())
     for more in ({"facts": ["more"]}, {"learnings": [{"content": "more"}], "facts": ["fact 1"]}):
         with pytest.raises(InvalidError, match="1001"):
@@ -275,16 +251,10 @@ def test_what_is_no_question_is_refused(workspace: Workspace, arguments: dict[st
 
 def test_the_schemas_say_what_is_read() -> None:
     """Names and choices of the tools' inputs are those of what reads them."""
-    for tool, read in (
-        ("adjourn.note", AgentNote),
-        ("adjourn.ask", AgentQuestion),
-        ("adjourn.record", SectionRequest),
-    ):
+    for tool, read in (("adjourn.note", AgentNote), ("adjourn.ask", AgentQuestion), ("adjourn.record", SectionRequest)):
         schema = meta.DEFINITIONS[tool]["inputSchema"]
         assert set(schema["properties"]) == set(read.__struct_encode_fields__)
-        assert schema.get("required", []) == [
-            one.name for one in msgspec.structs.fields(read) if one.required
-        ]
+        assert schema.get("required", []) == [one.name for one in msgspec.structs.fields(read) if one.required]
     note = meta.DEFINITIONS["adjourn.note"]["inputSchema"]["properties"]
     for name, kind in (("decisions", agent_notes.NotedDecision), ("learnings", agent_notes.NotedLearning)):
         described = note[name]["description"]
@@ -298,9 +268,7 @@ def test_the_schemas_say_what_is_read() -> None:
 
 def sorted_choices(described: str) -> list[str]:
     """The choices that a description names, each list in the order of its words."""
-    return [
-        "|".join(sorted(choices.split("|"))) for choices in re.findall(r"[a-z_]+(?:\|[a-z_]+)+", described)
-    ]
+    return ["|".join(sorted(choices.split("|"))) for choices in re.findall(r"[a-z_]+(?:\|[a-z_]+)+", described)]
 
 
 def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(workspace: Workspace) -> None:
@@ -332,10 +300,7 @@ def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(workspace: Wo
 def test_without_a_section_it_is_told_how_much_there_is(workspace: Workspace) -> None:
     """The counts of sections that have something; without a record, how to begin one."""
     context = workspace.context()
-    assert (
-        "adjourn.note"
-        in describe_record(workspace.store, context.task.current(), SectionRequest())["message"]
-    )
+    assert "adjourn.note" in describe_record(workspace.store, context.task.current(), SectionRequest())["message"]
     record = add(workspace, context, **EVERYTHING).record
     answer = describe_record(workspace.store, context.task.current(), SectionRequest())
     assert answer["contentHash"] == record["contentHash"]
@@ -388,13 +353,7 @@ def test_who_resumes_is_told_what_was_noted_and_the_answer_stays_in_its_bound(wo
     add(workspace, context, learnings=[{"content": "after the checkpoint", "type": "warning"}])
     workspace.leave(context)
     answer = brief_of(workspace, workspace.context("g2"))
-    for text in (
-        "p.py is generated",
-        "the parser is in p.py",
-        "Use SQLite",
-        "mend the parser",
-        "after the checkpoint",
-    ):
+    for text in ("p.py is generated", "the parser is in p.py", "Use SQLite", "mend the parser", "after the checkpoint"):
         assert text in json.dumps(answer)
     again = workspace.context("g3", task=session.task.id, take_over=True)
     add(workspace, again, learnings=[{"content": f"{n} " + "ü" * 500, "type": "warning"} for n in range(50)])
@@ -464,7 +423,5 @@ def test_a_record_that_did_not_come_along_is_missed(workspace: Workspace) -> Non
     text = told(workspace, made)
     assert made.data.record in text
     assert "adjourn record import" in text
-    CRStore(workspace.store).create(
-        {"task": {"id": made.event.task, "goal": "another"}}, author=ANN, cr_id="x"
-    )
+    CRStore(workspace.store).create({"task": {"id": made.event.task, "goal": "another"}}, author=ANN, cr_id="x")
     assert "is not in this store" in told(workspace, made)

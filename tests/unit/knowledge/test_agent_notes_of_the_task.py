@@ -21,9 +21,7 @@ WHOLE = {
     "tags": ["notes"],
     "resumePoints": [{"label": "Copy them", "when": "a backup exists", "nextSteps": ["copy", "count"]}],
     "blockers": [{"description": "the disk is full", "blocks": ["copy  THEM."], "severity": "high"}],
-    "invariants": [
-        {"description": "no note is lost", "severity": "hard", "status": "holding", "evidence": "counted"}
-    ],
+    "invariants": [{"description": "no note is lost", "severity": "hard", "status": "holding", "evidence": "counted"}],
 }
 
 
@@ -90,9 +88,7 @@ def test_what_an_agent_may_not_say_is_refused_before_anything_is_written(
 ) -> None:
     """People's blockers, unknown names, final statuses, answers and malformed values: no version is added."""
     context = workspace.context()
-    before = add(
-        context, blockers=[{"description": "sign", "type": "human-required"}], status="completed"
-    ).record
+    before = add(context, blockers=[{"description": "sign", "type": "human-required"}], status="completed").record
     with pytest.raises((InvalidError, RefusedError), match=re.escape(why)):
         add(context, **said)
     assert CRStore(workspace.store).resolve(before["id"])["sequence"] == before["sequence"]

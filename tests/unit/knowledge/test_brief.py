@@ -86,9 +86,7 @@ def test_no_text_passes_for_the_briefs_own(pair: tuple[Tree, Tree], budget: int)
     own = [line for line in text.split("\n") if not line.startswith("| ")]
     headings = [line.removeprefix("## ") for line in own if line.startswith("## ")]
     assert headings == [title for title in TITLES if title in headings]
-    rest = [
-        line for line in own if line and not line.startswith("## ") and line not in INTRODUCTION.split("\n")
-    ]
+    rest = [line for line in own if line and not line.startswith("## ") and line not in INTRODUCTION.split("\n")]
     for line in rest:
         assert re.fullmatch(r"\(\d+ more omitted: ask for [a-z]+\)|This brief has about \d+ bytes, .*", line)
     assert not TAG.search(text)
@@ -133,9 +131,7 @@ def test_what_must_be_told_is_told_of_every_item(pair: tuple[Tree, Tree]) -> Non
     effects = record["toolEffects"]
     done = [one for one in effects if one.get("status", "completed") == "completed"]
     assert items("DO NOT REPEAT", "done: ") == sum(not one["isReplayable"] for one in done)
-    assert items("DO NOT REPEAT", "exists: ") == sum(
-        len(one["sideEffects"]) for one in done if one["isReplayable"]
-    )
+    assert items("DO NOT REPEAT", "exists: ") == sum(len(one["sideEffects"]) for one in done if one["isReplayable"])
     doubtful = sum(one.get("status") in ("claimed", "unknown") for one in effects)
     assert items("VERIFY FIRST", "started, outcome ") == doubtful
     tentative = sum(one["status"] == "tentative" for one in record["decisions"])
@@ -191,9 +187,7 @@ def filled() -> tuple[Tree, Tree]:
 def test_a_tokenizer_of_ones_own_counts() -> None:
     """`max_tokens` is measured with the tokenizer that is given, else four bytes are one token."""
     _, checkpoint = filled()
-    by_words = format_state_for_prompt(
-        checkpoint, NOW, max_tokens=400, tokenizer=lambda text: len(text.split())
-    )
+    by_words = format_state_for_prompt(checkpoint, NOW, max_tokens=400, tokenizer=lambda text: len(text.split()))
     assert 300 < len(by_words.split()) <= 400
     by_bytes = format_state_for_prompt(checkpoint, NOW, max_tokens=400)
     assert 1_300 < len(by_bytes.encode()) <= 1_600
@@ -205,10 +199,7 @@ def test_the_newer_the_surer_and_the_more_important_stay() -> None:
     text = brief(*filled(), now=NOW)
     facts = re.findall(r"- fact: fact (\d+)", text)
     assert facts == [str(n) for n in range(37, -1, -1)]
-    assert re.findall(r"^\| +- \[active\] (\w+)", text, re.MULTILINE) == [
-        "root",
-        *(f"g{n}" for n in range(29, -1, -1)),
-    ]
+    assert re.findall(r"^\| +- \[active\] (\w+)", text, re.MULTILINE) == ["root", *(f"g{n}" for n in range(29, -1, -1))]
     assert re.findall(r"accepted: d(\d+)", text) == [str(n) for n in range(19, -1, -1)]
 
 
@@ -289,12 +280,7 @@ def test_what_is_uncertain_comes_before_what_is_known() -> None:
     record, (_, checkpoint) = sample(), filled()
     record["toolEffects"][0] |= {"status": "claimed", "isReplayable": True}
     rejected = [{"toolName": "curl", "reason": "no proxy"}]
-    binding = {
-        "toolName": "fetch",
-        "inputs": {"url": "x"},
-        "inputsComplete": False,
-        "rejectedAlternatives": rejected,
-    }
+    binding = {"toolName": "fetch", "inputs": {"url": "x"}, "inputsComplete": False, "rejectedAlternatives": rejected}
     checkpoint["nodes"] = [node("n1", toolBinding=binding)]
     told = sections(brief(record, checkpoint, now=NOW))["VERIFY FIRST"]
     assert "outcome unknown (claimed): mail send with {} (effect e1, key invoice:1)" in told
@@ -302,9 +288,7 @@ def test_what_is_uncertain_comes_before_what_is_known() -> None:
     assert "invariant i1 (hard) was not checked since: no data loss" in told
 
 
-@pytest.mark.parametrize(
-    ("hours", "warned"), [(0, False), (24, False), (24.001, True), (48, True), (-1, True)]
-)
+@pytest.mark.parametrize(("hours", "warned"), [(0, False), (24, False), (24.001, True), (48, True), (-1, True)])
 def test_an_old_brief_warns(hours: float, warned: bool) -> None:
     """More than 24 hours is old, exactly 24 is not; a time to come is a wrong clock."""
     text = brief(sample(), None, now=NOW + int(hours * 3_600_000))
@@ -315,12 +299,8 @@ def test_a_chain_that_does_not_hold_is_said() -> None:
     """The header says whether it was examined; where it does not hold there is a warning with the reason."""
     record = sample()
     assert "chain verified: not looked at" in brief(record, None, now=NOW)
-    assert "chain verified: yes, 3 versions" in brief(
-        record, None, now=NOW, verified=ChainVerification(3, "ab" * 32)
-    )
-    bad = brief(
-        record, None, now=NOW, verified=ChainVerification(1, "", "cd" * 32, "hash-mismatch"), budget_bytes=0
-    )
+    assert "chain verified: yes, 3 versions" in brief(record, None, now=NOW, verified=ChainVerification(3, "ab" * 32))
+    bad = brief(record, None, now=NOW, verified=ChainVerification(1, "", "cd" * 32, "hash-mismatch"), budget_bytes=0)
     assert "chain verified: no: hash-mismatch at cdcdcdcdcdcd" in bad
     assert "the record's chain fails verification (hash-mismatch)" in sections(bad)["WARNINGS"]
 

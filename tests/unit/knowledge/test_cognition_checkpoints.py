@@ -185,9 +185,7 @@ def test_a_restored_session_goes_on_from_the_checkpoint(session: Tree) -> None:
     before = taken({**session, "activeNodeId": "n1", "x-later": 1}, "c1")
     later = {**before, "workingState": state(nodes=[])}
     given_ = copy.deepcopy(later)
-    restored = restore_checkpoint(
-        before["checkpoints"]["c1"], NOW + 2 * HOUR, session=later, new_session_id="unused"
-    )
+    restored = restore_checkpoint(before["checkpoints"]["c1"], NOW + 2 * HOUR, session=later, new_session_id="unused")
     assert restored.success
     after = accept(restored.session, CognitiveSession)
     assert (after["id"], after["createdAt"], after["x-later"]) == ("s1", NOW, 1)
@@ -229,9 +227,7 @@ def test_an_older_checkpoint_is_restored_on_a_branch_of_its_own(session: Tree) -
 def test_an_older_checkpoint_can_take_the_head_with_it(session: Tree) -> None:
     """With move_head the branch itself goes back."""
     before = taken(session, "c1", "c2")
-    restored = restore_checkpoint(
-        before["checkpoints"]["c1"], NOW, session=before, new_session_id="", move_head=True
-    )
+    restored = restore_checkpoint(before["checkpoints"]["c1"], NOW, session=before, new_session_id="", move_head=True)
     assert restored.session["branches"]["main"]["headCheckpointId"] == "c1"
     assert (restored.forked, restored.session["currentBranchId"]) == ("", "main")
 
@@ -255,10 +251,7 @@ def test_what_is_uncertain_outside_is_warned_of() -> None:
     record = sample()
     record["toolEffects"][0]["status"] = "claimed"
     assert restore_checkpoint(
-        {**checkpoint, "epistemicState": _checkpoint()["epistemicState"]},
-        NOW,
-        record=record,
-        new_session_id="s",
+        {**checkpoint, "epistemicState": _checkpoint()["epistemicState"]}, NOW, record=record, new_session_id="s"
     ).warnings == [
         "Node n1 was active: verify what it did outside first",
         "Node n2 has an incomplete call of bash",

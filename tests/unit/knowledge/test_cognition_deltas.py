@@ -10,15 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.knowledge.cognition.deltas import (
-    MAX_DIFFS,
-    Snapshot,
-    apply,
-    diff_checkpoints,
-    pack,
-    rebase,
-    unpack,
-)
+from adjourn.knowledge.cognition.deltas import MAX_DIFFS, Snapshot, apply, diff_checkpoints, pack, rebase, unpack
 from adjourn.knowledge.model.cognition import CheckpointDiff, CognitiveCheckpoint
 from adjourn.knowledge.model.documents import Tree, accept, same, view
 from adjourn.log.canonical_json import canonical, digest
@@ -51,20 +43,12 @@ def test_nothing_differs_from_itself(base: Tree) -> None:
     diff = view(diff_checkpoints(base, turned), CheckpointDiff)
     parts = (diff.added_nodes, diff.modified_nodes, diff.removed_node_ids, diff.epistemic_changes)
     assert not any(parts)
-    more = (
-        diff.intent_changes,
-        diff.intent_removed,
-        diff.epistemic_removed,
-        diff.node_order,
-        diff.epistemic_order,
-    )
+    more = (diff.intent_changes, diff.intent_removed, diff.epistemic_removed, diff.node_order, diff.epistemic_order)
     assert not any(more)
 
 
 @given(cognitive_checkpoints, cognitive_checkpoints, st.data())
-def test_a_wrong_base_or_a_changed_difference_is_found(
-    base: Tree, current: Tree, data: st.DataObject
-) -> None:
+def test_a_wrong_base_or_a_changed_difference_is_found(base: Tree, current: Tree, data: st.DataObject) -> None:
     """apply raises IntegrityError rather than give out another checkpoint."""
     diff = diff_checkpoints(base, current)
     other = data.draw(cognitive_checkpoints.filter(lambda other: not same(other, base)))

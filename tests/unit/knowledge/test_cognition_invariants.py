@@ -109,18 +109,14 @@ RECORDS: list[tuple[str, Callable[[Tree], None], str, str, str]] = [
 ]  # fmt: skip
 
 
-@for_each(
-    ("change", "code", "path", "severity"), [row[1:] for row in RECORDS], ids=[row[0] for row in RECORDS]
-)
+@for_each(("change", "code", "path", "severity"), [row[1:] for row in RECORDS], ids=[row[0] for row in RECORDS])
 def test_a_record_that_does_not_hold_is_found_out(
     change: Callable[[Tree], None], code: str, path: str, severity: str
 ) -> None:
     """Each rule over a record has a finding with its path and severity."""
     record = sample()
     change(record)
-    assert (code, path, severity) in [
-        (found.code, found.source, found.severity) for found in check_record(record)
-    ]
+    assert (code, path, severity) in [(found.code, found.source, found.severity) for found in check_record(record)]
 
 
 def test_a_task_is_not_completed_with_a_broken_hard_invariant() -> None:

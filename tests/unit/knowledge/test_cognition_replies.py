@@ -87,9 +87,7 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
 @given(
     cognitive_checkpoints,
     st.lists(
-        st.tuples(
-            st.sampled_from(TAGS), st.sampled_from(["a", "A.", "a  b", "A b", "ﬁ", "fi", "c", "line line"])
-        )
+        st.tuples(st.sampled_from(TAGS), st.sampled_from(["a", "A.", "a  b", "A b", "ﬁ", "fi", "c", "line line"]))
     ),
 )
 def test_what_is_known_is_not_added_again(checkpoint: Tree, said: list[tuple[str, str]]) -> None:
@@ -115,11 +113,7 @@ def test_each_kind_has_its_place() -> None:
     assert "validatedAt" not in known["assumptions"][-1]
     question = known["openQuestions"][-1]
     assert (question["question"], question["priority"]) == ("whose is it?", "medium")
-    assert (goals[-1]["description"], goals[-1]["status"], goals[-1]["parentGoalId"]) == (
-        "open it",
-        "active",
-        "g1",
-    )
+    assert (goals[-1]["description"], goals[-1]["status"], goals[-1]["parentGoalId"]) == ("open it", "active", "g1")
     assert goals[0]["subGoalIds"] == ["g2", goals[-1]["id"]]
 
 
@@ -172,6 +166,5 @@ def _checkpoint() -> Tree:
     )
     metrics = {"totalNodes": 2, "completedNodes": 0, "tokenEstimate": 1, "elapsedMs": 1}
     return accept(
-        {**tree, "id": "c", "timestamp": NOW, "label": "l", "branchId": "main", "metrics": metrics},
-        CognitiveCheckpoint,
+        {**tree, "id": "c", "timestamp": NOW, "label": "l", "branchId": "main", "metrics": metrics}, CognitiveCheckpoint
     )

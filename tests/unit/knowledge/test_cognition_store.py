@@ -10,13 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.errors import (
-    IntegrityError,
-    InvalidError,
-    NotFoundError,
-    RefusedError,
-    UsageError,
-)
+from adjourn.errors import IntegrityError, InvalidError, NotFoundError, RefusedError, UsageError
 from adjourn.knowledge.cognition import transitions
 from adjourn.knowledge.cognition.deltas import MAX_DIFFS
 from adjourn.knowledge.cognition.repository import SessionRepository
@@ -326,9 +320,7 @@ def _do(memory: CognitiveStore, name: str, number: int, made: dict[str, Tree]) -
 
 
 _operations = st.lists(
-    st.tuples(
-        st.sampled_from(["say", "checkpoint", "restore", "fork", "change", "reopen"]), st.integers(0, 9)
-    ),
+    st.tuples(st.sampled_from(["say", "checkpoint", "restore", "fork", "change", "reopen"]), st.integers(0, 9)),
     max_size=25,
 )
 

@@ -114,9 +114,7 @@ def test_another_node_that_makes_good() -> None:
     binding = {"toolName": "shell", "inputs": {}, "inputsComplete": True}
     failed = node("n1", status="failed", toolBinding=binding, parentId="n0")
     retry = node("n2", status="active", toolBinding=binding, parentId="n0")
-    assert fired(session(failed, retry), session(failed, {**retry, "status": "completed"})) == [
-        "error_recovery"
-    ]
+    assert fired(session(failed, retry), session(failed, {**retry, "status": "completed"})) == ["error_recovery"]
     for other in ({"parentId": "nx"}, {"toolBinding": {**binding, "toolName": "curl"}}):
         begun = {**retry, **other}
         assert fired(session(failed, begun), session(failed, {**begun, "status": "completed"})) == []
@@ -130,9 +128,7 @@ def test_several_at_once_are_one_checkpoint_that_names_all() -> None:
     found = fired_triggers(session(*active), session(*done))[0]
     label, description = combined_label(found)
     assert label == "Tool: shell; Confidence: n0; Confidence: n1; Confidence: n2"
-    assert all(
-        f"Completed n{n}" in description and f"n{n} has confidence 0.95" in description for n in range(3)
-    )
+    assert all(f"Completed n{n}" in description and f"n{n} has confidence 0.95" in description for n in range(3))
     label, description = combined_label(
         [FiredTrigger("tool_complete", f"Tool: {n}" * 99, "x\n" * 99) for n in range(999)]
     )
@@ -145,12 +141,10 @@ def test_only_the_chosen_triggers_fire(trigger: Any) -> None:
     """Each can be had alone; what is watched is watched all the same."""
     binding = {"toolName": "shell", "inputs": {}, "inputsComplete": True}
     before = session(
-        node("n1", type="tool-call", status="failed", toolBinding=binding),
-        node("n2", type="decision", status="active"),
+        node("n1", type="tool-call", status="failed", toolBinding=binding), node("n2", type="decision", status="active")
     )
     nodes = [
-        {**one, "status": "completed", "confidence": 1, "phase": "execution"}
-        for one in before["workingState"]["nodes"]
+        {**one, "status": "completed", "confidence": 1, "phase": "execution"} for one in before["workingState"]["nodes"]
     ]
     after = fork_branch(session(*nodes), "b", NOW, new_id="b")
     assert set(fired(before, after)) == set(TRIGGERS)
@@ -164,8 +158,7 @@ def test_high_confidence_fires_at_most_once_a_node(moves: list[tuple[str, float]
     sessions = [session(node("n1", confidence=0), node("n2", confidence=0))]
     for name, value in moves:
         nodes = [
-            {**one, "confidence": value} if one["id"] == name else one
-            for one in sessions[-1]["workingState"]["nodes"]
+            {**one, "confidence": value} if one["id"] == name else one for one in sessions[-1]["workingState"]["nodes"]
         ]
         sessions.append(session(*nodes))
     found = [trigger for step in follow(*sessions) for trigger in step]

@@ -34,9 +34,7 @@ def test_a_view_has_the_fields_under_their_python_names(record: Tree) -> None:
     """The typed view reads the published names, irregular ones included; what is absent is UNSET, which is false."""
     seen = view(record, ContinuationRecord)
     assert (seen.parent_cr_hash, seen.content_hash) == (record["parentCRHash"], record["contentHash"])
-    assert [node.id for node in seen.questions_for_user] == [
-        item["id"] for item in record["questionsForUser"]
-    ]
+    assert [node.id for node in seen.questions_for_user] == [item["id"] for item in record["questionsForUser"]]
     assert bool(seen.merkle_root) == bool(record.get("merkleRoot"))
 
 
@@ -68,12 +66,7 @@ WRONG: list[tuple[str, Any, str, str]] = [
     ("createdAt", -1, "/createdAt: Expected `int` >= 0; it is -1", "give what is expected"),
     ("createdAt", 1.5, "/createdAt: Expected `int`, got `float`; it is 1.5", "give what is expected"),
     ("metadata", {}, "/metadata: Object missing required field `tags`", "add the field"),
-    (
-        "decisions.0.id",
-        "",
-        "/decisions/0/id: Expected `str` of length >= 1; it is ''",
-        "give what is expected",
-    ),
+    ("decisions.0.id", "", "/decisions/0/id: Expected `str` of length >= 1; it is ''", "give what is expected"),
     ("decisions.0.overridableBy", ["all"], "/decisions/0/overridableBy/0: Invalid enum value 'all'", "human"),
     ("decisions", {"d": 1}, "/decisions: Expected `array`, got `object`", "give what is expected"),
     ("parentCRHash", "AB" * 32, "/parentCRHash: Expected `str` matching regex", "give what is expected"),
@@ -93,9 +86,7 @@ WRONG: list[tuple[str, Any, str, str]] = [
 
 
 @for_each(("path", "value", "message", "remedy"), WRONG)
-def test_what_is_wrong_is_said_with_path_value_and_remedy(
-    path: str, value: Any, message: str, remedy: str
-) -> None:
+def test_what_is_wrong_is_said_with_path_value_and_remedy(path: str, value: Any, message: str, remedy: str) -> None:
     """Input of the wrong type raises InvalidError that names the path, the value and what would be right."""
     record: Any = sample()
     *parts, last = path.split(".")
@@ -183,9 +174,7 @@ def test_pointers_lead_back(parts: list[str]) -> None:
 @pytest.mark.parametrize("name", make_record_vectors.PUBLISHED)
 def test_the_schemas_are_those_of_the_types(name: str) -> None:
     """spec/schemas is not stale; `python tests/make_record_vectors.py` renews it."""
-    assert (make_record_vectors.SCHEMAS / f"{name}.json").read_text(
-        "utf-8"
-    ) == make_record_vectors.schema_text(name)
+    assert (make_record_vectors.SCHEMAS / f"{name}.json").read_text("utf-8") == make_record_vectors.schema_text(name)
     assert {path.stem for path in make_record_vectors.SCHEMAS.iterdir()} == set(make_record_vectors.PUBLISHED)
 
 
@@ -210,7 +199,6 @@ VALIDATOR = _validator()
 def test_content_is_a_record_without_its_seal() -> None:
     """The type of what is hashed has all members but the two that are made from the hash."""
     sealed, content = (
-        {field.encode_name for field in msgspec.structs.fields(kind)}
-        for kind in (ContinuationRecord, RecordContent)
+        {field.encode_name for field in msgspec.structs.fields(kind)} for kind in (ContinuationRecord, RecordContent)
     )
     assert sealed - content == {"contentHash", "merkleRoot"}

@@ -75,11 +75,7 @@ def test_what_a_session_did_is_not_done_again(doors: Doors) -> None:
     session = doors.opened(policy=PLAIN)
     settle(session, admit_one(session, call()))
     again = doors.claim()
-    assert (again.run, again.effect["status"], again.effect["toolName"]) == (
-        False,
-        "completed",
-        "payments.charge",
-    )
+    assert (again.run, again.effect["status"], again.effect["toolName"]) == (False, "completed", "payments.charge")
     assert not doors.claim(EffectCall("payments.charge", "tools/call", dict(reversed(GIVEN.items())))).run
     assert doors.claim(EffectCall("payments", "charge", GIVEN | {"amount": 2})).run
 

@@ -109,9 +109,7 @@ def test_a_tag_counts_in_the_system_prompt_only(place: str) -> None:
     assert facts(memory) == []
 
 
-@pytest.mark.parametrize(
-    "system", ["RESUME_FROM:unknown", "RESUME_FROM:", "x RESUME_FROM: y", "RESUME_FROM:é"]
-)
+@pytest.mark.parametrize("system", ["RESUME_FROM:unknown", "RESUME_FROM:", "x RESUME_FROM: y", "RESUME_FROM:é"])
 def test_an_unknown_checkpoint_is_never_passed_over(system: str) -> None:
     """The model is not asked; the error names what was not found."""
     memory, model = memory_in(MemoryStore()), Model()
@@ -146,9 +144,7 @@ def test_a_record_cannot_make_the_next_agent_resume() -> None:
     assert "the port is 8080" not in model.asked[1]["system"]
 
 
-@pytest.mark.parametrize(
-    ("interval", "numbers"), [(1, [1, 2, 3, 4, 5, 6]), (3, [3, 6]), (4, [4]), (7, []), (0, [])]
-)
+@pytest.mark.parametrize(("interval", "numbers"), [(1, [1, 2, 3, 4, 5, 6]), (3, [3, 6]), (4, [4]), (7, []), (0, [])])
 def test_every_so_many_answers_make_a_checkpoint(interval: int, numbers: list[int]) -> None:
     """A checkpoint is saved after every N answers; 0 means never."""
     memory, model = memory_in(MemoryStore()), Model()

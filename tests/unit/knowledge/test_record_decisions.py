@@ -99,10 +99,7 @@ def test_answer_approve_use(store: CRStore) -> None:
         store.approve_resume_point(made["id"], "go", ANN)
     with pytest.raises(InvalidError, match="not an option"):
         store.answer_question(made["id"], "q1", "neither", ANN)
-    assert (
-        store.answer_question(made["id"], "q1", "this", ANN, learn=True)["learnings"][0]["source"]
-        == "feedback"
-    )
+    assert store.answer_question(made["id"], "q1", "this", ANN, learn=True)["learnings"][0]["source"] == "feedback"
     with pytest.raises(RefusedError, match="authority of a person"):
         store.approve_resume_point(made["id"], "go", AGENT)
     assert store.usable_resume_points(made["id"]) == []

@@ -90,7 +90,4 @@ def test_true_is_not_one(record: Tree) -> None:
 def test_changes_are_applied_where_they_were_made(record: Tree, path: str) -> None:
     """A change whose item or element is not there raises InvalidError."""
     with pytest.raises(InvalidError):
-        apply(
-            record,
-            [CRChange(path=path, kind="removed" if "tags" in path else "modified", before="?", after=1)],
-        )
+        apply(record, [CRChange(path=path, kind="removed" if "tags" in path else "modified", before="?", after=1)])

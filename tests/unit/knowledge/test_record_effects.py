@@ -53,11 +53,7 @@ def test_a_claim_is_written_before_the_tool_runs(store: CRStore, record: Tree) -
     assert first.run
     (effect,) = store.resolve("line")["toolEffects"]
     assert effect == first.effect
-    assert (effect["status"], effect["idempotencyKey"], effect["inputs"]) == (
-        "claimed",
-        "invoice:1",
-        {"amount": 100},
-    )
+    assert (effect["status"], effect["idempotencyKey"], effect["inputs"]) == ("claimed", "invoice:1", {"amount": 100})
     assert store.effects.unsettled("line") == [effect]
 
 
@@ -199,9 +195,7 @@ def test_of_many_who_claim_one_runs(store: CRStore, record: Tree) -> None:
     assert len(store.resolve("line")["toolEffects"]) == 1
 
 
-def test_a_claim_that_was_cut_off_before_the_record_knew_of_it_is_in_doubt(
-    store: CRStore, record: Tree
-) -> None:
+def test_a_claim_that_was_cut_off_before_the_record_knew_of_it_is_in_doubt(store: CRStore, record: Tree) -> None:
     """A process died between claiming an effect and telling the record: the chain knows, so somebody has to look."""
 
     class Dies(CRStore):
@@ -220,9 +214,7 @@ def test_a_claim_that_was_cut_off_before_the_record_knew_of_it_is_in_doubt(
     assert claim(store).run
 
 
-def test_an_answer_that_was_cut_off_before_the_record_knew_of_it_is_given(
-    store: CRStore, record: Tree
-) -> None:
+def test_an_answer_that_was_cut_off_before_the_record_knew_of_it_is_given(store: CRStore, record: Tree) -> None:
     """A process died between settling an effect and telling the record: it is done, and its outputs are kept."""
 
     class Dies(CRStore):

@@ -114,11 +114,7 @@ def test_proofs_speak_for_themselves(store: CRStore) -> None:
         proof = store.inclusion_proof(version["contentHash"])
         assert read_proof(tree_of(proof)) == proof
         assert proof.holds()
-        assert (proof.sequence, proof.size, proof.merkle_root) == (
-            version["sequence"],
-            13,
-            head["merkleRoot"],
-        )
+        assert (proof.sequence, proof.size, proof.merkle_root) == (version["sequence"], 13, head["merkleRoot"])
         wrong = read_proof(tree_of(proof) | {"contentHash": "ab" * 32})
         assert not wrong.holds()  # type: ignore[union-attr]  # it is an inclusion proof
         grew = store.consistency_proof(head["id"], version["sequence"] + 1)

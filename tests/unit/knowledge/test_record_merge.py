@@ -59,11 +59,7 @@ def both(record: Tree, path: str, a: Any, b: Any, strategy: Strategy = "manual")
 def test_what_one_side_did_is_taken(fork: Fork, strategy: Strategy) -> None:
     """merge(base, x, base) = x = merge(base, base, x), and merge(base, x, x) = x: nothing is asked, nothing added."""
     base, a, _ = fork
-    for merged in (
-        merge(a, base, base, strategy),
-        merge(base, a, base, strategy),
-        merge(a, a, base, strategy),
-    ):
+    for merged in (merge(a, base, base, strategy), merge(base, a, base, strategy), merge(a, a, base, strategy)):
         assert same(said(merged.record), said(a))
         assert (merged.success, merged.conflicts, merged.fast_forward) == (True, (), True)
 
@@ -297,9 +293,7 @@ def test_the_safer_approval_wins(record: Tree, winner: int, strategy: Strategy) 
         bare = edited(record, "resumePoints.p1", None)
         a, b = ({**point, **APPROVALS[names[number]]} for number in (winner, loser))
         for one, other in ((a, b), (b, a)):
-            merged = merge(
-                edited(bare, "resumePoints.p1", one), edited(bare, "resumePoints.p1", other), bare, strategy
-            )
+            merged = merge(edited(bare, "resumePoints.p1", one), edited(bare, "resumePoints.p1", other), bare, strategy)
             (result,) = merged.record["resumePoints"]
             assert result["approvalStatus"] == a["approvalStatus"]
             assert result.get("approvedBy") == a.get("approvedBy")
@@ -356,10 +350,7 @@ def test_a_blocker_is_resolved_where_the_other_side_did_not_touch_it(record: Tre
 def test_a_violation_wins_and_an_invariant_stays(record: Tree) -> None:
     """violated beats a later check; a removal by one side does not count, by both it does."""
     item = record["invariants"][0]
-    bad, good = (
-        {**item, "status": "violated", "lastCheckedAt": 1},
-        {**item, "status": "holding", "lastCheckedAt": 2},
-    )
+    bad, good = ({**item, "status": "violated", "lastCheckedAt": 1}, {**item, "status": "holding", "lastCheckedAt": 2})
     assert both(record, "invariants.i1", bad, good).record["invariants"] == [bad]
     gone = edited(record, "invariants.i1", None)
     assert merge(gone, edited(record, "task.goal", "x"), record, "manual").record["invariants"] == [item]
@@ -406,10 +397,7 @@ def test_one_id_for_two_learnings_keeps_both(record: Tree) -> None:
         "id": "l", "type": "insight", "source": "success", "content": "A", "learnedBy": AGENT, "learnedAt": 2, "affects": [],
     }  # fmt: skip
     merged = both(record, "learnings.l", learning, {**learning, "content": "B", "learnedAt": 1})
-    assert [(item["id"][:2], item["content"]) for item in merged.record["learnings"]] == [
-        ("l", "B"),
-        ("l~", "A"),
-    ]
+    assert [(item["id"][:2], item["content"]) for item in merged.record["learnings"]] == [("l", "B"), ("l~", "A")]
 
 
 def test_the_status_of_a_task_goes_with_its_times(record: Tree) -> None:

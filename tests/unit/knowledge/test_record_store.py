@@ -221,9 +221,7 @@ def test_the_loser_of_a_race_can_fork_and_merge(store: CRStore) -> None:
     assert result.base_hash == made["contentHash"]
 
 
-def test_a_writer_whose_read_is_old_by_now_does_not_overwrite(
-    store: CRStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_writer_whose_read_is_old_by_now_does_not_overwrite(store: CRStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between reading the head and writing, another store object writes: an update is refused, an intervention is made again."""
     made = store.create(fields(), author=AGENT)
     append = VersionStore.append
@@ -251,19 +249,14 @@ def test_what_another_store_object_wrote_is_seen_before_anything_is_decided(stor
     made = store.create(fields(), author=AGENT)
     other = CRStore(store.store)
     answered = other.answer_question(made["id"], "q1", "this", ANN)
-    approved = store.approve_resume_point(
-        made["id"], "go", ANN
-    )  # refused, as far as the head in memory knows
+    approved = store.approve_resume_point(made["id"], "go", ANN)  # refused, as far as the head in memory knows
     assert approved["parentCRHash"] == answered["contentHash"]
     tags = other.update(made["id"], tagged(approved, "x"), AGENT)["metadata"]
     again = store.update(made["id"], {"metadata": tags}, AGENT)  # new, as far as the head in memory knows
     assert (again["sequence"], again["metadata"]) == (3, tags)
     with pytest.raises(ConflictError, match="changed since you read it"):
         store.update(made["id"], tagged(again, "y"), AGENT, expected_head=approved["contentHash"])
-    assert (
-        other.update(made["id"], tagged(again, "z"), AGENT, expected_head=again["contentHash"])["sequence"]
-        == 4
-    )
+    assert other.update(made["id"], tagged(again, "z"), AGENT, expected_head=again["contentHash"])["sequence"] == 4
     assert store.verify_chain(made["id"]).valid
 
 
@@ -279,9 +272,7 @@ def test_any_version_is_found_by_its_hash_at_any_age(store: CRStore) -> None:
         assert store.get_by_hash(version["contentHash"]) == version
         assert CRStore(store.store).get_by_hash(version["contentHash"]) == version
     leaves = [bytes.fromhex(version["contentHash"]) for version in history]
-    assert [version["merkleRoot"] for version in history] == [
-        root(leaves[: n + 1]).hex() for n in range(len(leaves))
-    ]
+    assert [version["merkleRoot"] for version in history] == [root(leaves[: n + 1]).hex() for n in range(len(leaves))]
 
 
 def test_a_fold_is_due_by_bytes_too(store: CRStore) -> None:
@@ -320,9 +311,7 @@ def test_changed_bytes_are_not_read(store: CRStore) -> None:
     backend = store.store
     assert isinstance(backend, MemoryStore)
     entry = backend._streams[f"record/{made['id']}"][0]
-    backend._streams[f"record/{made['id']}"][0] = entry._replace(
-        data=entry.data.replace(b"Use this", b"Use that")
-    )
+    backend._streams[f"record/{made['id']}"][0] = entry._replace(data=entry.data.replace(b"Use this", b"Use that"))
     again = CRStore(backend)
     for read in (again.get, again.get_history, again.resolve):
         with pytest.raises(IntegrityError, match="fails verification"):

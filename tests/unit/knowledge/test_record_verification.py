@@ -61,9 +61,7 @@ def test_any_changed_byte_of_any_version_is_found_there(backend: MemoryStore, hi
         else:
             entries[at] = Entry(kept.hash, flipped(kept.data, random))
         found = CRStore(backend).verify_chain("line")
-        assert (found.broken_at, found.reason, found.checked) == (entries[at].hash, "hash-mismatch", at), (
-            entries[at]
-        )
+        assert (found.broken_at, found.reason, found.checked) == (entries[at].hash, "hash-mismatch", at), entries[at]
         entries[at] = kept
     assert CRStore(backend).verify_chain("line").valid
 
@@ -105,9 +103,7 @@ def test_versions_in_the_wrong_place_are_found(backend: MemoryStore, history: li
 def test_the_end_is_only_found_missing_from_outside(backend: MemoryStore, history: list[Tree]) -> None:
     """A missing tail verifies, unless a head, a root, or the fold says that there was more."""
     store, head = CRStore(backend), history[-1]
-    assert store.verify_chain(
-        "line", expected_head=head["contentHash"], expected_root=head["merkleRoot"]
-    ).valid
+    assert store.verify_chain("line", expected_head=head["contentHash"], expected_root=head["merkleRoot"]).valid
     entries = backend._streams["record/line"]
     del entries[-2:]
     again = CRStore(backend)

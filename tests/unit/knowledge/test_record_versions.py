@@ -99,11 +99,7 @@ def test_the_quick_way_to_write_gives_the_same(record: Tree) -> None:
 def test_what_says_nothing_new_is_no_version() -> None:
     """The same content again makes no version, whatever its envelope says; a merge makes one all the same."""
     head = sealed(LINE[-1])
-    turned = {name: head[name] for name in reversed(head)} | {
-        "lastModifiedAt": 1,
-        "sequence": 99,
-        "id": "other",
-    }
+    turned = {name: head[name] for name in reversed(head)} | {"lastModifiedAt": 1, "sequence": 99, "id": "other"}
     assert next_version(head, turned, AGENT, NOW) is None
     merged = next_version(head, turned, AGENT, NOW, merged=["0" * 64])
     assert merged is not None
@@ -176,26 +172,14 @@ def test_a_line_that_holds_is_valid() -> None:
 def _again(line: Sequence[Stored], position: int, **members: Any) -> list[Stored]:
     """The line with a version changed and hashed again, the others as they were."""
     record = {**sealed(line[position]), **members}
-    content = canonical(
-        {k: v for k, v in record.items() if v is not None and k not in ("contentHash", "merkleRoot")}
-    )
+    content = canonical({k: v for k, v in record.items() if v is not None and k not in ("contentHash", "merkleRoot")})
     return [*line[:position], Stored(digest(content), content, line[position].root), *line[position + 1 :]]
 
 
 BROKEN: list[tuple[str, list[Stored], int, str]] = [
-    (
-        "edited",
-        [*LINE[:2], Stored(LINE[2].hash, LINE[2].content + b" ", LINE[2].root), *LINE[3:]],
-        2,
-        "hash-mismatch",
-    ),
+    ("edited", [*LINE[:2], Stored(LINE[2].hash, LINE[2].content + b" ", LINE[2].root), *LINE[3:]], 2, "hash-mismatch"),
     ("edited and hashed again", _again(LINE, 2, x=1), 2, "merkle-mismatch"),
-    (
-        "edited, root dropped",
-        [*LINE[:2], _again(LINE, 2, x=1)[2]._replace(root=""), *LINE[3:]],
-        3,
-        "parent-mismatch",
-    ),
+    ("edited, root dropped", [*LINE[:2], _again(LINE, 2, x=1)[2]._replace(root=""), *LINE[3:]], 3, "parent-mismatch"),
     ("dropped", [*LINE[:2], *LINE[3:]], 2, "parent-mismatch"),
     ("first dropped", LINE[1:], 0, "missing-parent"),
     ("reordered", [*LINE[:2], LINE[3], LINE[2], *LINE[4:]], 2, "parent-mismatch"),
@@ -221,10 +205,7 @@ def test_a_missing_tail_needs_an_anchor_from_outside() -> None:
     """A cut line is a line; only the expected head or root tells."""
     cut = LINE[:4]
     assert verify_sealed(cut).valid
-    for found in (
-        verify_sealed(cut, expected_head=LINE[-1].hash),
-        verify_sealed(cut, expected_root=LINE[-1].root),
-    ):
+    for found in (verify_sealed(cut, expected_head=LINE[-1].hash), verify_sealed(cut, expected_root=LINE[-1].root)):
         assert (found.valid, found.reason, found.broken_at) == (False, "head-mismatch", cut[-1].hash)
 
 
@@ -269,14 +250,7 @@ def test_ancestors_come_nearest_first_and_once() -> None:
 
 @pytest.mark.parametrize(
     ("a", "b", "expected"),
-    [
-        ("a2", "b2", "r"),
-        ("a2", "a1", "a1"),
-        ("x", "y", "m"),
-        ("x", "a2", "a2"),
-        ("x", "z", None),
-        ("m", "m", "m"),
-    ],
+    [("a2", "b2", "r"), ("a2", "a1", "a1"), ("x", "y", "m"), ("x", "a2", "a2"), ("x", "z", None), ("m", "m", "m")],
 )
 def test_the_nearest_common_version_is_found(a: str, b: str, expected: str | None) -> None:
     """No common version that another common one came from is taken, whatever its sequence."""

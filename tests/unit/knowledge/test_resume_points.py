@@ -8,11 +8,7 @@ from typing import Any
 import pytest
 
 from adjourn.errors import RefusedError
-from adjourn.knowledge.cognition.transitions import (
-    check_invariant,
-    move_task,
-    resolve_blocker,
-)
+from adjourn.knowledge.cognition.transitions import check_invariant, move_task, resolve_blocker
 from adjourn.knowledge.model.documents import Tree, without
 from adjourn.knowledge.records import interventions as use
 from adjourn.knowledge.records.interventions import expire_due
@@ -20,12 +16,7 @@ from adjourn.knowledge.records.updating import update_record
 from support.documents import ANN, NOW, sample
 from support.transitions import BY, LATER, PERSON, ROBOT, holds, with_
 
-MAY = {
-    "any": {"human", "agent", "system"},
-    "human": {"human"},
-    "agent": {"agent", "human"},
-    "system": {"system"},
-}
+MAY = {"any": {"human", "agent", "system"}, "human": {"human"}, "agent": {"agent", "human"}, "system": {"system"}}
 
 
 @pytest.mark.parametrize("required", MAY)
@@ -33,10 +24,7 @@ MAY = {
 def test_the_table_of_authority(free: Tree, required: str, kind: str) -> None:
     """any: anyone; human: a person; agent: an agent or a person; system: the system only. For approving and for denying."""
     gate = with_(free, "resumePoints", requiredAuthority=required)
-    for decide in (
-        use.approve_resume_point,
-        lambda r, p, by, now: use.deny_resume_point(r, p, "no", by, now),
-    ):
+    for decide in (use.approve_resume_point, lambda r, p, by, now: use.deny_resume_point(r, p, "no", by, now)):
         if kind in MAY[required]:
             holds(decide(gate, "p1", BY[kind], LATER))
         else:
@@ -49,9 +37,7 @@ def test_the_table_of_authority(free: Tree, required: str, kind: str) -> None:
 def test_an_approval_is_refused_while_something_is_in_the_way(record: Tree) -> None:
     """An open question, an active blocker or a broken hard invariant is named; with all gone, it goes."""
     broken = with_(record, "invariants", status="violated")
-    with pytest.raises(
-        RefusedError, match="question q1 is unanswered; blocker b1 is active; invariant i1 is violated"
-    ):
+    with pytest.raises(RefusedError, match="question q1 is unanswered; blocker b1 is active; invariant i1 is violated"):
         use.approve_resume_point(broken, "p1", PERSON, LATER)
     after = holds(use.answer_question(broken, "q1", "x", PERSON, LATER))
     after = holds(resolve_blocker(after, "b1", "done", ROBOT, LATER))
@@ -59,11 +45,7 @@ def test_an_approval_is_refused_while_something_is_in_the_way(record: Tree) -> N
     step = use.approve_resume_point(after, "p1", PERSON, LATER)
     point = holds(step)["resumePoints"][0]
     assert (point["approvalStatus"], point["approvedBy"], point["approvedAt"]) == ("approved", ANN, LATER)
-    assert step.events[0].detail == {
-        "when": "tests are green",
-        "preconditions": ["backup"],
-        "status": "approved",
-    }
+    assert step.events[0].detail == {"when": "tests are green", "preconditions": ["backup"], "status": "approved"}
     with pytest.raises(RefusedError, match="approved is final"):
         use.deny_resume_point(step.record, "p1", "late", PERSON, LATER)
 
@@ -71,9 +53,7 @@ def test_an_approval_is_refused_while_something_is_in_the_way(record: Tree) -> N
 def test_a_denial_says_why_and_what_else(free: Tree) -> None:
     """Who, when and why are kept; the alternatives are shown; with no other gate open the task is blocked."""
     paths = [{"condition": "else", "steps": ["stop"]}]
-    step = use.deny_resume_point(
-        with_(free, "resumePoints", alternativePaths=paths), "p1", "too early", PERSON, LATER
-    )
+    step = use.deny_resume_point(with_(free, "resumePoints", alternativePaths=paths), "p1", "too early", PERSON, LATER)
     after = holds(step)
     point = after["resumePoints"][0]
     assert (point["deniedBy"], point["deniedAt"], point["deniedReason"]) == (ANN, LATER, "too early")
@@ -86,9 +66,7 @@ def test_a_denial_says_why_and_what_else(free: Tree) -> None:
     [(True, "agent", False, True), (True, "any", False, True), (False, "any", False, False), (True, "human", False, False),
      (True, "any", True, False)],
 )  # fmt: skip
-def test_the_rule_of_automatic_approval(
-    record: Tree, safe: bool, required: str, blocked: bool, allowed: bool
-) -> None:
+def test_the_rule_of_automatic_approval(record: Tree, safe: bool, required: str, blocked: bool, allowed: bool) -> None:
     """Only what is safe by itself, is not a person's to decide and has nothing in its way opens by itself, as the system's."""
     gate = with_(record, "resumePoints", safeToAutoExecute=safe, requiredAuthority=required)
     if not blocked:
@@ -141,9 +119,7 @@ def test_time_out_abort(free: Tree) -> None:
         "system",
     )
     assert (after["task"]["status"], after["task"]["completedAt"]) == ("failed", LATER)
-    assert [(event.type, event.detail) for event in step.events] == [
-        ("resume-point-timeout", {"action": "abort"})
-    ]
+    assert [(event.type, event.detail) for event in step.events] == [("resume-point-timeout", {"action": "abort"})]
 
 
 def test_time_out_escalate(free: Tree) -> None:
@@ -168,9 +144,7 @@ def test_time_out_escalate(free: Tree) -> None:
 @pytest.mark.parametrize("safe", [True, False])
 def test_time_out_continue(free: Tree, safe: bool) -> None:
     """It continues by itself only under the rule of automatic approval; else a person is asked."""
-    step = expire_due(
-        late(free, onTimeout="continue", requiredAuthority="any", safeToAutoExecute=safe), LATER
-    )
+    step = expire_due(late(free, onTimeout="continue", requiredAuthority="any", safeToAutoExecute=safe), LATER)
     assert step is not None
     after = holds(step)
     assert after["resumePoints"][0]["approvalStatus"] == ("auto-approved" if safe else "pending")

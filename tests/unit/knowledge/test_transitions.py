@@ -24,12 +24,7 @@ from adjourn.knowledge.model.documents import MAX_ID, Tree, without, write
 from adjourn.knowledge.model.record import CRAuthor, RecordContent
 from adjourn.knowledge.records import interventions as use
 from adjourn.knowledge.records.interventions import expire_due
-from adjourn.knowledge.records.updating import (
-    contest_decision,
-    override_decision,
-    settle_decision,
-    update_record,
-)
+from adjourn.knowledge.records.updating import contest_decision, override_decision, settle_decision, update_record
 from support.documents import AGENT, ANN, NOW, goal, node, sample, state
 from support.strategies import records
 from support.transitions import LATER, PERSON, ROBOT, SYSTEM, holds, with_
@@ -77,10 +72,7 @@ def test_nodes_move_and_keep_their_times() -> None:
 def test_goals_move_and_warn() -> None:
     """Achieving a goal with an active part is done, and said."""
     tree = state(
-        intentGraph={
-            "goals": [goal("g1", subGoalIds=["g2"]), goal("g2", parentGoalId="g1")],
-            "rootIntentId": "g1",
-        }
+        intentGraph={"goals": [goal("g1", subGoalIds=["g2"]), goal("g2", parentGoalId="g1")], "rootIntentId": "g1"}
     )
     moved, warnings = move_goal(tree, "g1", "achieved")
     assert moved["intentGraph"]["goals"][0]["status"] == "achieved"
@@ -160,9 +152,7 @@ def test_the_time_of_a_question_is_up_at_its_time(record: Tree) -> None:
     assert [question["status"] for question in holds(step)["questionsForUser"]] == ["expired"]
     assert [event.type for event in step.events] == ["question-expired"]
     assert expire_due(step.record, LATER + 1) is None
-    assert "question q1 is unanswered" not in use.obstacles(step.record, "p1"), (
-        "it releases its resume points"
-    )
+    assert "question q1 is unanswered" not in use.obstacles(step.record, "p1"), "it releases its resume points"
 
 
 def test_an_expired_blocking_question_keeps_blocking_through_the_one_in_its_place(record: Tree) -> None:
@@ -177,10 +167,7 @@ def test_an_expired_blocking_question_keeps_blocking_through_the_one_in_its_plac
         "blocking",
         ["p1"],
     )
-    assert use.obstacles(after, "p1")[:2] == [
-        "question q1 is unanswered",
-        f"question {new['id']} is unanswered",
-    ]
+    assert use.obstacles(after, "p1")[:2] == ["question q1 is unanswered", f"question {new['id']} is unanswered"]
     assert expire_due(after, LATER + 10**9) is None
     answered = holds(use.answer_question(after, new["id"], "x", PERSON, LATER))
     assert use.obstacles(answered, "p1") == ["blocker b1 is active"]
@@ -223,11 +210,7 @@ def test_a_contested_decision_shows_all_sides_for_ever(record: Tree) -> None:
     after = holds(contest_decision(after, "d/1", "use none", SYSTEM, LATER, rationale="simpler"))
     (decision,) = after["decisions"]
     assert (decision["status"], decision["description"]) == ("contested", "use SQLite")
-    assert [variant["decision"] for variant in decision["variants"]] == [
-        "use SQLite",
-        "use files",
-        "use none",
-    ]
+    assert [variant["decision"] for variant in decision["variants"]] == ["use SQLite", "use files", "use none"]
     with pytest.raises(RefusedError):
         settle_decision(after, "d/1", "accepted", ROBOT, LATER)
     (settled,) = holds(settle_decision(after, "d/1", "accepted", PERSON, LATER, variant=1))["decisions"]
@@ -266,10 +249,7 @@ def test_an_update_is_told(record: Tree) -> None:
     """Its members, new effects and new violations; an update of nothing tells nothing."""
     updates = {
         "invariants": [{**record["invariants"][0], "status": "violated"}],
-        "toolEffects": [
-            *record["toolEffects"],
-            {**record["toolEffects"][0], "id": "e2", "idempotencyKey": "k2"},
-        ],
+        "toolEffects": [*record["toolEffects"], {**record["toolEffects"][0], "id": "e2", "idempotencyKey": "k2"}],
         "metadata": record["metadata"],
         "x-later": {"kept": 1},
     }
@@ -316,9 +296,7 @@ ROUND_THE_RULES: list[tuple[str, Callable[[Tree], Tree]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "updates", [row[1] for row in ROUND_THE_RULES], ids=[row[0] for row in ROUND_THE_RULES]
-)
+@pytest.mark.parametrize("updates", [row[1] for row in ROUND_THE_RULES], ids=[row[0] for row in ROUND_THE_RULES])
 def test_an_update_does_not_go_round_the_rules(record: Tree, updates: Callable[[Tree], Tree]) -> None:
     """What has an operation with authority cannot be done by a plain update of an agent."""
     before = copy.deepcopy(record)
@@ -351,10 +329,7 @@ def test_an_update_does_the_rest(record: Tree, updates: Callable[[Tree], Tree]) 
 def test_an_update_of_the_wrong_type_is_said_so(record: Tree, value: Any) -> None:
     """An update with what is no collection raises InvalidError, not some other error."""
     with pytest.raises((InvalidError, RefusedError)):
-        write(
-            without(update_record(record, {"decisions": value}, ROBOT, LATER).record, "contentHash"),
-            RecordContent,
-        )
+        write(without(update_record(record, {"decisions": value}, ROBOT, LATER).record, "contentHash"), RecordContent)
 
 
 @given(records, st.integers(NOW, NOW + 20))

@@ -71,9 +71,7 @@ def test_the_line_follows_from_sha256_alone() -> None:
     for number, version in enumerate(VERSIONS):
         record, content = version["record"], version["content"].encode()
         assert sha256(content).hexdigest() == record["contentHash"]
-        assert json.loads(content) == {
-            k: v for k, v in record.items() if k not in ("contentHash", "merkleRoot")
-        }
+        assert json.loads(content) == {k: v for k, v in record.items() if k not in ("contentHash", "merkleRoot")}
         assert (record["sequence"], record.get("parentCRHash")) == (number, before)
         assert tree_hash(HASHES[: number + 1]).hex() == record["merkleRoot"]
         before = record["contentHash"]
@@ -105,9 +103,7 @@ def test_the_head_is_signed() -> None:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     signed, head = VECTORS["signed_head"], VERSIONS[-1]["record"]
-    assert json.loads(signed["message"]) == {
-        n: head[n] for n in ("id", "sequence", "contentHash", "merkleRoot")
-    }
+    assert json.loads(signed["message"]) == {n: head[n] for n in ("id", "sequence", "contentHash", "merkleRoot")}
     key = Ed25519PublicKey.from_public_bytes(b64decode(signed["public_key"]))
     key.verify(b64decode(signed["signature"]), signed["message"].encode())
 

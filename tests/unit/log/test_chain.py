@@ -54,9 +54,7 @@ def test_a_changed_hash_is_found_where_it_is(entries: list[Entry], choose: st.Da
 
 
 @given(chains(min_size=2), st.data())
-def test_a_byte_changed_with_its_hash_breaks_the_next_link(
-    entries: list[Entry], choose: st.DataObject
-) -> None:
+def test_a_byte_changed_with_its_hash_breaks_the_next_link(entries: list[Entry], choose: st.DataObject) -> None:
     """Whoever mends the hash of an edited entry breaks its successor's link, or its own."""
     at = choose.draw(st.integers(0, len(entries) - 2))
     changed = bytearray(entries[at].data)
@@ -104,9 +102,7 @@ def test_swapped_entries_are_found_at_the_first(entries: list[Entry], choose: st
 
 
 @given(chains(min_size=1), st.data())
-def test_a_missing_tail_is_found_only_with_an_outside_head(
-    entries: list[Entry], choose: st.DataObject
-) -> None:
+def test_a_missing_tail_is_found_only_with_an_outside_head(entries: list[Entry], choose: st.DataObject) -> None:
     """A shortened chain holds by itself; the head that somebody kept elsewhere gives it away."""
     head = entries[-1].hash
     kept = entries[: choose.draw(st.integers(0, len(entries) - 1))]

@@ -37,9 +37,7 @@ def an_event(item: kinds.Data, **changes: Any) -> Event:
 
 
 @given(data, actors, texts, integers, milliseconds)
-def test_stored_bytes_are_canonical_json(
-    item: kinds.Data, by: Actor, session: str, seq: int, now: int
-) -> None:
+def test_stored_bytes_are_canonical_json(item: kinds.Data, by: Actor, session: str, seq: int, now: int) -> None:
     """The bytes of an event of any kind are the RFC 8785 form of what they decode to."""
     event = an_event(item, by=by, session=session, seq=seq, timestamp=timestamp(now))
     event_hash, stored = encode(event)
@@ -192,8 +190,6 @@ def test_time_stamps_of_many_threads_do_not_mix() -> None:
 
 def test_raw_data_is_stored_byte_for_byte() -> None:
     """The data of an event are spliced in as they are, so that unknown kinds survive being re-encoded."""
-    stored = encode(
-        an_event(kinds.UpstreamCrashed(), event="x.new", data=msgspec.Raw(b'{"new":[1,{"a":2}]}'))
-    )[1]
+    stored = encode(an_event(kinds.UpstreamCrashed(), event="x.new", data=msgspec.Raw(b'{"new":[1,{"a":2}]}')))[1]
     assert b'"data":{"new":[1,{"a":2}]},"event":"x.new"' in stored
     assert encode(decode(stored))[1] == stored

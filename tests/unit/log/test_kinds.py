@@ -79,8 +79,7 @@ def test_an_unknown_kind_has_no_typed_data() -> None:
 def test_unknown_members_are_passed_over(kind: type[Data]) -> None:
     """A member that a later version added does not make the data unreadable."""
     minimal = {
-        field.encode_name: {str: "x", int: 1, bool: True, list[str]: []}.get(field.type)
-        or get_args(field.type)[0]
+        field.encode_name: {str: "x", int: 1, bool: True, list[str]: []}.get(field.type) or get_args(field.type)[0]
         for field in msgspec.structs.fields(kind)
         if field.required and field.type != list[str]
     } | {field.encode_name: [] for field in msgspec.structs.fields(kind) if field.type == list[str]}

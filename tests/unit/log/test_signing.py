@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.log.canonical_json import canonical
-from adjourn.log.signing import (
-    SignedHead,
-    check,
-    decode_bytes,
-    encode_bytes,
-    fingerprint,
-    public_key,
-    sign,
-)
+from adjourn.log.signing import SignedHead, check, decode_bytes, encode_bytes, fingerprint, public_key, sign
 from support.cases import for_each
 
 PRIVATE = bytes(range(32))

@@ -55,16 +55,9 @@ def test_the_era_is_told_by_the_message() -> None:
 
 
 @given(JSON, st.sampled_from([(",", ":"), (", ", " : "), (" ,", ":\t")]), st.booleans())
-def test_strict_json_without_double_keys_is_taken(
-    value: Any, separators: tuple[str, str], ascii_only: bool
-) -> None:
+def test_strict_json_without_double_keys_is_taken(value: Any, separators: tuple[str, str], ascii_only: bool) -> None:
     """Strict JSON with unique keys is decoded, in any layout."""
-    body = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/call",
-        "params": {"name": "x", "arguments": {"v": value}},
-    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "x", "arguments": {"v": value}}}
     line = json.dumps(body, separators=separators, ensure_ascii=ascii_only)
     try:
         message = decode(line)
@@ -172,8 +165,7 @@ def test_other_keys_stand_side_by_side(arguments: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "key",
-    ["\uff4e\uff41\uff4d\uff45", "na\u200bme", "name ", "arguments\0", "requeststate", "InputResponses"],
+    "key", ["\uff4e\uff41\uff4d\uff45", "na\u200bme", "name ", "arguments\0", "requeststate", "InputResponses"]
 )
 def test_a_watched_key_that_could_be_read_so_is_refused(key: str) -> None:
     """A lone key that a lenient reader takes for a watched one is refused."""
@@ -225,9 +217,7 @@ def test_a_watched_key_in_another_case_is_refused(key: str) -> None:
     assert "could be read as" in refusal(f'{{"id":1,"method":"x/y","params":{{"{key}":{{}}}}}}').reason
 
 
-@pytest.mark.parametrize(
-    "method", ["Tools/Call", "tools/call ", " tools/call", "TOOLS/CALL\\u0000", "tool\u017f/call"]
-)
+@pytest.mark.parametrize("method", ["Tools/Call", "tools/call ", " tools/call", "TOOLS/CALL\\u0000", "tool\u017f/call"])
 def test_a_method_that_could_be_read_as_a_call_is_refused(method: str) -> None:
     """A method that another reader could take for `tools/call` is refused."""
     assert "tools/call" in refusal(f'{{"id":1,"method":"{method}"}}').reason
@@ -341,9 +331,7 @@ def test_no_id_is_told_where_there_is_not_one(line: bytes) -> None:
     ],
 )
 @for_each("size", [1000, 40_000])
-def test_a_request_that_is_too_long_is_answered_with_its_id(
-    head: bytes, tail: bytes, own: object, size: int
-) -> None:
+def test_a_request_that_is_too_long_is_answered_with_its_id(head: bytes, tail: bytes, own: object, size: int) -> None:
     """The id of a request over the limit is found in its first or its last bytes."""
     assert refusal(Oversize(head + b"x" * size + tail + b"\n")).id == own
 
@@ -357,28 +345,14 @@ def test_an_odd_element_of_a_batch_is_refused_alone() -> None:
 
 
 ODD = st.sampled_from(
-    [
-        b"NaN",
-        b'"\\ud800"',
-        b'"\xff"',
-        b'{"a":1,"a":2}',
-        b"nan",
-        b"[1,]",
-        b'"a"b"',
-        b'{"id":9}',
-        b'"\\"id\\":9"',
-    ]
+    [b"NaN", b'"\\ud800"', b'"\xff"', b'{"a":1,"a":2}', b"nan", b"[1,]", b'"a"b"', b'{"id":9}', b'"\\"id\\":9"']
 )
 
 
 @given(st.binary(max_size=60) | ODD, st.integers(-5, 5) | st.text(max_size=4), st.booleans())
 def test_the_id_of_no_other_request_is_found(part: bytes, own: int | str, first: bool) -> None:
     """Whatever bytes stand in a request, the id in the error is its own, as every reader finds it, or none."""
-    pairs = [
-        b'"id":' + json.dumps(own).encode(),
-        b'"method":"x"',
-        b'"params":{"v":' + part.replace(b"\n", b" ") + b"}",
-    ]
+    pairs = [b'"id":' + json.dumps(own).encode(), b'"method":"x"', b'"params":{"v":' + part.replace(b"\n", b" ") + b"}"]
     line = b"{" + b",".join(pairs if first else pairs[::-1]) + b"}\n"
     try:
         frames.read(line, Message)
@@ -390,9 +364,7 @@ def test_the_id_of_no_other_request_is_found(part: bytes, own: int | str, first:
     for keep in (dict, lambda all_: dict(reversed(all_))):
         with suppress(ValueError, RecursionError, AttributeError):
             read = json.loads(
-                line.decode("latin-1").encode("latin-1").decode(errors="replace"),
-                strict=False,
-                object_pairs_hook=keep,
+                line.decode("latin-1").encode("latin-1").decode(errors="replace"), strict=False, object_pairs_hook=keep
             )
             found.add(read.get("id"))
     assert told is None or found == {told}
@@ -405,8 +377,7 @@ def test_a_batch_is_its_elements_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "is_one"),
-    [(1, True), ("a", True), ("", True), (True, False), (1.0, False), (None, False), ([], False)],
+    ("value", "is_one"), [(1, True), ("a", True), ("", True), (True, False), (1.0, False), (None, False), ([], False)]
 )
 def test_what_may_be_an_id(value: object, is_one: bool) -> None:
     """An id is a text or an integer, and no boolean."""
@@ -430,8 +401,4 @@ def test_answers_are_lines_of_json_rpc() -> None:
     assert error == {"jsonrpc": "2.0", "id": 2**70, "error": {"code": -1, "message": "no", "data": {"d": 1}}}
     assert json.loads(frames.request("q", "m", {}))["method"] == "m"
     result = frames.tool_result("t", modern=True, is_error=True)
-    assert result == {
-        "content": [{"type": "text", "text": "t"}],
-        "isError": True,
-        "resultType": "complete",
-    }
+    assert result == {"content": [{"type": "text", "text": "t"}], "isError": True, "resultType": "complete"}

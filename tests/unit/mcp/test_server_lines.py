@@ -40,10 +40,7 @@ def test_what_can_be_read_in_one_way_passes_byte_for_byte(line: bytes) -> None:
 ODD = {
     "two results": (b'{"jsonrpc":"2.0","id":1,"result":{"a":1},"result":{"b":1}}', {"b": 1}),
     "two results before the id": (b'{"result":{"a":1},"result":{"b":1},"jsonrpc":"2.0","id":1}', {"b": 1}),
-    "two results, with blanks": (
-        b'{"jsonrpc": "2.0", "id": 1, "result": {"a": 1}, "result": {"b": 1}}',
-        {"b": 1},
-    ),
+    "two results, with blanks": (b'{"jsonrpc": "2.0", "id": 1, "result": {"a": 1}, "result": {"b": 1}}', {"b": 1}),
     "two ids": (b'{"jsonrpc":"2.0","id":9,"id":1,"result":{"b":1}}', {"b": 1}),
     "two ids, one behind": (b'{"jsonrpc":"2.0","id":9,"result":{"b":1},"id":1}', {"b": 1}),
     "two ids, one escaped": (b'{"jsonrpc":"2.0","id":9,"result":{"b":1},"i\\u0064":1}', {"b": 1}),
@@ -54,10 +51,7 @@ ODD = {
         {"b": {"id": 2, "result": {}}},
     ),
     "an error that is none": (b'{"jsonrpc":"2.0","id":1,"result":{"b":1},"error":null}', {"b": 1}),
-    "members that are not there": (
-        b'{"id":1,"method":null,"params":null,"result":{"b":1},"error":null}',
-        {"b": 1},
-    ),
+    "members that are not there": (b'{"id":1,"method":null,"params":null,"result":{"b":1},"error":null}', {"b": 1}),
     "another end of line": (
         '{"jsonrpc":"2.0","id":1,"result":{"b":"\u2028x\u2029y\x85"}}'.encode(),
         {"b": "\u2028x\u2029y\x85"},
@@ -85,10 +79,7 @@ UNREADABLE = {
     ),
     "two messages": (b'{"id":1,"result":{}}{"id":"b","result":{}}', [1, "b"]),
     "nested too deeply": (b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 900_000 + b"]" * 900_000 + b"}", [1]),
-    "brackets that do not match": (
-        b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 5000 + b"}" * 5000 + b"}",
-        [1],
-    ),
+    "brackets that do not match": (b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 5000 + b"}" * 5000 + b"}", [1]),
     "no value": (b'{"jsonrpc":"2.0","id":1,"result":{"a":undefined}}', [1]),
     "a trailing comma": (b'{"jsonrpc":"2.0","id":1,"result":{"a":NaN,}}', [1]),
     "a mark before it": (b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1,"result":{}}', [1]),
@@ -99,10 +90,7 @@ UNREADABLE = {
     "another case": (b'{"jsonrpc":"2.0","id":1,"ID":2,"result":{}}', [1]),
     "a method that is none": (b'{"jsonrpc":"2.0","id":1,"method":null}', [1]),
     "a request that cannot be read": (b'{"jsonrpc":"2.0","id":1,"method":"x","params":nan}', []),
-    "half a character in a name": (
-        b'{"jsonrpc":"2.0","id":1,"result":{},"meth\xffod":"sampling/createMessage"}',
-        [1],
-    ),
+    "half a character in a name": (b'{"jsonrpc":"2.0","id":1,"result":{},"meth\xffod":"sampling/createMessage"}', [1]),
     "no JSON": (b"Listening on 8080", []),
     "a batch with an odd one": (b'[{"id":1,"result":{}},{"id":2,"result":NaN}]', [1, 2]),
     "an inner id": (b'{"result":{"id":5},"id":1,"x":nan}', [1]),
@@ -213,8 +201,7 @@ def test_a_client_s_line_is_one_line_for_every_server() -> None:
     """A server that ends lines at U+2028 would find a second message in a text."""
     hidden = '{"jsonrpc":"2.0","id":2,"method":"tools/call"}'
     sent = json.dumps(
-        {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": f"\u2028{hidden}\u2029\x85"}},
-        ensure_ascii=False,
+        {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": f"\u2028{hidden}\u2029\x85"}}, ensure_ascii=False
     )
     message = frames.read(sent.encode() + b"\n", Message)
     assert not isinstance(message, list)

@@ -26,10 +26,7 @@ def _read_all(reading: int, limit: int = 1 << 30) -> list[bytes]:
     return lines
 
 
-@given(
-    st.lists(st.binary(max_size=50).map(lambda data: data.replace(b"\n", b"\r")), max_size=20),
-    st.integers(1, 40),
-)
+@given(st.lists(st.binary(max_size=50).map(lambda data: data.replace(b"\n", b"\r")), max_size=20), st.integers(1, 40))
 def test_lines_come_out_as_they_went_in_however_they_are_cut(lines: list[bytes], piece: int) -> None:
     """Lines are read whole, in whatever pieces they arrive."""
     reading, writing = os.pipe()

@@ -90,9 +90,7 @@ def test_what_is_not_confirmed_is_not_delivered(status: int) -> None:
     assert len(receiver.got) == 1
 
 
-def test_a_command_that_hangs_ends_with_all_it_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_that_hangs_ends_with_all_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After its time a command and its children are killed."""
     monkeypatch.setattr(module, "SECONDS", 0.5)
     written = tmp_path / "child"

@@ -23,13 +23,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProtectedPlaces:
         "work/build",
     ):
         (home / folder).mkdir(parents=True)
-    for file in (
-        ".aex/policy.aex",
-        ".aex/adjourn.db",
-        ".aex/checkpoints/a/audit.jsonl",
-        "src/a.py",
-        "README.md",
-    ):
+    for file in (".aex/policy.aex", ".aex/adjourn.db", ".aex/checkpoints/a/audit.jsonl", "src/a.py", "README.md"):
         (work / file).touch()
     for key in ("secret", "default.key"):
         (home / ".config/adjourn/keys" / key).write_text("c2VjcmV0")

@@ -23,9 +23,7 @@ from support.strategies import json_values
 
 NAMES = st.text(
     st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/~*?[{\0"), min_size=1, max_size=8
-).filter(
-    lambda name: name not in (".", "..") and name == name.strip() and not name.lower().startswith("file:")
-)
+).filter(lambda name: name not in (".", "..") and name == name.strip() and not name.lower().startswith("file:"))
 
 
 @pytest.fixture(scope="module")

@@ -72,9 +72,7 @@ def test_a_contract_widens_nothing(root: Path) -> None:
 
 
 @pytest.mark.parametrize("spelling", ["relative", "absolute", "dotted"])
-def test_paths_are_relative_to_the_workspace(
-    root: Path, monkeypatch: pytest.MonkeyPatch, spelling: str
-) -> None:
+def test_paths_are_relative_to_the_workspace(root: Path, monkeypatch: pytest.MonkeyPatch, spelling: str) -> None:
     """Wherever the process stands; files are named as seen from the workspace."""
     (root / "tasks").mkdir()
     (root / "tasks" / "look.aex").write_text(TASK)
@@ -94,9 +92,7 @@ def test_a_policy_elsewhere_is_named_by_its_path(root: Path, tmp_path: Path) -> 
         assert read_contract(str(root), policy=path).policy_source == path
 
 
-@pytest.mark.parametrize(
-    "contract", ["", TASK, TASK.replace("use file.read", "use file.read, file.read"), WIDE]
-)
+@pytest.mark.parametrize("contract", ["", TASK, TASK.replace("use file.read", "use file.read, file.read"), WIDE])
 def test_without_a_policy_nothing_starts(root: Path, contract: str) -> None:
     """Nothing starts without a policy, whatever the contract is: a contract is no policy."""
     (root / ".aex" / "policy.aex").unlink()

@@ -294,17 +294,7 @@ def test_no_command_takes_long_or_breaks_it(text: str) -> None:
 
 def test_a_long_command_is_looked_at_in_time() -> None:
     """No rule takes more than linear time."""
-    for word in (
-        "git ",
-        "kubectl ",
-        "rm -",
-        "docker down ",
-        "aws x ",
-        "docker rmi ",
-        "ssh h rm ",
-        "sudo rm",
-        "> f ",
-    ):
+    for word in ("git ", "kubectl ", "rm -", "docker down ", "aws x ", "docker rmi ", "ssh h rm ", "sudo rm", "> f "):
         assert isinstance(label(word * scaled(50_000)), str)
 
 
@@ -325,9 +315,7 @@ def test_a_workspace_without_a_file_has_the_usual_rules(tmp_path: Path) -> None:
 
 def test_rules_are_switched_off_and_added(tmp_path: Path) -> None:
     """By label, by word, and by an RE2 expression over the lower-case command."""
-    matcher = settings(
-        tmp_path, {"off": ["rm", "apply"], "rules": [{"label": "ours", "command": r"\bfrob\s+all\b"}]}
-    )
+    matcher = settings(tmp_path, {"off": ["rm", "apply"], "rules": [{"label": "ours", "command": r"\bfrob\s+all\b"}]})
     assert matcher.of_arguments({"cmd": "rm -rf x"}) == ""
     assert matcher.of_arguments({"cmd": "FROB all"}) == "ours"
     assert matcher.of_arguments({"cmd": "git push -f"}) == "git-push"

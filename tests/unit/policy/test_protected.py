@@ -307,16 +307,10 @@ def test_nothing_makes_it_fail(arguments: object) -> None:
     assert protected_path(arguments, "/nowhere/work") in (None, FOLDER, *PROTECTED)
 
 
-@given(
-    st.lists(st.sampled_from([".", "src/..", "missing/..", "src/./..", ""]), max_size=6),
-    st.sampled_from(PROTECTED),
-)
+@given(st.lists(st.sampled_from([".", "src/..", "missing/..", "src/./..", ""]), max_size=6), st.sampled_from(PROTECTED))
 def test_detours_lead_to_the_same_place(steps: list[str], place: str) -> None:
     """However many detours a path takes through the workspace."""
-    assert (
-        protected_path({"path": "/".join([*(step or "." for step in steps), place])}, "/nowhere/work")
-        == place
-    )
+    assert protected_path({"path": "/".join([*(step or "." for step in steps), place])}, "/nowhere/work") == place
 
 
 @pytest.mark.parametrize(
@@ -358,25 +352,7 @@ def linked() -> Iterator[str]:
 
 STEPS = st.sampled_from(
     [
-        *(
-            "a",
-            "b",
-            "c",
-            "l",
-            "up",
-            "top",
-            "r",
-            "s",
-            "o",
-            "m",
-            "k",
-            "p",
-            "back",
-            "work",
-            "gone",
-            "runs",
-            "checkpoints",
-        ),
+        *("a", "b", "c", "l", "up", "top", "r", "s", "o", "m", "k", "p", "back", "work", "gone", "runs", "checkpoints"),
         *(".aex", ".aex", "policy.aex", "policy.aex", "..", "..", "..", ".", "", "a\n", " ", "~", "file:"),
     ]
 )
@@ -384,9 +360,7 @@ STEPS = st.sampled_from(
 
 @given(
     steps=st.lists(STEPS, min_size=1, max_size=9),
-    start=st.sampled_from(
-        ["", "{work}/", "{work}/l/../", "./" * 2100, "s/" * 2100, "x/../" * 900, "gone\n/../", "//"]
-    ),
+    start=st.sampled_from(["", "{work}/", "{work}/l/../", "./" * 2100, "s/" * 2100, "x/../" * 900, "gone\n/../", "//"]),
     cwd=st.sampled_from(["", "a", "l", ".aex", "a/b/top"]),
 )
 def test_however_a_protected_file_is_spelled(linked: str, steps: list[str], start: str, cwd: str) -> None:
@@ -401,6 +375,4 @@ def test_however_a_protected_file_is_spelled(linked: str, steps: list[str], star
     if policy in leads:
         assert found is not None
     elif path == path.strip() and not path.startswith(("~", "file:")):
-        assert found != POLICY or any(
-            place.startswith(f"{policy}/") or place.endswith(f"/{POLICY}") for place in leads
-        )
+        assert found != POLICY or any(place.startswith(f"{policy}/") or place.endswith(f"/{POLICY}") for place in leads)

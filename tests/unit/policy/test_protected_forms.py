@@ -85,10 +85,7 @@ def test_a_patch_of_a_protected_file(places: ProtectedPlaces, text: str, argumen
         {"patch": patch("a/README.md") + " see .aex/policy.aex\n-use .aex/policy.aex\n+use aex.policy.aex\n"},
         {"patch": patch("a/src/.aex/runs/a.aex", "b/src/.aex/runs/a.aex")},
         {"patch": patch("a/docs/aex.policy.aex.md")},
-        {
-            "path": "README.md",
-            "edits": [{"oldText": "see .aex/policy.aex", "newText": patch("a/.aex/policy.aex")}],
-        },
+        {"path": "README.md", "edits": [{"oldText": "see .aex/policy.aex", "newText": patch("a/.aex/policy.aex")}]},
         {"path": "README.md", "content": patch("a/.aex/policy.aex")},
         {"input": "Explain .aex/policy.aex to me"},
         {"input": "one\ntwo .aex/policy.aex\n--- three\n"},
@@ -291,6 +288,4 @@ def test_any_text_is_judged(text: str) -> None:
     """Any command text is judged, and soon."""
     with suppress(UnreadError, RecursionError):
         parse(text)
-    protected_path(
-        {"command": text, "sql": text, "patch": text, "input": text}, places_of("/nowhere/work"), tool="rm"
-    )
+    protected_path({"command": text, "sql": text, "patch": text, "input": text}, places_of("/nowhere/work"), tool="rm")

@@ -118,11 +118,7 @@ def home_of(places: ProtectedPlaces) -> str:
 def test_a_key_in_any_spelling(places: ProtectedPlaces, spelling: Callable[[str], str], key: str) -> None:
     """Neither a tool that reads nor one that writes may name a key, at any depth of its arguments."""
     text = spelling(home_of(places))
-    for arguments in (
-        {key: text},
-        {"x": [{"y": {key: [text]}}]},
-        {"files": [{"path": "README.md"}, {key: text}]},
-    ):
+    for arguments in ({key: text}, {"x": [{"y": {key: [text]}}]}, {"files": [{"path": "README.md"}, {key: text}]}):
         assert protected_path(arguments, places, tool="read_file", reads=True) is not None
         assert protected_path(arguments, places, tool="write_file") is not None
 
@@ -159,9 +155,7 @@ FOLDERS = {
     ],
 )  # fmt: skip
 @for_each(("folder", "name"), FOLDERS.values(), ids=FOLDERS)
-def test_a_key_below_a_folder_of_the_arguments(
-    places: ProtectedPlaces, base: str, folder: str, name: str
-) -> None:
+def test_a_key_below_a_folder_of_the_arguments(places: ProtectedPlaces, base: str, folder: str, name: str) -> None:
     """Every argument may name the folder that another one is relative to, wherever both stand."""
     shapes = [
         {base: folder, "file": name},
@@ -249,9 +243,7 @@ def test_a_block_to_search_and_replace(places: ProtectedPlaces, block: str, key:
         ("search_files", {"pattern": "**/secret", "path": "HOME_"}),
     ],
 )
-def test_a_search_that_may_come_upon_a_key(
-    places: ProtectedPlaces, tool: str, arguments: dict[str, Any]
-) -> None:
+def test_a_search_that_may_come_upon_a_key(places: ProtectedPlaces, tool: str, arguments: dict[str, Any]) -> None:
     """A search for text may not start above the keys, unless the client's own is limited to other files."""
     assert protected_path(filled(arguments, places), places, tool=tool, reads=True) in PRIVATE
 
@@ -300,23 +292,13 @@ def test_an_ordinary_call_that_reads(places: ProtectedPlaces, tool: str, argumen
 
 
 RECORDS = [
-    {"project": f"p{number}", "title": "some words", "owner": "ann, bob", "state": "open"}
-    for number in range(300)
+    {"project": f"p{number}", "title": "some words", "owner": "ann, bob", "state": "open"} for number in range(300)
 ]
 WRITING: list[tuple[str, dict[str, Any]]] = [
-    (
-        "write_file",
-        {"path": "README.md", "content": "See .aex/policy.aex and ~/.config/adjourn/keys/secret.\n"},
-    ),
-    (
-        "write_file",
-        {"path": "x.json", "content": '{"path": ".aex/policy.aex", "keys": "~/.config/adjourn/keys"}'},
-    ),
+    ("write_file", {"path": "README.md", "content": "See .aex/policy.aex and ~/.config/adjourn/keys/secret.\n"}),
+    ("write_file", {"path": "x.json", "content": '{"path": ".aex/policy.aex", "keys": "~/.config/adjourn/keys"}'}),
     ("write_file", {"path": "x.md", "content": "a\n.aex/policy.aex\n<<<<<<< SEARCH\nb\n"}),
-    (
-        "edit_file",
-        {"path": "src/a.py", "edits": [{"oldText": ".aex/policy", "newText": "cat ~/.config/adjourn/keys"}]},
-    ),
+    ("edit_file", {"path": "src/a.py", "edits": [{"oldText": ".aex/policy", "newText": "cat ~/.config/adjourn/keys"}]}),
     ("Edit", {"file_path": "ROOT/src/a.py", "old_string": "keys", "new_string": "open('.aex/adjourn.db')"}),
     ("git_commit", {"repo_path": "ROOT", "message": "Explain .aex/policy.aex"}),
     ("create_issue", {"title": "Move .aex/policy.aex elsewhere", "body": "See ~/.config/adjourn/keys."}),
@@ -386,10 +368,7 @@ def test_a_key_in_pieces(places: ProtectedPlaces, pieces: dict[str, Any]) -> Non
     start, cut = pieces["start"], pieces["cut"]
     names = [
         start,
-        *(
-            f"{name[:2]}*" if at in pieces["wild"] and at >= cut else name
-            for at, name in ((1, "keys"), (2, "secret"))
-        ),
+        *(f"{name[:2]}*" if at in pieces["wild"] and at >= cut else name for at, name in ((1, "keys"), (2, "secret"))),
     ]
     folder, name = "/".join(names[:cut]), "/".join(names[cut:])
     base, path = pieces["keys"]
@@ -404,10 +383,7 @@ def test_a_key_in_pieces(places: ProtectedPlaces, pieces: dict[str, Any]) -> Non
         {"paths": ["src"] * scaled(20_000)},
         {"files": ",".join(f"src/{number}.py" for number in range(scaled(9_000)))},
         {"a": {str(number): [{"path": f"src/{number}", "cwd": "src"}] for number in range(scaled(5_000))}},
-        {
-            "a": [{"cwd": f"d{number}"} for number in range(scaled(5_000))],
-            "command": "cat a " * scaled(5_000),
-        },
+        {"a": [{"cwd": f"d{number}"} for number in range(scaled(5_000))], "command": "cat a " * scaled(5_000)},
         {"path": "{a,b}" * scaled(400)},
         {"path": "*a" * scaled(2_000)},
         {"path": "/".join(["**"] * scaled(1_000))},
@@ -424,9 +400,7 @@ def test_a_key_in_pieces(places: ProtectedPlaces, pieces: dict[str, Any]) -> Non
     ids=lambda arguments: str(arguments)[:40],
 )
 @for_each("reads", [True, False])
-def test_no_arguments_are_searched_for_long(
-    places: ProtectedPlaces, arguments: dict[str, Any], reads: bool
-) -> None:
+def test_no_arguments_are_searched_for_long(places: ProtectedPlaces, arguments: dict[str, Any], reads: bool) -> None:
     """The search takes time in proportion to the size of a call; one that would take longer is refused."""
     began = process_time()
     protected_path(arguments, places, tool="read_file", reads=reads)

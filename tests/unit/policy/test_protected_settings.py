@@ -56,9 +56,7 @@ def test_no_call_names_them(places: ProtectedPlaces, arguments: dict[str, Any], 
     ids=str,
 )
 @for_each("reads", [True, False])
-def test_other_files_are_named_as_ever(
-    places: ProtectedPlaces, arguments: dict[str, Any], reads: bool
-) -> None:
+def test_other_files_are_named_as_ever(places: ProtectedPlaces, arguments: dict[str, Any], reads: bool) -> None:
     """Those beside them, those with a longer name, and texts that mention them."""
     tool = "shell.exec" if "command" in arguments else "fs.open"
     assert protected_path(arguments, places, tool=tool, reads=reads) is None

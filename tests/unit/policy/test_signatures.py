@@ -39,12 +39,7 @@ def own(signer: str = "ann", secret: bytes | None = None) -> bytes:
 def test_what_i_signed_holds_under_my_name() -> None:
     """My own key is trusted, and may say any name of me; the file is named without its folder."""
     held = signatures.verify(TEXT, own("ann"), signer="ann")
-    assert (held.names, held.seal.signer, held.seal.file, held.only_text) == (
-        ["default"],
-        "ann",
-        "look.aex",
-        False,
-    )
+    assert (held.names, held.seal.signer, held.seal.file, held.only_text) == (["default"], "ann", "look.aex", False)
     with pytest.raises(IntegrityError, match="by 'ann', not by 'bob'"):
         signatures.verify(TEXT, own("ann"), signer="bob")
 
@@ -102,9 +97,7 @@ def root(tmp_path: Path) -> Path:
     keys.trust("bob", public_key(BOB))
     root = tmp_path / "work"
     (root / ".aex").mkdir(parents=True)
-    (root / ".aex" / "policy.aex").write_text(
-        'policy work v1\ngoal "do it"\nallow file.read\nrequire signed by bob\n'
-    )
+    (root / ".aex" / "policy.aex").write_text('policy work v1\ngoal "do it"\nallow file.read\nrequire signed by bob\n')
     (root / "look.aex").write_bytes(TEXT)
     return root
 

@@ -54,9 +54,7 @@ def test_the_tools_of_real_servers_are_ruled_on_safely() -> None:
     assert (len(rows) >= 1200, len(names) >= 40) == (True, True)
     found = {row: ruling(row.tool, row.hint, shared_words(names[row.server])) for row in rows}
     count = Counter((row.right, is_now) for row, is_now in found.items())
-    print(
-        "right, ruled:", {f"{right}, {is_now}": number for (right, is_now), number in sorted(count.items())}
-    )
+    print("right, ruled:", {f"{right}, {is_now}": number for (right, is_now), number in sorted(count.items())})
     wrong = {row for row, is_now in found.items() if is_now == "allow" != row.right}
     assert {row[:2] for row in wrong} == SAYS_OTHERWISE
     assert not [row for row, is_now in found.items() if is_now == "deny" and row.right == "allow"]
@@ -88,16 +86,7 @@ def test_without_an_annotation_the_name_decides(name: str, expected: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "delete_item",
-        "drop",
-        "create_item",
-        "send_report",
-        "status_update",
-        "get_or_create_item",
-        "post_message",
-    ],
+    "name", ["delete_item", "drop", "create_item", "send_report", "status_update", "get_or_create_item", "post_message"]
 )
 def test_no_annotation_makes_a_tool_harmless_that_is_named_otherwise(name: str) -> None:
     """A server may lie: where the name says that the tool writes, it is not allowed, and the proxy takes it for one that writes."""
@@ -157,15 +146,8 @@ def test_a_reading_verb_does_not_hide_a_writing_one(first: str, second: str, bet
     assert ruling(f"{second}{between}{first}") != "allow"
 
 
-@given(
-    st.text(max_size=60),
-    st.sampled_from((None, True, False)),
-    st.sampled_from((None, True)),
-    st.integers(0, 5),
-)
-def test_any_name_has_an_effect(
-    name: str, read_only: bool | None, destructive: bool | None, shared: int
-) -> None:
+@given(st.text(max_size=60), st.sampled_from((None, True, False)), st.sampled_from((None, True)), st.integers(0, 5))
+def test_any_name_has_an_effect(name: str, read_only: bool | None, destructive: bool | None, shared: int) -> None:
     """No name, and no prefix, is an error; what is not known is taken for a write."""
     effect = effect_of(name, read_only=read_only, destructive=destructive, shared=shared)
     assert effect.kind in ("reads", "writes", "destroys")

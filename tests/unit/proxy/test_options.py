@@ -32,9 +32,7 @@ def test_the_upstream_is_what_follows(words: list[str]) -> None:
 
 def test_values_come_with_a_blank_or_an_equals_sign() -> None:
     """A value follows its option after a blank or an equals sign, and missing options have their defaults."""
-    options = parse_proxy(
-        ["--policy", "p.aex", "--task=t=1", "--take-over", "--confirm-timeout", "3", "--", "s"]
-    )
+    options = parse_proxy(["--policy", "p.aex", "--task=t=1", "--take-over", "--confirm-timeout", "3", "--", "s"])
     assert (options["--policy"], options["--task"], options["--take-over"]) == ("p.aex", "t=1", "yes")
     assert (options["--confirm-timeout"], options["--auto-confirm"], options["--errors"]) == ("3", "", "tool")
 

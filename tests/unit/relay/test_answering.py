@@ -152,9 +152,7 @@ def test_a_no_in_time_is_a_no(tmp_path: Path) -> None:
 
 
 @requirement("V1 silence")
-def test_a_client_that_was_asked_and_never_came_back_may_repeat_the_call_after_the_time(
-    tmp_path: Path,
-) -> None:
+def test_a_client_that_was_asked_and_never_came_back_may_repeat_the_call_after_the_time(tmp_path: Path) -> None:
     """With `else allow`, a client that was sent a question may repeat the call once the time is over, once."""
     with workspace(tmp_path, "confirm before deploy within 1s else allow") as work:
         client = work.client(era=MODERN, elicits=True)

@@ -68,9 +68,7 @@ def test_a_policy_that_denies_the_checkpoint_is_not_named(tmp_path: Path) -> Non
 
 def test_a_new_task_does_not_escape_the_budget_of_the_workspace(tmp_path: Path) -> None:
     """Proxies of several tasks, one after another and at the same time, and a killed one, share the calls per day."""
-    with ProxyWorkspace(
-        tmp_path, "allow *", "budget calls=4 per day", "budget calls=3", version="v1"
-    ) as work:
+    with ProxyWorkspace(tmp_path, "allow *", "budget calls=4 per day", "budget calls=3", version="v1") as work:
         first = work.client("--task", "one")
         first.call("echo", {"n": 1})
         first.call("write", {"n": 2})

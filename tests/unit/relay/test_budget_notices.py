@@ -25,9 +25,7 @@ def test_the_notice_comes_last_and_nothing_else_changes() -> None:
 
 def test_the_stateless_era_gets_the_numbers_beside_it() -> None:
     """`_meta` has each budget with its share, beside what the server put there."""
-    edited = with_notice(
-        _line(b'{"content":[],"_meta":{"a/b":1},"resultType":"complete"}'), "save it", [SHARE]
-    )
+    edited = with_notice(_line(b'{"content":[],"_meta":{"a/b":1},"resultType":"complete"}'), "save it", [SHARE])
     assert edited is not None
     meta = json.loads(edited)["result"]["_meta"]
     share = {"budget": "calls", "percent": 75, "used": 15, "limit": 20, "owner": "task"}

@@ -85,9 +85,7 @@ def test_anything_but_a_clear_yes_refuses(tmp_path: Path) -> None:
             assert f"adjourn approve {work.facts('confirm.required')[-1].approval}" in text_of(answer)
         assert work.executed() == []
         assert work.ledger().calls_used == 0
-        assert [fact.via for fact in work.facts("confirm.denied")] == [
-            f"elicitation:{via}" for _, via in replies
-        ]
+        assert [fact.via for fact in work.facts("confirm.denied")] == [f"elicitation:{via}" for _, via in replies]
 
 
 @requirement("D40")
@@ -277,9 +275,7 @@ def test_two_calls_alike_in_one_write_share_a_question_but_not_the_yes(tmp_path:
         assert work.executed() == ["file.write"]
 
 
-def test_of_two_held_calls_alike_the_second_is_refused_with_the_question_that_it_needs(
-    tmp_path: Path,
-) -> None:
+def test_of_two_held_calls_alike_the_second_is_refused_with_the_question_that_it_needs(tmp_path: Path) -> None:
     """One approval from a terminal releases one call. The refusal of the other names a question of its own, and an approval of that serves it."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client()
@@ -354,9 +350,7 @@ def test_a_resource_can_be_put_under_confirm(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", [ACCEPT, DECLINE])
-def test_calls_that_come_with_an_answer_to_a_question_are_made_in_their_order(
-    tmp_path: Path, answer: Message
-) -> None:
+def test_calls_that_come_with_an_answer_to_a_question_are_made_in_their_order(tmp_path: Path, answer: Message) -> None:
     """One write holds a call, the answer, and another call: both calls are made, and the held one goes by its answer."""
     with ProxyWorkspace(tmp_path, *POLICY, "allow echo") as work:
         client = work.client(elicits=True)

@@ -8,17 +8,7 @@ from typing import Any
 
 from adjourn.tasks.decision import APPROVAL_MILLISECONDS
 from support.confirming import ACCEPT, ARGUMENTS, CANCEL, DECLINE, POLICY
-from support.in_process import (
-    META,
-    MODERN,
-    Client,
-    Message,
-    ProxyWorkspace,
-    encode,
-    only,
-    refused,
-    text_of,
-)
+from support.in_process import META, MODERN, Client, Message, ProxyWorkspace, encode, only, refused, text_of
 from support.requirements import requirement
 
 
@@ -41,9 +31,7 @@ def _retry(client: Client, question: Message, reply: Any, **changes: Any) -> Mes
 
 
 @requirement("D40", "D9")
-def test_a_retry_that_accepts_is_forwarded_without_what_is_ours_and_keeps_every_number(
-    tmp_path: Path,
-) -> None:
+def test_a_retry_that_accepts_is_forwarded_without_what_is_ours_and_keeps_every_number(tmp_path: Path) -> None:
     """The repeated call of an approved question is forwarded without the proxy's own members, and with its numbers as written."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True)
@@ -91,16 +79,7 @@ def test_numbers_of_an_approved_call_keep_their_text(tmp_path: Path) -> None:
 @requirement("D40")
 def test_a_retry_without_a_clear_yes_is_refused(tmp_path: Path) -> None:
     """A repeated call whose answer is no clear yes is refused."""
-    replies = [
-        DECLINE,
-        CANCEL,
-        {},
-        None,
-        5,
-        "accept",
-        ["accept"],
-        {"action": "accept", "content": {"approve": 1}},
-    ]
+    replies = [DECLINE, CANCEL, {}, None, 5, "accept", ["accept"], {"action": "accept", "content": {"approve": 1}}]
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=MODERN, elicits=True)
         for count, reply in enumerate(replies, 1):
@@ -165,8 +144,7 @@ def test_replays_of_one_state_that_race_forward_one_call(tmp_path: Path) -> None
         responses = dict.fromkeys(question["inputRequests"], ACCEPT)
         params = {"inputResponses": responses, "requestState": question["requestState"]}
         calls = [
-            client.message("tools/call", {"name": "file.write", "arguments": ARGUMENTS} | params)
-            for _ in range(5)
+            client.message("tools/call", {"name": "file.write", "arguments": ARGUMENTS} | params) for _ in range(5)
         ]
         client.post(*calls)
         answers = [client.answer(call["id"])["result"] for call in calls]

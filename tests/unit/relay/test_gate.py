@@ -7,15 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.in_process import (
-    ERAS,
-    META_TOOLS,
-    MODERN,
-    NEW,
-    ProxyWorkspace,
-    refused,
-    text_of,
-)
+from support.in_process import ERAS, META_TOOLS, MODERN, NEW, ProxyWorkspace, refused, text_of
 from support.requirements import requirement
 
 POLICY = (
@@ -193,13 +185,7 @@ def test_an_allow_matches_as_written_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize("era", [NEW, MODERN])
 def test_resources_prompts_and_completion_pass_unless_a_rule_names_them(tmp_path: Path, era: str) -> None:
     """MCP requests other than tool calls pass without cost, and are refused where a deny names them."""
-    methods = [
-        "resources/list",
-        "resources/read",
-        "prompts/get",
-        "completion/complete",
-        "resources/templates/list",
-    ]
+    methods = ["resources/list", "resources/read", "prompts/get", "completion/complete", "resources/templates/list"]
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client(era=era)
         for method in methods:

@@ -15,10 +15,7 @@ AGAIN = (
     '"inputRequests":{"name":{"method":"elicitation/create","params":{}}}}}'
 )
 ARGUMENTS: Message = {"lines": [AGAIN]}
-GIVEN: Message = {
-    "requestState": "again",
-    "inputResponses": {"name": {"action": "accept", "content": {"name": "ann"}}},
-}
+GIVEN: Message = {"requestState": "again", "inputResponses": {"name": {"action": "accept", "content": {"name": "ann"}}}}
 
 
 def _go_on(client: Client, **more: Any) -> Message:

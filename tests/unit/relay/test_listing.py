@@ -71,9 +71,7 @@ def test_a_client_of_the_stateless_era_is_told_through_its_subscription(tmp_path
         first.kill()
         wait_for(lambda: _is_told(second))
         told = [json.loads(line) for line in second.received if b"list_changed" in line]
-        assert [one["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] for one in told] == [
-            wanted["id"]
-        ]
+        assert [one["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] for one in told] == [wanted["id"]]
         assert _own(second) == META_TOOLS
 
 
@@ -81,9 +79,7 @@ CONTRACT = 'task narrow v0\n\ngoal "Read."\n\nuse echo, aex.*\n\nreturn {\n  sta
 
 
 @pytest.mark.parametrize("era", [NEW, MODERN])
-def test_a_resume_that_changes_what_is_permitted_is_followed_by_a_notification(
-    tmp_path: Path, era: str
-) -> None:
+def test_a_resume_that_changes_what_is_permitted_is_followed_by_a_notification(tmp_path: Path, era: str) -> None:
     """The client is asked to ask again behind the answer, once; a resume under the same permissions tells nothing."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         (work.root / "narrow.aex").write_text(CONTRACT, encoding="utf-8")

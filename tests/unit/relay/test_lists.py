@@ -63,9 +63,7 @@ def test_a_tool_with_half_a_character_in_its_description_stays_as_it_is() -> Non
     """What no strict reader takes in one tool hides neither it nor others, and no hidden tool is shown for it."""
     odd = b',"description":"cut \\ud83d","annotations":{"readOnlyHint":true}'
     edit = edit_tools(
-        line(tool("a", odd), tool("b", b',"d":NaN'), tool("c", b',"d":"\xff"')),
-        lambda name: name != "b",
-        lambda: OURS,
+        line(tool("a", odd), tool("b", b',"d":NaN'), tool("c", b',"d":"\xff"')), lambda name: name != "b", lambda: OURS
     )
     assert edit.line is not None
     assert (edit.names, edit.removed, edit.read_only) == (["a", "c"], ["b"], {"a": True, "c": False})
@@ -79,9 +77,7 @@ def test_a_tool_with_half_a_character_in_its_description_stays_as_it_is() -> Non
 
 def test_a_tool_whose_name_no_strict_reader_takes_has_none() -> None:
     """It is hidden where the empty name is, for two readers could take it for different tools."""
-    edit = edit_tools(
-        line(tool("a"), b'{"name":"b\\ud800"}', b'{"name":"c\xff"}'), lambda name: name != "", list
-    )
+    edit = edit_tools(line(tool("a"), b'{"name":"b\\ud800"}', b'{"name":"c\xff"}'), lambda name: name != "", list)
     assert edit.names == ["a"]
 
 
@@ -97,10 +93,7 @@ def test_a_tools_capability_is_added_once() -> None:
     edited = greeting(b'{"id":1,"result":{"capabilities":{"x":1.0},"n":1e2}}')
     assert edited == b'{"id":1,"result":{"capabilities":{"x":1.0,"tools":{"listChanged":true}},"n":1e2}}\n'
     assert greeting(edited) is None
-    assert (
-        greeting(b'{"id":1,"result":{}}')
-        == b'{"id":1,"result":{"capabilities":{"tools":{"listChanged":true}}}}\n'
-    )
+    assert greeting(b'{"id":1,"result":{}}') == b'{"id":1,"result":{"capabilities":{"tools":{"listChanged":true}}}}\n'
 
 
 @pytest.mark.parametrize("tools", [b"{}", b'{"listChanged":false}', b'{"listChanged":"yes"}'])
@@ -114,12 +107,7 @@ def test_the_list_of_tools_may_change_whatever_the_server_says(tools: bytes) -> 
 def test_a_list_of_ours_says_how_long_it_keeps_where_that_is_asked() -> None:
     """A list of meta-tools has the caching fields in the modern protocol only."""
     assert own_list(OURS, modern=False) == {"tools": OURS}
-    assert own_list(OURS, modern=True) == {
-        "tools": OURS,
-        "resultType": "complete",
-        "ttlMs": 0,
-        "cacheScope": "private",
-    }
+    assert own_list(OURS, modern=True) == {"tools": OURS, "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 
 def test_a_notice_goes_behind_what_the_server_says_itself() -> None:
@@ -132,12 +120,6 @@ def test_a_notice_goes_behind_what_the_server_says_itself() -> None:
         == '{"id":1,"result":{"capabilities":{"tools":{"listChanged":true}},"instructions":"Be é.\\n\\nWork waits.","n":1e2}}\n'.encode()
     )
     alone = greeting(b'{"id":1,"result":{"capabilities":{"tools":{}}}}', "Work waits.")
-    assert (
-        alone
-        == b'{"id":1,"result":{"capabilities":{"tools":{"listChanged":true}},"instructions":"Work waits."}}\n'
-    )
+    assert alone == b'{"id":1,"result":{"capabilities":{"tools":{"listChanged":true}},"instructions":"Work waits."}}\n'
     odd = greeting(b'{"id":1,"result":{"instructions":5}}', "Work waits.")
-    assert (
-        odd
-        == b'{"id":1,"result":{"instructions":"Work waits.","capabilities":{"tools":{"listChanged":true}}}}\n'
-    )
+    assert odd == b'{"id":1,"result":{"instructions":"Work waits.","capabilities":{"tools":{"listChanged":true}}}}\n'

@@ -35,9 +35,7 @@ return patch
 @requirement("D37")
 def test_a_checkpoint_has_the_published_answer_and_files(tmp_path: Path) -> None:
     """aex.checkpoint answers with the published text, and writes the published files."""
-    with ProxyWorkspace(
-        tmp_path, "allow echo", "allow file.read", "deny network.*", "budget calls=100"
-    ) as work:
+    with ProxyWorkspace(tmp_path, "allow echo", "allow file.read", "deny network.*", "budget calls=100") as work:
         client = work.client()
         for tool in ("echo", "network.fetch", "file.read"):
             client.call(tool)
@@ -83,9 +81,7 @@ def test_null_in_arguments_is_absent_where_the_member_may_be(tmp_path: Path) -> 
         parts = dict.fromkeys(("mission", "currentState", "openQuestions", "artifacts", "resumptionPoint"))
         client.meta("aex.checkpoint", name="a", description=None, progress=steps, **parts)
         assert client.meta("aex.resume", name="a", more=None)["nextStep"] == ["next"]
-        client.meta(
-            "adjourn.note", facts=["f"], goals=None, status=None, learnings=[{"content": "l", "type": None}]
-        )
+        client.meta("adjourn.note", facts=["f"], goals=None, status=None, learnings=[{"content": "l", "type": None}])
         client.meta("adjourn.ask", question="q?", context=None, options=None, priority=None)
         client.meta("adjourn.record", section=None)
         odd: dict[str, dict[str, Any]] = {
@@ -142,9 +138,7 @@ def test_failures_of_meta_tools_are_protocol_errors_on_request(tmp_path: Path) -
 
 
 @requirement("D37")
-def test_a_checkpoint_made_again_names_the_one_before_and_replaces_its_files_in_one_step(
-    tmp_path: Path,
-) -> None:
+def test_a_checkpoint_made_again_names_the_one_before_and_replaces_its_files_in_one_step(tmp_path: Path) -> None:
     """A second checkpoint of a name links to the first one, and its files replace the old ones atomically."""
     with ProxyWorkspace(tmp_path, "allow echo") as work:
         client = work.client()
@@ -164,9 +158,7 @@ def test_a_checkpoint_made_again_names_the_one_before_and_replaces_its_files_in_
 
 
 @requirement("D37")
-@pytest.mark.parametrize(
-    "link", [".aex/checkpoints", ".aex/checkpoints/a", ".aex/checkpoints/a/checkpoint.json"]
-)
+@pytest.mark.parametrize("link", [".aex/checkpoints", ".aex/checkpoints/a", ".aex/checkpoints/a/checkpoint.json"])
 def test_checkpoints_are_written_through_no_link(tmp_path: Path, link: str) -> None:
     """A symbolic link at a checkpoint's folder or file is never followed."""
     outside = tmp_path / "outside"
@@ -209,13 +201,7 @@ def test_tasks_are_listed_in_the_published_order_and_shape(tmp_path: Path) -> No
                     "goal": "Fix the failing test with the smallest safe change.",
                     "tools": ["file.read", "file.write", "git.push"],
                 },
-                {
-                    "name": "run_1",
-                    "path": ".aex/runs/run-1.aex",
-                    "type": "run",
-                    "goal": "Run.",
-                    "tools": ["echo"],
-                },
+                {"name": "run_1", "path": ".aex/runs/run-1.aex", "type": "run", "goal": "Run.", "tools": ["echo"]},
                 {"name": "a", "path": ".aex/checkpoints/a/", "type": "checkpoint", "goal": "first"},
                 {"name": "b", "path": ".aex/checkpoints/b/", "type": "checkpoint", "goal": "second"},
             ]
@@ -249,8 +235,7 @@ def test_a_review_has_the_published_fields_in_order(tmp_path: Path) -> None:
 
 @requirement("D45")
 @pytest.mark.parametrize(
-    "text",
-    [CONTRACT, CONTRACT.replace("return patch", "return nothing_named"), "garbage\n", CONTRACT + "  odd\n"],
+    "text", [CONTRACT, CONTRACT.replace("return patch", "return nothing_named"), "garbage\n", CONTRACT + "  odd\n"]
 )
 def test_a_review_calls_valid_what_the_checker_finds_no_error_in(tmp_path: Path, text: str) -> None:
     """A review says `valid` exactly if the checker finds no error, and warns of each one."""

@@ -23,7 +23,4 @@ def test_each_meta_tool_is_defined_in_the_order_of_their_names() -> None:
         for schema in definition["inputSchema"]["properties"].values():
             # the interfaces of some models require it
             assert schema.get("type") != "array" or "items" in schema, name
-        assert definition["annotations"] in (
-            {"readOnlyHint": True},
-            {"destructiveHint": False},
-        )
+        assert definition["annotations"] in ({"readOnlyHint": True}, {"destructiveHint": False})

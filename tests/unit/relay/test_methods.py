@@ -315,9 +315,7 @@ def test_other_requests_that_ask_for_input_are_looked_at_as_well(tmp_path: Path)
     with ProxyWorkspace(tmp_path, "allow *", "deny mcp.sampling.*") as work:
         client = work.client(era=MODERN)
         for method in ("prompts/get", "resources/read"):
-            answer = client.ask(
-                method, {"lines": [_input("sampling/createMessage")], "name": "p", "uri": "x:"}
-            )
+            answer = client.ask(method, {"lines": [_input("sampling/createMessage")], "name": "p", "uri": "x:"})
             assert "denied by policy" in answer["error"]["message"]
             answer = client.ask(method, {"lines": [_input("roots/list")], "name": "p", "uri": "x:"})
             assert answer["result"]["resultType"] == "input_required"
@@ -347,9 +345,7 @@ def test_a_notification_that_is_to_be_confirmed_is_refused_both_ways(tmp_path: P
     with ProxyWorkspace(tmp_path, "allow *", "confirm before mcp.notifications.*") as work:
         client = work.client()
         client.post({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
-        client.answer(
-            _says(client, {"jsonrpc": "2.0", "method": "notifications/message", "params": {"n": 9}})
-        )
+        client.answer(_says(client, {"jsonrpc": "2.0", "method": "notifications/message", "params": {"n": 9}}))
         assert not _told(work, b"roots/list_changed")
         assert not any(b'"n": 9' in line for line in client.received)
         assert "requires confirmation" in work.facts("message.refused")[0].reason

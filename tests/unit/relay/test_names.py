@@ -48,9 +48,7 @@ def test_two_servers_with_one_tool_name_are_told_apart(tmp_path: Path) -> None:
         assert refused(notes.call("echo")) == ""
         assert "called too often" in refused(notes.call("echo"))
         assert [refused(inv.call("echo")), refused(inv.call("echo"))] == ["", ""]
-        assert {"echo", "file.read"} & set(notes.tools()) == {
-            "echo"
-        }  # now that inv is known to have a file.read
+        assert {"echo", "file.read"} & set(notes.tools()) == {"echo"}  # now that inv is known to have a file.read
         told = refused(notes.call("file.read", {"path": "a"}))
         assert "allow file.read (.aex/policy.aex:3) may mean the tool of another server" in told
         assert refused(inv.call("file.read", {"path": "a"})) == ""
@@ -63,13 +61,7 @@ def test_two_servers_with_one_tool_name_are_told_apart(tmp_path: Path) -> None:
         assert refused(inv.call("slow", {"seconds": 1})) == ""
 
         ledger = workspace.ledger()
-        assert ledger.tools == {
-            "notes.echo": 1,
-            "inv.echo": 2,
-            "inv.file.read": 1,
-            "notes.slow": 1,
-            "inv.slow": 1,
-        }
+        assert ledger.tools == {"notes.echo": 1, "inv.echo": 2, "inv.file.read": 1, "notes.slow": 1, "inv.slow": 1}
         assert [(one.server, one.tool) for one in ledger.doubts.values()] == [("notes", "slow")]
         assert "notes.slow" in adjourn(workspace, "status").out
         assert "notes.slow" in adjourn(workspace, "inbox").out

@@ -43,9 +43,7 @@ def test_a_note_outlives_the_crash_of_who_made_it(work: ProxyWorkspace, first: s
     client = work.client(era=first)
     client.call("echo", {"a": 1})
     answer = client.meta(
-        "adjourn.note",
-        facts=["the parser is in p.py"],
-        decisions=[{"decision": "Use SQLite", "because": "one file"}],
+        "adjourn.note", facts=["the parser is in p.py"], decisions=[{"decision": "Use SQLite", "because": "one file"}]
     )
     assert answer["added"] == {"facts": 1, "decisions": 1}
     client.kill()
@@ -66,30 +64,18 @@ def test_a_question_that_a_person_answers_in_a_shell_is_answered_for_the_agent(w
     """Asked through the proxy, listed and answered by `adjourn answer`; the record and who asks again have the answer."""
     client = work.client()
     client.call("echo", {"a": 1})
-    asked = client.meta(
-        "adjourn.ask", question="Keep the old file?", options=["keep", "delete"], context="3 MB"
-    )
+    asked = client.meta("adjourn.ask", question="Keep the old file?", options=["keep", "delete"], context="3 MB")
     assert asked["status"] == "open"
     [listed] = adjourn(work, "answer")["questions"]
-    assert (listed["id"], listed["question"], listed["context"]) == (
-        asked["question"],
-        "Keep the old file?",
-        "3 MB",
-    )
+    assert (listed["id"], listed["question"], listed["context"]) == (asked["question"], "Keep the old file?", "3 MB")
     adjourn(work, "answer", asked["question"], "delete")
     [question] = client.meta("adjourn.record", section="questionsForUser")["items"]
-    assert (question["status"], question["answer"], question["answeredBy"]["type"]) == (
-        "answered",
-        "delete",
-        "human",
-    )
+    assert (question["status"], question["answer"], question["answeredBy"]["type"]) == ("answered", "delete", "human")
     again = client.meta("adjourn.ask", question="Keep the old file?")
     assert (again["question"], again["answer"]) == (asked["question"], "delete")
     client.meta("aex.checkpoint", name="asked")
     assert "delete" in " ".join(adjourn(work, "resume", "asked")["decisions"])
-    document = json.loads((work.root / ".aex/checkpoints/asked/checkpoint.json").read_text())["adjourn"][
-        "document"
-    ]
+    document = json.loads((work.root / ".aex/checkpoints/asked/checkpoint.json").read_text())["adjourn"]["document"]
     assert document["record"] == client.meta("adjourn.record")["contentHash"]
     assert adjourn(work, "verify")["valid"]
 
@@ -106,15 +92,8 @@ def test_what_was_due_takes_effect_when_somebody_resumes(work: ProxyWorkspace) -
         records = CRStore(store)
         record = records.resolve(task_of(work))
         [question] = record["questionsForUser"]
-        expiring = {
-            **question,
-            "id": "q-2",
-            "question": "Keep the new one?",
-            "expiresAt": question["askedAt"],
-        }
-        records.update(
-            record["id"], {"questionsForUser": [question, expiring]}, CRAuthor(id="ann", type="human")
-        )
+        expiring = {**question, "id": "q-2", "question": "Keep the new one?", "expiresAt": question["askedAt"]}
+        records.update(record["id"], {"questionsForUser": [question, expiring]}, CRAuthor(id="ann", type="human"))
     other = work.client()
     other.meta("aex.resume", name="asked")
     items = other.meta("adjourn.record", section="questionsForUser")["items"]

@@ -6,15 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.in_process import (
-    MODERN,
-    NEW,
-    OLD,
-    ProxyWorkspace,
-    refused,
-    text_of,
-    wait_for,
-)
+from support.in_process import MODERN, NEW, OLD, ProxyWorkspace, refused, text_of, wait_for
 from support.requirements import requirement
 
 
@@ -47,9 +39,7 @@ from support.requirements import requirement
         (b"hello", -32700),
     ],
 )
-def test_an_odd_message_is_answered_and_the_proxy_goes_on(
-    odd: ProxyWorkspace, line: bytes, code: int
-) -> None:
+def test_an_odd_message_is_answered_and_the_proxy_goes_on(odd: ProxyWorkspace, line: bytes, code: int) -> None:
     """A message that is no valid request gets an error, and the next call passes."""
     before = len(odd.forwarded())
     (client,) = odd.clients
@@ -84,9 +74,7 @@ def test_an_odd_message_does_no_harm_to_its_neighbours_in_one_write(tmp_path: Pa
         ]
         for message in odd:
             before, after = client.call_message("echo", {"n": 1}), client.message("ping")
-            client.post(
-                before, client.message("tools/list", request_id=f"list-{id(message)}"), message, after
-            )
+            client.post(before, client.message("tools/list", request_id=f"list-{id(message)}"), message, after)
             assert not refused(client.answer(before["id"])), message
             assert client.answer(f"list-{id(message)}")["result"]["tools"], message
             assert client.answer(after["id"])["result"] == {}, message
@@ -183,9 +171,7 @@ AMBIGUOUS = {
     "method in another case": b'{"id":1,"method":"ping","Method":"tools/call","params":{"name":"secrets.read"}}\n',
     "duplicate id": b'{"id":1,"id":2,"method":"tools/call","params":{"name":"echo"}}\n',
     "duplicate arguments": _call(b'{"name":"echo","arguments":{"a":1},"arguments":{"a":2}}'),
-    "duplicate inside the arguments": _call(
-        b'{"name":"echo","arguments":{"path":"a","path":".aex/policy.aex"}}'
-    ),
+    "duplicate inside the arguments": _call(b'{"name":"echo","arguments":{"path":"a","path":".aex/policy.aex"}}'),
     "duplicate deep inside": _call(b'{"name":"echo","arguments":{"x":[{"a":1,"a" :2}]}}'),
     "duplicate by escape inside": _call(b'{"name":"echo","arguments":{"a":1,"\\u0061":"::"}}'),
     "NaN": _call(b'{"name":"echo","arguments":{"a":NaN}}'),

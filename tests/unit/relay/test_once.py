@@ -70,9 +70,7 @@ def test_an_effect_that_cannot_be_named_is_refused(tmp_path: Path) -> None:
             {"invoice": 10**30},  # some readers round it, and two numbers would be one effect
         )
         for arguments in wanting:
-            assert "without the argument `invoice`" in text_of(client.call("payments.charge", arguments)), (
-                arguments
-            )
+            assert "without the argument `invoice`" in text_of(client.call("payments.charge", arguments)), arguments
         assert work.executed() == []
         assert not refused(client.call("payments.charge", {"invoice": 10**15}))
         assert not refused(client.call("payments.charge", {"invoice": 10**15}))

@@ -55,9 +55,7 @@ def test_nothing_is_blocked_and_everything_is_told(tmp_path: Path, era: str) -> 
         assert any(b"roots/list_changed" in line for line in work.forwarded())
         assert work.ledger().calls_used == len(calls)
         paid = next(fact.call for fact in work.facts("tool.allowed") if fact.tool == "payments.charge")
-        told = [
-            (fact.tool, fact.decision, fact.reason.split(" (")[0]) for fact in work.facts("policy.observed")
-        ]
+        told = [(fact.tool, fact.decision, fact.reason.split(" (")[0]) for fact in work.facts("policy.observed")]
         assert told == [
             ("echo", "ask", "confirm echo"),
             ("secrets.read", "block", "deny_list"),

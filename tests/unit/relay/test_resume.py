@@ -16,9 +16,7 @@ from support.requirements import requirement
 @pytest.mark.parametrize("era", ERAS)
 def test_a_resume_has_the_published_fields_first_and_in_order(tmp_path: Path, era: str) -> None:
     """aex.resume answers with the published fields first, in their order, in every protocol era."""
-    with ProxyWorkspace(
-        tmp_path, "allow echo", "allow file.read", "deny network.*", "budget calls=100"
-    ) as work:
+    with ProxyWorkspace(tmp_path, "allow echo", "allow file.read", "deny network.*", "budget calls=100") as work:
         client = work.client()
         for tool in ("echo", "network.fetch", "file.read", "echo"):
             client.call(tool)

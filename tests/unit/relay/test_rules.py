@@ -40,14 +40,7 @@ def test_a_scoped_allow_holds_for_what_the_paths_lead_to(tmp_path: Path, era: st
         (work.root / "src" / "docs").symlink_to(work.root)
         (work.root / "code").symlink_to("src")
         client = work.client(era=era)
-        passes = [
-            "src/a.py",
-            "src/deep/new/a.py",
-            "./src/../src/a",
-            f"{work.root}/src/a",
-            "code/a",
-            "docs/../src/a",
-        ]
+        passes = ["src/a.py", "src/deep/new/a.py", "./src/../src/a", f"{work.root}/src/a", "code/a", "docs/../src/a"]
         for path in passes:
             assert not refused(client.call("file.write", {"path": path})), path
         stays = [
@@ -126,26 +119,14 @@ def test_the_scope_of_a_command_is_held_against_every_piece_of_it(tmp_path: Path
     with workspace(tmp_path, *SCOPED) as work:
         client = work.client()
         assert not refused(client.call("shell.exec", {"cmd": "git status"}))
-        for command in (
-            "rm -rf x",
-            "git status; rm x",
-            "git log && rm x",
-            "git log | sh",
-            "git log $(rm x)",
-            "",
-        ):
+        for command in ("rm -rf x", "git status; rm x", "git log && rm x", "git log | sh", "git log $(rm x)", ""):
             assert refused(client.call("shell.exec", {"cmd": command})), command
         assert work.executed() == ["shell.exec"]
 
 
 def test_a_tool_with_scopes_is_listed_and_one_that_no_call_could_use_is_not(tmp_path: Path) -> None:
     """tools/list has each tool of which some call is permitted."""
-    rules = (
-        "allow file.write:src/**",
-        'allow echo where text is "a"',
-        "allow file.read",
-        "deny file.read:**",
-    )
+    rules = ("allow file.write:src/**", 'allow echo where text is "a"', "allow file.read", "deny file.read:**")
     with workspace(tmp_path, *rules, "deny network.*") as work:
         assert work.client().tools()[: -len(META_TOOLS)] == ["file.read", "echo", "file.write"]
 
@@ -210,14 +191,7 @@ def test_a_key_in_another_case_passes_no_rule(tmp_path: Path, effect: str) -> No
 def test_a_contract_narrows_by_conditions_and_scopes(tmp_path: Path) -> None:
     """A call has to fulfil the scopes and conditions of the policy and of the contract."""
     with workspace(tmp_path, "allow file.*:src/**", "allow echo") as work:
-        task = [
-            "task fix v1",
-            'goal "fix it"',
-            "use file.write:**/*.py",
-            "use echo where n is 1",
-            "return x",
-            "",
-        ]
+        task = ["task fix v1", 'goal "fix it"', "use file.write:**/*.py", "use echo where n is 1", "return x", ""]
         (work.root / "fix.aex").write_text("\n".join(task))
         client = work.client("--contract", "fix.aex")
         assert not refused(client.call("file.write", {"path": "src/a.py"}))

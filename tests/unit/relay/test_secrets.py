@@ -11,11 +11,7 @@ import pytest
 from support.in_process import MODERN, NEW, ProxyWorkspace, refused
 from support.secret_examples import ALNUM, HEX, Maker, examples
 
-SHAPES = {
-    f"{name} {number}": example
-    for number, (name, example) in enumerate(examples())
-    if "\n" not in example.text
-}
+SHAPES = {f"{name} {number}": example for number, (name, example) in enumerate(examples()) if "\n" not in example.text}
 
 
 def written(work: ProxyWorkspace) -> dict[str, bytes]:
@@ -25,9 +21,7 @@ def written(work: ProxyWorkspace) -> dict[str, bytes]:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Iterator[ProxyWorkspace]:
-    with ProxyWorkspace(
-        tmp_path, "use echo", "use send", "deny fail", "use ask", "confirm before ask"
-    ) as work:
+    with ProxyWorkspace(tmp_path, "use echo", "use send", "deny fail", "use ask", "confirm before ask") as work:
         yield work
 
 
@@ -65,25 +59,16 @@ def test_no_secret_of_a_session_is_written_down_anywhere(work: ProxyWorkspace, e
     client.call(f"no tool {secret('tool')}", {})
     client.send(f"this is no message: {secret('not JSON')}\n".encode())
     client.send(("x" * 100 + f" {secret('cut sample')}\n").encode())
-    client.send(
-        b'{"jsonrpc":"2.0","id":77,"method":"tools/call","a":1,"a":"%s"}\n' % secret("twice").encode()
-    )
+    client.send(b'{"jsonrpc":"2.0","id":77,"method":"tools/call","a":1,"a":"%s"}\n' % secret("twice").encode())
     client.post({"jsonrpc": "2.0", "method": "tools/call", "params": {"name": secret("no id")}})
     client.call(
         "adjourn.note",
-        {
-            "facts": [f"the key is {secret('fact')}"],
-            "decisions": [{"decision": "d", "because": secret("why")}],
-        },
+        {"facts": [f"the key is {secret('fact')}"], "decisions": [{"decision": "d", "because": secret("why")}]},
     )
     client.call("adjourn.note", {secret("odd member"): 1})
     client.call(
         "adjourn.ask",
-        {
-            "question": f"may I use {secret('question')}?",
-            "context": secret("context"),
-            "options": [secret("option")],
-        },
+        {"question": f"may I use {secret('question')}?", "context": secret("context"), "options": [secret("option")]},
     )
     client.meta(
         "aex.checkpoint",
@@ -131,8 +116,4 @@ def test_what_is_no_secret_is_written_down_as_it_was(work: ProxyWorkspace) -> No
     client.call("echo", {"revision": commit, "path": "src/größe.py", "keyboard": "a monkey"})
     client.close()
     [allowed] = [fact for fact in work.facts("tool.allowed") if fact.tool == "echo"]
-    assert json.loads(allowed.arguments) == {
-        "revision": commit,
-        "path": "src/größe.py",
-        "keyboard": "a monkey",
-    }
+    assert json.loads(allowed.arguments) == {"revision": commit, "path": "src/größe.py", "keyboard": "a monkey"}

@@ -17,9 +17,7 @@ HIDING = "\x1b\x9b\u202e\u2066\u3164\u200b\U000e0041"
 
 @pytest.fixture
 def work(tmp_path: Path) -> Iterator[ProxyWorkspace]:
-    with ProxyWorkspace(
-        tmp_path, "use echo", "use send", "deny fail", "use ask", "confirm before ask"
-    ) as work:
+    with ProxyWorkspace(tmp_path, "use echo", "use send", "deny fail", "use ask", "confirm before ask") as work:
         yield work
 
 
@@ -48,16 +46,10 @@ def test_nothing_on_stderr_or_in_an_answer_is_obeyed(work: ProxyWorkspace, optio
     client.call("echo", {"text": NASTY})
     assert refused(client.call("fail", {"text": NASTY}))
     client.send(b'{"jsonrpc": "2.0", "id": 5, "method": "\xc2\x9b2J\xe2\x80\xae", "method": "\xc2\x9b"}\n')
-    client.call(
-        "send", {"lines": ["panic: \xe2\x80\xae \xc2\x9b2J", '{"jsonrpc":"2.0","id":$ID,"result":{}}']}
-    )
+    client.call("send", {"lines": ["panic: \xe2\x80\xae \xc2\x9b2J", '{"jsonrpc":"2.0","id":$ID,"result":{}}']})
     client.call("adjourn.note", {NASTY: 1})
     client.meta("aex.checkpoint", name="half", description=NASTY, currentState=[NASTY], resumptionPoint=NASTY)
-    for tool, arguments in (
-        ("aex.resume", {"name": "half"}),
-        ("aex.list_tasks", {}),
-        ("aex.resume", {"name": NASTY}),
-    ):
+    for tool, arguments in (("aex.resume", {"name": "half"}), ("aex.list_tasks", {}), ("aex.resume", {"name": NASTY})):
         answer = client.call(tool, arguments)["result"]["content"][0]["text"]
         assert is_clean(answer), answer
     page = (work.root / "tmp" / "checkpoint-active.md").read_text(encoding="utf-8")
@@ -73,9 +65,7 @@ def test_nothing_on_stderr_or_in_an_answer_is_obeyed(work: ProxyWorkspace, optio
     assert all(json.loads(line) if options else line.startswith("adjourn: ") for line in lines if line)
 
 
-@pytest.mark.parametrize(
-    "command", ["status", "log", "show half", "resume half", "tasks", "checkpoints", "record"]
-)
+@pytest.mark.parametrize("command", ["status", "log", "show half", "resume half", "tasks", "checkpoints", "record"])
 def test_no_command_shows_what_a_terminal_obeys(work: ProxyWorkspace, command: str) -> None:
     """Tables, texts and JSON of the commands have escapes for what agents and servers wrote."""
     client = work.client(name=f"tester {HIDING}")

@@ -7,18 +7,7 @@ from typing import Any
 
 import pytest
 
-from support.in_process import (
-    ERAS,
-    META,
-    MODERN,
-    NEW,
-    Client,
-    Message,
-    ProxyWorkspace,
-    refused,
-    text_of,
-    wait_for,
-)
+from support.in_process import ERAS, META, MODERN, NEW, Client, Message, ProxyWorkspace, refused, text_of, wait_for
 
 POLICY = ("allow *", "confirm before file.write")
 ARGUMENTS: Message = {"path": "src/a.py"}
@@ -72,9 +61,7 @@ CASES = [(NEW, {"_meta": "force"}), *((era, other) for era in (NEW, MODERN) for 
 
 
 @pytest.mark.parametrize(("era", "other"), CASES, ids=["metadata that is no object", *(2 * [*OTHERS])])
-def test_a_yes_is_not_for_other_params_beside_the_same_arguments(
-    tmp_path: Path, era: str, other: Message
-) -> None:
+def test_a_yes_is_not_for_other_params_beside_the_same_arguments(tmp_path: Path, era: str, other: Message) -> None:
     """With a member that was not there when the person was asked, the call is asked about again; without it, it passes."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(*AT_ONCE, era=era)
@@ -114,10 +101,7 @@ def test_the_question_shows_the_other_params_and_says_what_is_cut(tmp_path: Path
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(era=era, elicits=True)
         message = client.call_message(
-            "file.write",
-            {"path": "a", "text": "x" * 2000},
-            task={"ttl": 77},
-            _meta={"dev.example/force": True},
+            "file.write", {"path": "a", "text": "x" * 2000}, task={"ttl": 77}, _meta={"dev.example/force": True}
         )
         client.post(message)
         shown = _question(client, message["id"])

@@ -275,14 +275,7 @@ def test_nothing_that_names_the_keys_reaches_the_server(tmp_path: Path) -> None:
         secret = work.config / "keys" / "secret"
         assert secret.exists()
         forwarded = len(work.forwarded())
-        for path in (
-            str(secret),
-            "../config/keys/secret",
-            f"file://{secret}",
-            "k/keys/secret",
-            "k",
-            str(work.config),
-        ):
+        for path in (str(secret), "../config/keys/secret", f"file://{secret}", "k/keys/secret", "k", str(work.config)):
             assert "the folder of your keys" in text_of(client.call("file.read", {"path": path})), path
             answer = client.ask("resources/read", {"uri": path})
             assert "the folder of your keys" in answer["error"]["message"], path
@@ -295,10 +288,7 @@ def test_nothing_that_names_the_keys_reaches_the_server(tmp_path: Path) -> None:
             assert "the folder of your keys" in text_of(client.call("file.read", arguments)), arguments
         for method, params in (
             ("resources/subscribe", {"uri": f"git://x?file={secret}"}),
-            (
-                "completion/complete",
-                {"ref": {"uri": "file:///{path}"}, "argument": {"value": f"{secret}"[1:]}},
-            ),
+            ("completion/complete", {"ref": {"uri": "file:///{path}"}, "argument": {"value": f"{secret}"[1:]}}),
             ("prompts/get", {"name": "explain", "arguments": {"file": str(secret)}}),
         ):
             assert "the folder of your keys" in client.ask(method, params)["error"]["message"], method

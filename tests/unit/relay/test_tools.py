@@ -29,9 +29,7 @@ def _pages(client: Any) -> list[Message]:
 @pytest.mark.parametrize("era", ERAS)
 def test_hidden_tools_go_meta_tools_come_last_and_nothing_else_changes(tmp_path: Path, era: str) -> None:
     """tools/list lacks denied tools, has the meta-tools last, and keeps the bytes of all others."""
-    with ProxyWorkspace(
-        tmp_path, "allow *", "deny secrets.*", "deny slow", "confirm before file.write"
-    ) as work:
+    with ProxyWorkspace(tmp_path, "allow *", "deny secrets.*", "deny slow", "confirm before file.write") as work:
         client = work.client(era=era)
         names = client.tools()
         assert names[:4] == ["file.read", "echo", "file.write", "network.fetch"]  # in the upstream's order
@@ -79,12 +77,7 @@ def test_meta_tools_are_described_with_their_exact_inputs(tmp_path: Path) -> Non
             | {"goal": "string", "status": "enum"}
             | dict.fromkeys(["successCriteria", "tags", "resumePoints", "blockers", "invariants"], "array"),
             "adjourn.record": {"section": "string", "more": "string"},
-            "adjourn.ask": {
-                "question": "string",
-                "context": "string",
-                "options": "array",
-                "priority": "enum",
-            },
+            "adjourn.ask": {"question": "string", "context": "string", "options": "array", "priority": "enum"},
         }
         assert [schema.get("required", []) for schema in inputs.values()] == [
             ["name"],

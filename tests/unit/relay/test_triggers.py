@@ -123,9 +123,4 @@ def test_a_budget_that_is_raised_arms_its_shares_again(tmp_path: Path) -> None:
         for _ in range(6):
             assert not refused(client.call("echo"))
         made = [fact.trigger for fact in work.facts("checkpoint.created")]
-        assert made == [
-            "at 50% of calls=4",
-            "at 100% of calls=4",
-            "at 50% of calls=10",
-            "at 100% of calls=10",
-        ]
+        assert made == ["at 50% of calls=4", "at 100% of calls=4", "at 50% of calls=10", "at 100% of calls=10"]

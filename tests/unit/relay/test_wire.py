@@ -106,9 +106,7 @@ LENIENT = {
 
 
 @pytest.mark.parametrize("kind", LENIENT)
-def test_an_answer_that_only_strict_readers_refuse_passes_and_settles_its_call(
-    tmp_path: Path, kind: str
-) -> None:
+def test_an_answer_that_only_strict_readers_refuse_passes_and_settles_its_call(tmp_path: Path, kind: str) -> None:
     """The client gets the server's bytes, and the effect is done rather than in doubt."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
@@ -165,9 +163,7 @@ def test_lines_that_are_no_json_are_dropped_and_not_all_are_written_down(tmp_pat
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = work.client()
         lines = ["Loading ..."] * 1100
-        request = client.begin(
-            "send", {"lines": [*lines, '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}']}
-        )
+        request = client.begin("send", {"lines": [*lines, '{"jsonrpc":"2.0","id":$ID,"result":{"content":[]}}']})
         assert client.answer(request)["result"] == {"content": []}
         assert not any(b"Loading" in line for line in client.received)
         wait_for(lambda: len(work.facts("upstream.non_jsonrpc")) == 101)

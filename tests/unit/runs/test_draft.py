@@ -17,17 +17,7 @@ from adjourn.aex.templates import sample_task
 from adjourn.aex.tree import DECLARATIONS, STEPS, V1_RULES
 from adjourn.errors import AdjournError, InvalidError, RefusedError, UsageError
 from adjourn.policy.contract import Contract
-from adjourn.runs.draft import (
-    SECOND_EXAMPLE,
-    STATEMENTS,
-    Draft,
-    draft,
-    headed,
-    name_for,
-    save,
-    system_prompt,
-    unfenced,
-)
+from adjourn.runs.draft import SECOND_EXAMPLE, STATEMENTS, Draft, draft, headed, name_for, save, system_prompt, unfenced
 from adjourn.runs.model import Completion
 from support.cases import for_each
 from support.policies import POLICY
@@ -104,9 +94,7 @@ def test_without_a_policy_only_the_validator_judges() -> None:
     assert "There is none" in model.told[0][0]
 
 
-@pytest.mark.parametrize(
-    ("request_", "retries"), [("", 1), (" \n", 1), ("x" * 100_001, 1), ("x", -1), ("x", 11)]
-)
+@pytest.mark.parametrize(("request_", "retries"), [("", 1), (" \n", 1), ("x" * 100_001, 1), ("x", -1), ("x", 11)])
 def test_bounds_are_kept_before_anything_is_asked(request_: str, retries: int) -> None:
     """An empty request, a too long one, and too many attempts are refused before the model is asked."""
     with pytest.raises(UsageError):

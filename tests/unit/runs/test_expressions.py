@@ -19,9 +19,7 @@ from support.strategies import json_values
 
 def names(**variables: Any) -> Names:
     found = Names({"input": "given", "both": "input"}, ["input", "both", "absent"])
-    found.variables.update(
-        {"both": "variable", "a.b": "dotted", "a": {"b": 1, "c": {"d": [2]}, "x-y": 3}} | variables
-    )
+    found.variables.update({"both": "variable", "a.b": "dotted", "a": {"b": 1, "c": {"d": [2]}, "x-y": 3}} | variables)
     return found
 
 
@@ -101,14 +99,7 @@ def test_changes_that_name_no_file_fail_the_check(changes: Any) -> None:
 @given(json_values())
 def test_any_value_can_be_looked_at(value: Any) -> None:
     """No value of a tool makes a condition raise anything but that it is unknown."""
-    for text in (
-        "x",
-        'x has "a"',
-        "x has citations",
-        "x does not include y",
-        "x is valid diff",
-        "x touches only y",
-    ):
+    for text in ("x", 'x has "a"', "x has citations", "x does not include y", "x is valid diff", "x touches only y"):
         try:
             condition_holds(text, x=value, y=value)
         except InvalidError:
@@ -122,10 +113,7 @@ def test_texts_are_found_where_they_stand(value: Any, part: str) -> None:
     assert as_text(text) == text
     assert ("" in text) is True
     assert (
-        (part in text) == condition_holds(f'x has "{part}"', x=value)
-        or '"' in part
-        or "\n" in part
-        or not part.strip()
+        (part in text) == condition_holds(f'x has "{part}"', x=value) or '"' in part or "\n" in part or not part.strip()
     )
 
 

@@ -88,12 +88,8 @@ def server() -> Iterator[Server]:
 def test_remote_tools_are_called_with_json(bench: Bench, server: Server) -> None:
     """They override what has their name; entries without an address are skipped, addresses may be relative."""
     server.answers["/add"] = (200, b'{"sum": 5}')
-    url = server.tools(
-        note_add={"url": "/add"}, no_url={}, note_list={"url": f"{server.url}/add", "sideEffect": False}
-    )
-    outcome = bench.run(
-        "do note.add(a=2, b=[3]) -> x", "do note.list() -> y", "return [x.sum, y.sum]", registry=url
-    )
+    url = server.tools(note_add={"url": "/add"}, no_url={}, note_list={"url": f"{server.url}/add", "sideEffect": False})
+    outcome = bench.run("do note.add(a=2, b=[3]) -> x", "do note.list() -> y", "return [x.sum, y.sum]", registry=url)
     assert outcome.output == [5, 5]
     assert server.posted == [("/add", {"a": 2, "b": [3]}), ("/add", {})]
     assert bench.calls == []
@@ -124,12 +120,7 @@ def test_a_tool_without_side_effect_is_not_in_doubt(bench: Bench, server: Server
     ],
 )
 def test_bad_answers(  # noqa: PLR0917  # a table's columns
-    server: Server,
-    monkeypatch: pytest.MonkeyPatch,
-    path: str,
-    answer: tuple[int, bytes],
-    reason: str,
-    answered: bool,
+    server: Server, monkeypatch: pytest.MonkeyPatch, path: str, answer: tuple[int, bytes], reason: str, answered: bool
 ) -> None:
     """Each is shown; where nobody knows what happened the call is in doubt. Time counts for the whole answer."""
     if answer[1][:1] != b"[":
@@ -155,16 +146,7 @@ def test_a_server_that_is_not_there_is_not_in_doubt(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    "url",
-    [
-        "file:///etc/passwd",
-        "ftp://127.0.0.1/x",
-        "http://",
-        "http://a:b:c/",
-        "//x",
-        "",
-        "http://127.0.0.1:99999/",
-    ],
+    "url", ["file:///etc/passwd", "ftp://127.0.0.1/x", "http://", "http://a:b:c/", "//x", "", "http://127.0.0.1:99999/"]
 )
 def test_only_http_addresses_are_used(server: Server, url: str) -> None:
     """Registry and tools must have HTTP addresses."""

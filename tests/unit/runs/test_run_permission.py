@@ -70,9 +70,7 @@ def test_without_a_policy_the_contract_alone_counts(bench: Bench) -> None:
 def test_a_json_policy(bench: Bench) -> None:
     """A JSON policy counts like any other."""
     (bench.root / "p.json").write_text('{"allow": ["note.list"], "budget": {"calls": 3}}')
-    assert "not in the allow list" in bench.blocked(
-        "do note.add(n=1)", "return 1", policy="p.json", task="run-1"
-    )
+    assert "not in the allow list" in bench.blocked("do note.add(n=1)", "return 1", policy="p.json", task="run-1")
     file = bench.contract("do note.list()", "return 1", use="note.list")
     assert start_run(bench.options(policy="p.json", task=""), file, {}).go().status == "success"
 
@@ -146,13 +144,7 @@ def test_the_budget_counts_calls_and_makes(bench: Bench) -> None:
     """Loop turns included; the smaller of both budgets is the limit."""
     bench.policy("allow *", "budget calls=3")
     bench.model = Answers("made")
-    lines = [
-        "need n: int",
-        "make x: str from n with:",
-        "for one in [1, 2, 3]",
-        "  do note.add(n=one)",
-        "return x",
-    ]
+    lines = ["need n: int", "make x: str from n with:", "for one in [1, 2, 3]", "  do note.add(n=one)", "return x"]
     assert "budget exhausted: 3 of 3" in bench.blocked(*lines, inputs={"n": 1})
     assert bench.done() == [1, 2]
 
@@ -178,12 +170,7 @@ def test_a_once_rule_answers_with_what_was_recorded(bench: Bench) -> None:
     (bench.root / ".aex" / "policy.aex").write_text(
         'policy work v1\ngoal "do it"\nallow *\nonce note.add by n\nbudget calls=2\n'
     )
-    lines = [
-        "do note.add(n=1, x=1) -> a",
-        "do note.add(n=1, x=2) -> b",
-        "do note.list()",
-        "do note.add(n=1) -> c",
-    ]
+    lines = ["do note.add(n=1, x=1) -> a", "do note.add(n=1, x=2) -> b", "do note.list()", "do note.add(n=1) -> c"]
     assert "exhausted" in bench.blocked(*lines, "do note.list()", "return [a, b, c]", task="run-1")
     text = (bench.root / ".aex" / "policy.aex").read_text()
     (bench.root / ".aex" / "policy.aex").write_text(text.replace("calls=2", "calls=3"))
@@ -198,17 +185,13 @@ def test_keys_that_some_reader_takes_for_one_are_refused(bench: Bench) -> None:
     (bench.root / ".aex" / "policy.aex").write_text(
         'policy work v1\ngoal "do it"\nallow *\ndeny file.write where options.amount > 100\n'
     )
-    reason = bench.blocked(
-        'do file.write(path="a", contents="x", options={amount: 1, Amount: 1000})', "return 1"
-    )
+    reason = bench.blocked('do file.write(path="a", contents="x", options={amount: 1, Amount: 1000})', "return 1")
     assert "the same to some readers" in reason
 
 
 def test_a_condition_on_arguments_is_enforced(bench: Bench) -> None:
     """`where` examines the values that the step has come to."""
-    (bench.root / ".aex" / "policy.aex").write_text(
-        'policy work v1\ngoal "do it"\nallow note.add where n <= 2\n'
-    )
+    (bench.root / ".aex" / "policy.aex").write_text('policy work v1\ngoal "do it"\nallow note.add where n <= 2\n')
     file = bench.contract("for one in [1, 2, 3]", "  do note.add(n=one)", "return 1", use="note.add")
     assert "not with these arguments" in start_run(bench.options(), file, {}).go().reason
     assert bench.done() == [1, 2]
@@ -216,9 +199,7 @@ def test_a_condition_on_arguments_is_enforced(bench: Bench) -> None:
 
 def test_tokens_of_a_make_are_reported(bench: Bench) -> None:
     """They count against a budget of tokens."""
-    (bench.root / ".aex" / "policy.aex").write_text(
-        'policy work v1\ngoal "do it"\nallow *\nbudget tokens=6\n'
-    )
+    (bench.root / ".aex" / "policy.aex").write_text('policy work v1\ngoal "do it"\nallow *\nbudget tokens=6\n')
     bench.model = Answers("text")
     makes = [f"make x{number}: str from n with:" for number in range(3)]
     reason = bench.blocked("need n: int", *makes, "return 1", inputs={"n": 1}, task="run-1")

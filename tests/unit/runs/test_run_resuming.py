@@ -30,9 +30,7 @@ def test_finished_steps_are_not_run_again(bench: Bench) -> None:
     bench.tool("note.list", lambda given: given["x"] + 1)
     assert bench.resume().output == [{"given": {"n": 1}}, 2]
     assert bench.done() == [1]
-    assert [data for name, data in bench.events if name == "tool.allowed"] == [
-        {"tool": "note.list", "args": {"x": 1}}
-    ]
+    assert [data for name, data in bench.events if name == "tool.allowed"] == [{"tool": "note.list", "args": {"x": 1}}]
 
 
 def test_a_run_killed_in_an_effect_asks_before_it_repeats_it(bench: Bench) -> None:
@@ -232,9 +230,7 @@ def test_a_missing_document_is_told(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
-def test_a_kill_at_each_write_of_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, written: bool
-) -> None:
+def test_a_kill_at_each_write_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, written: bool) -> None:
     """Right before and right after each write to the store: with a person who says what is true, each effect is there once."""
     lines = [
         "do note.list() -> items",
@@ -294,10 +290,5 @@ def _last_was_made(bench: Bench) -> bool:
 def test_names_of_any_length_do_not_stop_a_run(bench: Bench) -> None:
     """An event keeps their beginning; the run uses all of them."""
     long = "x" * 70_000
-    lines = [
-        f"do note.add(n=1) -> {long}",
-        f"for y{long} in [1]",
-        f"  check {long}.given",
-        f"return {long}.given.n",
-    ]
+    lines = [f"do note.add(n=1) -> {long}", f"for y{long} in [1]", f"  check {long}.given", f"return {long}.given.n"]
     assert bench.output(*lines) == 1

@@ -74,15 +74,8 @@ def test_the_end_without_a_return_blocks(bench: Bench) -> None:
 
 def test_a_loop_needs_a_list(bench: Bench) -> None:
     """A text or an object blocks; binds made in the body stay, a hidden name comes back."""
-    assert "not a list" in bench.blocked(
-        "need x: json", "for one in x", "  check one", "return 1", inputs={"x": "ab"}
-    )
-    lines = [
-        "do note.add(n=9) -> one",
-        "for one in [1]",
-        "  do note.add(n=one) -> inner",
-        "return [one, inner]",
-    ]
+    assert "not a list" in bench.blocked("need x: json", "for one in x", "  check one", "return 1", inputs={"x": "ab"})
+    lines = ["do note.add(n=9) -> one", "for one in [1]", "  do note.add(n=one) -> inner", "return [one, inner]"]
     first, inner = bench.output(*lines)
     assert (first["given"], inner["given"]) == ({"n": 9}, {"n": 1})
 
@@ -108,9 +101,7 @@ def test_nested_bodies(bench: Bench) -> None:
 
 def test_an_unsupported_condition_blocks_a_check_and_is_false_in_an_if(bench: Bench) -> None:
     """An unsupported condition blocks a check and is false in an if, as published; the checker warns of it."""
-    assert (
-        bench.output("need n: int", "if n", "  if n is odd", "    return 1", "return 2", inputs={"n": 1}) == 2
-    )
+    assert bench.output("need n: int", "if n", "  if n is odd", "    return 1", "return 2", inputs={"n": 1}) == 2
     lines = ["need n: int", "if n", "  check n is odd", "return 2"]
     assert "no condition of this form" in bench.blocked(*lines, inputs={"n": 1})
 
@@ -158,12 +149,7 @@ def test_dotted_arguments_lists_and_objects(bench: Bench) -> None:
         "}",
     ]
     output = bench.output(*lines, inputs={"who": {"name": {"first": "Ann"}, "age": 40}})
-    assert output["given"] == {
-        "a": "Ann",
-        "b": [40, 2, [True]],
-        "c": {"k": 40, "l": {"m": "n"}},
-        "d": "plain text",
-    }
+    assert output["given"] == {"a": "Ann", "b": [40, 2, [True]], "c": {"k": 40, "l": {"m": "n"}}, "d": "plain text"}
     assert output["first"] == "Ann"
     assert output["deep"] == {"list": [1, "a"], "none": None}
 
@@ -179,9 +165,7 @@ def test_an_absent_optional_input_is_null(bench: Bench) -> None:
 def test_make_asks_the_model_and_binds_a_value_of_the_type(bench: Bench) -> None:
     """Inputs and instructions are in the prompt; the result is kept with model and tokens."""
     bench.model = Answers('```json\n{"a": [1]}\n```')
-    outcome = bench.run(
-        "need n: int", "make x: json from n with:", "  - be brief", "return x.a", inputs={"n": 41}
-    )
+    outcome = bench.run("need n: int", "make x: json from n with:", "  - be brief", "return x.a", inputs={"n": 41})
     assert outcome.output == [1]
     ((system, prompt),) = bench.model.asked
     assert "`x`, of type json" in system
@@ -214,19 +198,9 @@ def test_answers_are_taken_by_type(bench: Bench, kind: str, text: str, value: An
 
 @pytest.mark.parametrize(
     ("kind", "text"),
-    [
-        ("int", "7.5"),
-        ("int", '"7"'),
-        ("bool", "yes"),
-        ("list", "{}"),
-        ("object", "[]"),
-        ("json", "{"),
-        ("url", "x"),
-    ],
+    [("int", "7.5"), ("int", '"7"'), ("bool", "yes"), ("list", "{}"), ("object", "[]"), ("json", "{"), ("url", "x")],
 )
-def test_an_answer_of_another_type_blocks_and_can_be_asked_for_again(
-    bench: Bench, kind: str, text: str
-) -> None:
+def test_an_answer_of_another_type_blocks_and_can_be_asked_for_again(bench: Bench, kind: str, text: str) -> None:
     """It counts one call each time."""
     bench.model = Answers(text)
     lines = ["need n: int", f"make x: {kind} from n with:", "return x"]

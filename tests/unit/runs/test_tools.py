@@ -34,9 +34,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 def git(bench: Bench, *arguments: str) -> str:
     options = ("-c", "user.name=ann", "-c", "user.email=ann@localhost")
-    done = subprocess.run(
-        ["git", *options, *arguments], cwd=bench.root, check=True, capture_output=True, text=True
-    )
+    done = subprocess.run(["git", *options, *arguments], cwd=bench.root, check=True, capture_output=True, text=True)
     return done.stdout
 
 
@@ -96,9 +94,7 @@ def test_a_file_keeps_its_mode(bench: Bench) -> None:
     assert script.stat().st_ino != before
 
 
-@pytest.mark.parametrize(
-    "path", ["../outside.txt", "/etc/hostname", "link.txt", "linked/outside.txt", "dangling"]
-)
+@pytest.mark.parametrize("path", ["../outside.txt", "/etc/hostname", "link.txt", "linked/outside.txt", "dangling"])
 @pytest.mark.parametrize("call", ["file.read(paths={})", "file.write(path={}, contents=x)"])
 def test_no_path_leads_out_of_the_workspace(bench: Bench, tmp_path: Path, path: str, call: str) -> None:
     """Links are resolved first; what is outside is refused, and written down as refused."""
@@ -193,11 +189,7 @@ def test_tests_run_answers_what_came_of_it(bench: Bench) -> None:
     """Both outputs and the exit code; a failing command is an answer, and blocks nothing."""
     (bench.root / "t.sh").write_text("echo out; echo err >&2; exit $1")
     bench.policy("allow tests.run:sh t.sh*")
-    lines = [
-        'do tests.run(cmd="sh  t.sh 0") -> good',
-        'do tests.run(cmd="sh t.sh 3") -> bad',
-        "return [good, bad]",
-    ]
+    lines = ['do tests.run(cmd="sh  t.sh 0") -> good', 'do tests.run(cmd="sh t.sh 3") -> bad', "return [good, bad]"]
     good, bad = bench.output(*lines)
     assert good == {"passed": True, "stdout": "out\n", "stderr": "err\n", "exitCode": 0}
     assert (bad["passed"], bad["exitCode"]) == (False, 3)
@@ -306,13 +298,12 @@ def test_git_tools_answer(repository: Bench) -> None:
     assert "+new" in all_of_it
     assert other == ""
     assert (
-        repository.output("need p: str", "do git.apply(diff=p) -> x", "return x.applied", inputs={"p": PATCH})
-        is False
+        repository.output("need p: str", "do git.apply(diff=p) -> x", "return x.applied", inputs={"p": PATCH}) is False
     )
     (repository.root / "a.txt").write_text("old\n")
-    assert repository.output(
-        "need p: str", "do git.apply(diff=p) -> x", "return x", inputs={"p": PATCH.rstrip()}
-    ) == {"applied": True}
+    assert repository.output("need p: str", "do git.apply(diff=p) -> x", "return x", inputs={"p": PATCH.rstrip()}) == {
+        "applied": True
+    }
     assert (repository.root / "a.txt").read_text() == "new\n"
 
 
@@ -381,9 +372,7 @@ def test_what_git_cannot_read_touches_who_knows_what(bench: Bench, patch: str) -
         touched(str(bench.root), patch)
     lines = ["need p: str", "need files: list[file]", "check p touches only files", "return 1"]
     assert "git cannot parse the patch" in bench.blocked(*lines, inputs={"p": patch, "files": ["a.txt"]})
-    assert "is not a diff" in bench.blocked(
-        "need p: str", "check p is valid diff", "return 1", inputs={"p": patch}
-    )
+    assert "is not a diff" in bench.blocked("need p: str", "check p is valid diff", "return 1", inputs={"p": patch})
 
 
 def test_paths_of_a_patch_count_from_the_workspace(bench: Bench) -> None:
@@ -416,7 +405,5 @@ def test_a_named_policy_and_what_it_extends_are_protected(bench: Bench) -> None:
     for name in ("own.json", "base.json"):
         call = f'do file.write(path="conf/{name}", contents="x")'
         assert f"conf/{name}: it is protected" in bench.blocked(call, "return 1", policy="conf/own.json")
-    free = bench.run(
-        'do file.write(path="conf/other.json", contents="x")', "return 1", policy="conf/own.json"
-    )
+    free = bench.run('do file.write(path="conf/other.json", contents="x")', "return 1", policy="conf/own.json")
     assert free.status == "success"

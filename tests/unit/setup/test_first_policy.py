@@ -109,9 +109,7 @@ def test_a_server_gives_no_tool_of_no_server_away() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "line", ["allow git.*", "use git.*\nconfirm before git.*", "allow git.status, git.diff"]
-)
+@pytest.mark.parametrize("line", ["allow git.*", "use git.*\nconfirm before git.*", "allow git.status, git.diff"])
 def test_a_server_with_the_name_of_own_tools_gets_its_rules_in_a_policy_that_names_those(line: str) -> None:
     """What an earlier version wrote names no server; what a person wrote for the server's tools does."""
     mine = f'policy mine v0\n\ngoal "x"\n\n{line}\n'
@@ -119,9 +117,7 @@ def test_a_server_with_the_name_of_own_tools_gets_its_rules_in_a_policy_that_nam
     assert unnamed(mine, ["git"]) == ["git"]
     after = extended(mine, [git])
     assert after == mine + section(git)
-    assert [
-        effect for effect, _ in verdicts(permitted(after), "git", "get_log", "git_commit", "git_reset")
-    ] == [
+    assert [effect for effect, _ in verdicts(permitted(after), "git", "get_log", "git_commit", "git_reset")] == [
         "allow",
         "allow",
         "deny",

@@ -38,11 +38,7 @@ def test_a_rule_of_one_tool_goes_into_a_comment() -> None:
 
 @pytest.mark.parametrize(
     ("name", "rest"),
-    [
-        ("pay", "deploy:src/**, Inv.Remove"),
-        ("deploy", "pay, Inv.Remove"),
-        ("inv.remove", "pay, deploy:src/**"),
-    ],
+    [("pay", "deploy:src/**, Inv.Remove"), ("deploy", "pay, Inv.Remove"), ("inv.remove", "pay, deploy:src/**")],
 )
 def test_of_several_patterns_one_is_left_out(name: str, rest: str) -> None:
     """The other patterns of the line, and its clauses, stay; scope and letter case do not matter."""
@@ -51,8 +47,7 @@ def test_of_several_patterns_one_is_left_out(name: str, rest: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "why"),
-    [("release.tag", "asks about other tools, too"), ("rm", "no rule of policy.aex asks before it")],
+    ("name", "why"), [("release.tag", "asks about other tools, too"), ("rm", "no rule of policy.aex asks before it")]
 )
 def test_a_wider_rule_is_left_alone(name: str, why: str) -> None:
     """A wildcard asks about tools that nobody has seen: there is no proposal."""

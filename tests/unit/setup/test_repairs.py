@@ -22,9 +22,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def servers(*commands: str) -> str:
-    listed = {
-        f"s{number}": {"command": one, "args": ["proxy", "--", "x"]} for number, one in enumerate(commands)
-    }
+    listed = {f"s{number}": {"command": one, "args": ["proxy", "--", "x"]} for number, one in enumerate(commands)}
     return json.dumps({"mcpServers": listed})
 
 

@@ -73,17 +73,7 @@ def test_there_are_files_of_nine_clients() -> None:
     assert {file.parent.name for file in FILES} == PLACES.keys()
     assert len(FILES) >= 40
     contents = [file.read_bytes() for file in FILES]
-    for part in (
-        b"\r\n",
-        b"\xef\xbb\xbf",
-        b"\t",
-        b"//",
-        b"/*",
-        b"# ",
-        b"\xc3",
-        b'"disabled": true',
-        b'"url"',
-    ):
+    for part in (b"\r\n", b"\xef\xbb\xbf", b"\t", b"//", b"/*", b"# ", b"\xc3", b'"disabled": true', b'"url"'):
         assert sum(part in content for content in contents) >= 2, part
     assert sum(not content.endswith(b"\n") for content in contents) >= 5
 
@@ -121,9 +111,7 @@ def test_a_project_s_file_is_set_up_and_taken_back_byte_for_byte(file: Path, roo
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if file not in IN_PROJECT], ids=named)
-def test_a_file_of_the_home_folder_is_set_up_and_taken_back_byte_for_byte(
-    file: Path, root: Path, home: Home
-) -> None:
+def test_a_file_of_the_home_folder_is_set_up_and_taken_back_byte_for_byte(file: Path, root: Path, home: Home) -> None:
     """Its servers go behind a proxy that passes everything where there is no workspace, and nothing else changes."""
     place, client = put(file, root), file.parent.name
     was = place.read_bytes()

@@ -75,9 +75,7 @@ def test_a_program_outside_is_shown_by_its_path(tmp_path: Path) -> None:
         (["."], "the folder itself is"), (["{root}/server.js"], "server.js is"), (["${{workspaceFolder}}/server.js"], "server.js is"),
     ],
 )  # fmt: skip
-def test_arguments_that_are_files_of_the_workspace_are_named(
-    tmp_path: Path, args: list[str], named: str
-) -> None:
+def test_arguments_that_are_files_of_the_workspace_are_named(tmp_path: Path, args: list[str], named: str) -> None:
     """Also in the middle of a word, and as the name of a module or package that is looked up there."""
     for path in ("server.js", "tool.py", "pack/__main__.py", "node_modules/.bin/cli"):
         program(tmp_path, path)
@@ -100,8 +98,7 @@ def test_the_value_of_a_variable_that_can_load_code_is_shown(tmp_path: Path, nam
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["API_KEY", "GITHUB_TOKEN", "DATABASE_URL", "NODE_AUTH_TOKEN", "NPM_CONFIG__AUTH", "PASSWORD", "X"],
+    "name", ["API_KEY", "GITHUB_TOKEN", "DATABASE_URL", "NODE_AUTH_TOKEN", "NPM_CONFIG__AUTH", "PASSWORD", "X"]
 )
 def test_the_value_of_any_other_variable_is_hidden(tmp_path: Path, name: str) -> None:
     """It may be a secret; that it names a file of the workspace is said all the same."""

@@ -112,8 +112,7 @@ def test_init_leaves_a_start_alone_that_it_cannot_tell(root: str, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["adjourn hook || true", "adjourn hook; true", "adjourn hook > /dev/null", "true $(adjourn hook)"],
+    "command", ["adjourn hook || true", "adjourn hook; true", "adjourn hook > /dev/null", "true $(adjourn hook)"]
 )
 def test_a_command_that_a_shell_makes_something_else_of_is_no_hook(command: str) -> None:
     """What it answers may not reach the client."""
@@ -149,9 +148,7 @@ def test_an_environment_in_a_cache_is_recognized(tmp_path: Path, tagged: str, ca
     assert servers.cache_around(str(environment)) == (str(tmp_path / cache) if cache else "")
 
 
-def test_what_is_installed_in_a_cache_cannot_be_registered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_installed_in_a_cache_cannot_be_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the cache, and how to install adjourn for good."""
     (tmp_path / "CACHEDIR.TAG").touch()
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "here"))

@@ -143,10 +143,7 @@ def test_the_values_of_a_table_are_replaced_where_they_stand() -> None:
     """Other keys, comments and tables stay; a list over several lines is one value."""
     made = toml_text.with_table(CONFIG, ("mcp_servers", "files"), PROXY)
     start, end = CONFIG.index('command = "npx"'), CONFIG.index("\nstartup")
-    assert (
-        made
-        == CONFIG[:start] + 'command = "adjourn"\nargs = ["proxy", "--", "npx", "-y", "files"]' + CONFIG[end:]
-    )
+    assert made == CONFIG[:start] + 'command = "adjourn"\nargs = ["proxy", "--", "npx", "-y", "files"]' + CONFIG[end:]
 
 
 def test_a_missing_value_is_added_below_its_header_and_a_missing_table_at_the_end() -> None:

@@ -133,13 +133,7 @@ def test_a_manifest_that_was_changed_or_made_by_another_is_not_followed(root: Pa
     run = _set_up(root)
     (run / "1").write_text('{"evil": 1}')
     manifest = json.loads((run / "manifest.json").read_text())
-    changed = {
-        "now": "0" * 64,
-        "held": "1",
-        "was": "0" * 64,
-        "made": 1,
-        "path": str(root / ".aex/policy.aex"),
-    }
+    changed = {"now": "0" * 64, "held": "1", "was": "0" * 64, "made": 1, "path": str(root / ".aex/policy.aex")}
     if member == "":
         del manifest["seal"]
     elif member == "seal":

@@ -49,11 +49,7 @@ def found(root: Path, code: str) -> list[str]:
 
 
 def servers(root: Path, *words: str, **env: str) -> None:
-    server = {
-        "command": "adjourn",
-        "args": ["proxy", *words, "--", "npx", "files", "--policy", "x"],
-        "env": env,
-    }
+    server = {"command": "adjourn", "args": ["proxy", *words, "--", "npx", "files", "--policy", "x"], "env": env}
     (root / ".mcp.json").write_text(json.dumps({"mcpServers": {"files": server}}))
 
 

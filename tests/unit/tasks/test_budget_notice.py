@@ -42,10 +42,7 @@ def test_without_a_budget_nothing_is_ever_due() -> None:
 def test_other_budgets_are_told_as_well() -> None:
     """Minutes, tokens and dollars have the same shares; they are examined after each call."""
     notice, policy = BudgetNotice(), _policy("calls=100, tokens=1000, usd=2")
-    assert _shares(notice, policy, calls_used=1, tokens=800, micro_usd=1_900_000) == [
-        ("tokens", 75),
-        ("usd", 90),
-    ]
+    assert _shares(notice, policy, calls_used=1, tokens=800, micro_usd=1_900_000) == [("tokens", 75), ("usd", 90)]
     assert _shares(notice, policy, calls_used=2, tokens=950, micro_usd=1_900_000) == [("tokens", 90)]
     assert notice.at == 0
 

@@ -45,12 +45,8 @@ POLICY = policy_of(
     "budget calls=3",
 )
 SPENT = {"calls_used": 3}
-DOUBT = OpenCall(
-    call="s1.1", tool="read_file", digest=ONE, effectful=True, session="s1", since=timestamp(NOON)
-)
-DOUBTFUL_DEPLOY = OpenCall(
-    call="s1.2", tool="deploy", digest=ONE, effectful=True, session="s1", since=timestamp(NOON)
-)
+DOUBT = OpenCall(call="s1.1", tool="read_file", digest=ONE, effectful=True, session="s1", since=timestamp(NOON))
+DOUBTFUL_DEPLOY = OpenCall(call="s1.2", tool="deploy", digest=ONE, effectful=True, session="s1", since=timestamp(NOON))
 PAUSED = {"paused_calls": {STATE + DOUBT.digest: DOUBT}}
 REPEATS = f"it repeats call s1.1 of {timestamp(NOON)}, whose effect is in doubt"
 
@@ -134,12 +130,8 @@ TABLE: list[tuple[str, ToolRequest, dict[str, Any], dict[str, Any], object]] = [
 ]  # fmt: skip
 
 
-@for_each(
-    ("wanted", "facts", "options", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
-)
-def test_the_decision(
-    wanted: ToolRequest, facts: dict[str, Any], options: dict[str, Any], expected: object
-) -> None:
+@for_each(("wanted", "facts", "options", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_the_decision(wanted: ToolRequest, facts: dict[str, Any], options: dict[str, Any], expected: object) -> None:
     """Each row's first word says what is decided; a text expects a block for that reason."""
     decision = decide(POLICY, Ledger(task=TASK, **facts), wanted, now=NOON, **options)
     assert (decision.reason if isinstance(decision, Block) else decision) == expected
@@ -159,18 +151,12 @@ def test_a_denial_names_the_rule() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"protected": ".aex/a.db"},
-            'tool "pay" may not touch .aex/a.db: it is protected, whatever the policy says',
-        ),
+        ({"protected": ".aex/a.db"}, 'tool "pay" may not touch .aex/a.db: it is protected, whatever the policy says'),
         (
             {"protected": ".aex/a.db", "named_only": True},
             "pay may not touch .aex/a.db: it is protected, whatever the policy says",
         ),
-        (
-            {"protected": "adjourn approve"},
-            'tool "pay" may not run `adjourn approve`: it speaks for a person',
-        ),
+        ({"protected": "adjourn approve"}, 'tool "pay" may not run `adjourn approve`: it speaks for a person'),
     ],
 )
 def test_a_protected_place_is_named_as_the_rule(changes: dict[str, Any], message: str) -> None:
@@ -188,8 +174,7 @@ def test_a_spent_budget_says_how_much_was_spent() -> None:
     decision = decide(POLICY, Ledger(task=TASK, calls_used=3), call("read_file"), now=NOON)
     assert isinstance(decision, Block)
     assert (
-        decision.message
-        == f"Call budget exhausted: 3 of 3 calls of task {TASK} are spent (budget calls=3 (p.aex:14))"
+        decision.message == f"Call budget exhausted: 3 of 3 calls of task {TASK} are spent (budget calls=3 (p.aex:14))"
     )
     assert decision.rule == "budget calls=3 (p.aex:14)"
 
@@ -379,11 +364,7 @@ ledgers = st.builds(
     approvals=st.sampled_from([{}, approval()["approvals"], approval("pay", doubt="s1.1")["approvals"]]),
 )
 claims = st.none() | st.builds(
-    OnceClaim,
-    st.just("k"),
-    st.sampled_from(["free", "open", "done"]),
-    st.just("s1.1"),
-    st.sampled_from(["", TWO]),
+    OnceClaim, st.just("k"), st.sampled_from(["free", "open", "done"]), st.just("s1.1"), st.sampled_from(["", TWO])
 )
 
 

@@ -33,10 +33,5 @@ def test_a_reopened_task_is_active() -> None:
     task = _task()
     _tell(task, kinds.TaskOpened(), CALL, kinds.TaskFinished(note="shipped"), kinds.TaskReopened())
     ledger = task.ledger
-    assert (ledger.finished, ledger.finished_by, ledger.finish_note, ledger.calls_at_finish) == (
-        "",
-        "",
-        "",
-        0,
-    )
+    assert (ledger.finished, ledger.finished_by, ledger.finish_note, ledger.calls_at_finish) == ("", "", "", 0)
     assert ledger.calls_used == 1

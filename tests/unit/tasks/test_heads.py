@@ -27,9 +27,7 @@ OPENED = NewEvent(kinds.TaskOpened(goal="g"))
 
 
 def allowed(number: int) -> NewEvent:
-    return NewEvent(
-        kinds.ToolAllowed(call=f"c{number}", digest="1" * 64, effectful=True, tool="deploy"), session="s"
-    )
+    return NewEvent(kinds.ToolAllowed(call=f"c{number}", digest="1" * 64, effectful=True, tool="deploy"), session="s")
 
 
 @pytest.fixture(autouse=True)
@@ -198,9 +196,7 @@ def test_a_history_that_went_on_elsewhere_is_taken(store: SqliteStore) -> None:
     assert a_task(store).ledger.calls_used == 4
 
 
-def test_a_copy_of_the_workspace_is_a_place_of_its_own(
-    store: SqliteStore, path: Path, tmp_path: Path
-) -> None:
+def test_a_copy_of_the_workspace_is_a_place_of_its_own(store: SqliteStore, path: Path, tmp_path: Path) -> None:
     """A copied or moved store is judged by itself: one copy that continues does not make the other a contradiction."""
     task = worked(store)
     store.close()
@@ -236,8 +232,7 @@ def test_a_kept_head_that_is_not_sealed_is_none(
 
 
 @pytest.mark.parametrize(
-    "make",
-    [lambda at: at.symlink_to("/dev/zero"), os.mkfifo, os.mkdir, lambda at: at.write_bytes(b"x" * 5000)],
+    "make", [lambda at: at.symlink_to("/dev/zero"), os.mkfifo, os.mkdir, lambda at: at.write_bytes(b"x" * 5000)]
 )
 def test_what_is_no_plain_small_file_is_refused_at_once(
     store: SqliteStore, config: Path, make: Callable[[Path], None]

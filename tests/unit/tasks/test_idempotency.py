@@ -46,9 +46,7 @@ def test_another_session_is_answered_so_too(shared_task: SharedTask, session: Se
     """What happened in one session has happened in the next, under whatever client."""
     finish(session, admit_one(session, pay()))
     session.close("eof")
-    assert isinstance(
-        admit_one(shared_task.opened("g2", policy=PAYMENTS_POLICY), pay()).decision, RecordedAnswer
-    )
+    assert isinstance(admit_one(shared_task.opened("g2", policy=PAYMENTS_POLICY), pay()).decision, RecordedAnswer)
 
 
 def test_another_effect_is_another(session: Session) -> None:
@@ -288,9 +286,7 @@ def test_the_refs_are_what_the_chain_amounts_to(does: list[Any], observe: bool) 
     for what, number, outcome, kept in does:
         if what == "call":
             given = {"invoice": f"i{number % 3}", "order": f"o{number % 2}"}
-            admitted = admit_one(
-                session, ToolRequest(tool="pay", digest=arguments_digest(given), given=given)
-            )
+            admitted = admit_one(session, ToolRequest(tool="pay", digest=arguments_digest(given), given=given))
             made += [admitted] if admitted.call else []
             if admitted.approval is not None and kept:
                 answer(session.task, admitted.approval.id, yes=True, via="terminal", by=ANN)
@@ -302,9 +298,7 @@ def test_the_refs_are_what_the_chain_amounts_to(does: list[Any], observe: bool) 
     store = shared_task.store
     live = {name: value.split(" ") for name, value in (store.refs("effect/") | store.refs("open/")).items()}
     indexed = {
-        name: value
-        for name, value in idempotency.index("t1", shared_task.events()).items()
-        if value is not None
+        name: value for name, value in idempotency.index("t1", shared_task.events()).items() if value is not None
     }
     assert set(live) == set(indexed)
     for name, value in indexed.items():

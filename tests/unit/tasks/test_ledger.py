@@ -56,9 +56,7 @@ def the_question(approval: str = "q1", at: int = 0, **changes: Any) -> Approval:
     return Approval(**(members | changes))
 
 
-THE_SESSION = OpenSession(
-    id="s1", group="g1", host="box:b:n", pid=3, started=7, since=timestamp(NOON), client="cc"
-)
+THE_SESSION = OpenSession(id="s1", group="g1", host="box:b:n", pid=3, started=7, since=timestamp(NOON), client="cc")
 LOST = kinds.SessionLost(calls=["c1"], lost="s1", reason="dead"), "s2"
 CHECKPOINT = (
     kinds.CheckpointCreated(document=ONE, key="k", name="half-way", root=ONE, signature="", trigger="agent"),

@@ -11,16 +11,7 @@ from adjourn.log import kinds, merkle
 from adjourn.tasks import ledger as module
 from adjourn.tasks.ledger import Ledger
 from support.events import TASK, chained
-from support.ledger_facts import (
-    ONE,
-    TWO,
-    Facts,
-    after,
-    allowed,
-    asked,
-    opened,
-    settled,
-)
+from support.ledger_facts import ONE, TWO, Facts, after, allowed, asked, opened, settled
 from support.strategies import histories
 
 CHECKPOINT = (
@@ -125,10 +116,7 @@ def test_the_paused_calls_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_PAUSED_CALLS", 2)
     facts = []
     for number in range(3):
-        facts += [
-            allowed(f"c{number}"),
-            settled(f"c{number}", "input-required", state=str(number) * 64),
-        ]
+        facts += [allowed(f"c{number}"), settled(f"c{number}", "input-required", state=str(number) * 64)]
     assert [state[:64] for state in after(*facts).paused_calls] == ["1" * 64, "2" * 64]
 
 

@@ -57,12 +57,7 @@ def test_each_principal_spends_a_budget_of_their_own() -> None:
     assert told.message == (
         "Call budget of ann exhausted: ann made 2 of 2 calls per day (budget calls=2 per day each principal (p.aex:3))"
     )
-    assert (told.reason, told.budget, told.used, told.limit) == (
-        "budget_exhausted",
-        "calls per day of ann",
-        2,
-        2,
-    )
+    assert (told.reason, told.budget, told.used, told.limit) == ("budget_exhausted", "calls per day of ann", 2, 2)
     assert passed(bob, 2) == 1
 
 
@@ -104,9 +99,7 @@ def test_racing_tasks_of_one_principal_never_spend_more() -> None:
         with lock:
             counts[who.id] += made
 
-    threads = [
-        threading.Thread(target=call, args=pair) for pair in zip(sessions(text, *people), people, strict=True)
-    ]
+    threads = [threading.Thread(target=call, args=pair) for pair in zip(sessions(text, *people), people, strict=True)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -41,9 +41,7 @@ class Replicas:
         self.shared.store = StoreWithClock(Clock(step=1))
         self.seconds = 0.0
         self.leases = {
-            one: ReplicaLease(
-                self.shared.store, one, Clock(one.pid * 1_000_000_000, step=1), lambda: self.seconds
-            )
+            one: ReplicaLease(self.shared.store, one, Clock(one.pid * 1_000_000_000, step=1), lambda: self.seconds)
             for one in (FIRST, SECOND, THIRD)
         }
 

@@ -47,9 +47,7 @@ def at(server: str, policy: Policy = policy_of("use *", "confirm before x.*")) -
         (call("inv"), call("inv", "charge"), False),
     ],
 )
-def test_two_calls_are_of_one_tool_as_far_as_is_known(
-    first: ToolRequest, second: ToolRequest, same: bool
-) -> None:
+def test_two_calls_are_of_one_tool_as_far_as_is_known(first: ToolRequest, second: ToolRequest, same: bool) -> None:
     """Servers tell tools of one name apart where both are known; a history may lack the server, or have it in the tool's name."""
     assert is_same_tool(first, second) is same
     assert is_same_tool(second, first) is same
@@ -109,10 +107,7 @@ def test_the_ledger_counts_and_notes_calls_by_their_full_names() -> None:
     ]
     ledger = after(*facts, *refused)
     assert ledger.tools == {"inv.deploy": 2, "notes.deploy": 1, "deploy": 1}
-    assert [(one.server, one.tool) for one in ledger.notable.values()] == [
-        ("inv", "deploy"),
-        ("notes", "deploy"),
-    ]
+    assert [(one.server, one.tool) for one in ledger.notable.values()] == [("inv", "deploy"), ("notes", "deploy")]
     assert ledger.open_calls["s1.1"].server == "notes"
 
 

@@ -109,9 +109,7 @@ def test_a_dead_session_is_lost(shared_task: SharedTask, dead: Process) -> None:
     effect, _, settled = first.admit([WRITE, READ, WRITE])
     first.settle([kinds.ToolSettled(call=settled.call, outcome="ok")])
     second = shared_task.opened("g2")
-    assert shared_task.last(kinds.SessionLost) == kinds.SessionLost(
-        calls=[effect.call], lost=first.id, reason="dead"
-    )
+    assert shared_task.last(kinds.SessionLost) == kinds.SessionLost(calls=[effect.call], lost=first.id, reason="dead")
     assert set(second.task.ledger.doubts) == {effect.call}
     assert second.task.ledger.open_calls == {}
     assert set(second.task.ledger.sessions) == {second.id}

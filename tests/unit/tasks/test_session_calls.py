@@ -16,16 +16,7 @@ from adjourn.tasks.decision import Continue, Forward, ToolRequest
 from adjourn.tasks.session import Admitted, Session
 from adjourn.tasks.task import NewEvent
 from support.policies import policy_of
-from support.task_sessions import (
-    DEPLOY,
-    ONE,
-    READ,
-    TWO,
-    WRITE,
-    SharedTask,
-    admit_one,
-    block_reason,
-)
+from support.task_sessions import DEPLOY, ONE, READ, TWO, WRITE, SharedTask, admit_one, block_reason
 
 STATE = "5" * 64
 
@@ -38,11 +29,7 @@ def test_an_intent_is_written_before_the_call_goes(shared_task: SharedTask) -> N
     session = shared_task.opened()
     admitted = admit_one(session, WRITE)
     event = shared_task.events()[-1]
-    assert (event.event, event.by, event.session) == (
-        "tool.allowed",
-        Actor("claude-code", "agent"),
-        session.id,
-    )
+    assert (event.event, event.by, event.session) == ("tool.allowed", Actor("claude-code", "agent"), session.id)
     assert kinds.data_of(event) == kinds.ToolAllowed(
         arguments='{"path":"a"}', call=admitted.call, digest=ONE, effectful=True, tool="write_file"
     )
@@ -59,9 +46,7 @@ def test_a_call_that_only_reads_keeps_no_arguments(shared_task: SharedTask) -> N
 def test_refusals_are_written_down(shared_task: SharedTask) -> None:
     """A denied call and one that nothing allows leave their reason and rule, and spend nothing."""
     session = shared_task.opened()
-    denied, closed = session.admit(
-        [ToolRequest(tool="rm", digest=ONE), ToolRequest(tool="unheard_of", digest=ONE)]
-    )
+    denied, closed = session.admit([ToolRequest(tool="rm", digest=ONE), ToolRequest(tool="unheard_of", digest=ONE)])
     assert (block_reason(denied), block_reason(closed)) == ("deny_list", "not_allowed")
     data = [kinds.data_of(event) for event in shared_task.events()[-2:]]
     assert data == [
@@ -112,9 +97,7 @@ def test_settlements_may_wait_for_the_next_commit(shared_task: SharedTask) -> No
     """A later settlement is written ahead of the next admission, in one step with it."""
     session = shared_task.opened()
     admitted = admit_one(session, READ)
-    session.task.deferred.append(
-        NewEvent(kinds.ToolSettled(call=admitted.call, outcome="ok"), session=session.id)
-    )
+    session.task.deferred.append(NewEvent(kinds.ToolSettled(call=admitted.call, outcome="ok"), session=session.id))
     assert "tool.settled" not in shared_task.kinds()
     session.admit([READ])
     assert shared_task.kinds()[-3:] == ["tool.allowed", "tool.settled", "tool.allowed"]
@@ -124,9 +107,7 @@ def test_settlements_that_wait_are_written_on_closing(shared_task: SharedTask) -
     """Closing leaves nothing unwritten."""
     session = shared_task.opened()
     admitted = admit_one(session, READ)
-    session.task.deferred.append(
-        NewEvent(kinds.ToolSettled(call=admitted.call, outcome="ok"), session=session.id)
-    )
+    session.task.deferred.append(NewEvent(kinds.ToolSettled(call=admitted.call, outcome="ok"), session=session.id))
     session.close("eof")
     assert shared_task.kinds()[-2:] == ["tool.settled", "session.closed"]
 
@@ -164,22 +145,10 @@ def test_a_batch_respects_the_budget(shared_task: SharedTask) -> None:
     session = shared_task.opened(policy=policy_of("use a", "deny b", "budget calls=2"))
     batch = [ToolRequest(tool=tool, digest=ONE, effectful=False) for tool in "abaaa"]
     admitted = session.admit(batch)
-    assert [type(item.decision).__name__ for item in admitted] == [
-        "Forward",
-        "Block",
-        "Forward",
-        "Block",
-        "Block",
-    ]
-    assert [block_reason(admitted[at]) for at in (1, 3, 4)] == [
-        "deny_list",
-        "budget_exhausted",
-        "budget_exhausted",
-    ]
+    assert [type(item.decision).__name__ for item in admitted] == ["Forward", "Block", "Forward", "Block", "Block"]
+    assert [block_reason(admitted[at]) for at in (1, 3, 4)] == ["deny_list", "budget_exhausted", "budget_exhausted"]
     assert session.task.ledger.calls_used == 2
-    assert shared_task.last(kinds.BudgetExhausted) == kinds.BudgetExhausted(
-        digest=ONE, limit=2, tool="a", used=2
-    )
+    assert shared_task.last(kinds.BudgetExhausted) == kinds.BudgetExhausted(digest=ONE, limit=2, tool="a", used=2)
 
 
 def test_only_forwarded_calls_are_counted(shared_task: SharedTask) -> None:
@@ -290,8 +259,5 @@ def test_what_no_rule_names_leaves_no_trace(shared_task: SharedTask) -> None:
     """An ungated request is forwarded, and is not written down."""
     session = shared_task.opened()
     before = shared_task.kinds()
-    assert (
-        admit_one(session, ToolRequest(tool="aex.list_tasks", digest=ONE, named_only=True)).decision
-        == Forward()
-    )
+    assert admit_one(session, ToolRequest(tool="aex.list_tasks", digest=ONE, named_only=True)).decision == Forward()
     assert shared_task.kinds() == before

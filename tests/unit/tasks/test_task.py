@@ -56,9 +56,7 @@ class Spy(MemoryStore):
         if self.failures:
             raise self.failures.pop(0)
         self.durable.append(durable)
-        return super().append(
-            stream, entries, expect=expect, refs=refs, blobs=blobs, durable=durable, swaps=swaps
-        )
+        return super().append(stream, entries, expect=expect, refs=refs, blobs=blobs, durable=durable, swaps=swaps)
 
 
 @pytest.fixture
@@ -187,8 +185,7 @@ def test_one_task_object_serves_many_threads(store: Spy) -> None:
     """Threads that share a task object lose nothing either."""
     task = a_task(store)
     threads = [
-        threading.Thread(target=lambda number=number: write(task, allowed(f"c{number}")))
-        for number in range(20)
+        threading.Thread(target=lambda number=number: write(task, allowed(f"c{number}"))) for number in range(20)
     ]
     for thread in threads:
         thread.start()
@@ -483,10 +480,7 @@ def test_a_task_is_found_by_the_beginning_of_its_id(store: Spy) -> None:
     assert existing(store, "aa2", clock=Clock(), secret=SECRET).id == "aa2"
     write(a_task(store, name="bb"), OPENED)
     assert existing(store, "b", clock=Clock(), secret=SECRET).id == "b"
-    for name, words in (
-        ("aa", "2 tasks have an id that begins with 'aa'"),
-        ("zz", "no task has the id 'zz'"),
-    ):
+    for name, words in (("aa", "2 tasks have an id that begins with 'aa'"), ("zz", "no task has the id 'zz'")):
         with pytest.raises(NotFoundError, match=words):
             existing(store, name, clock=Clock(), secret=SECRET)
 

@@ -61,9 +61,7 @@ def opened(shared: SharedTask, name: str, **options: Any) -> Session:
 
 
 def pending_calls(
-    session: Session,
-    calls: Sequence[ToolRequest],
-    forward: Callable[[list[Admitted]], None] | None = None,
+    session: Session, calls: Sequence[ToolRequest], forward: Callable[[list[Admitted]], None] | None = None
 ) -> PendingCalls:
     """What `Session.admit` commits."""
     durable = any(map(is_effectful, calls))

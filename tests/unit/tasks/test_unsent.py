@@ -80,10 +80,7 @@ def test_a_call_that_was_not_sent_is_settled(shared: SharedTask) -> None:
         session.admit([KEYED])
     session.settle_unsent()
     settled = shared.last(kinds.ToolSettled)
-    assert (settled.outcome, settled.message) == (
-        "error",
-        "it was not sent: its intent could not be confirmed",
-    )
+    assert (settled.outcome, settled.message) == ("error", "it was not sent: its intent could not be confirmed")
     ledger = session.task.ledger
     assert (ledger.open_calls, ledger.doubts, ledger.calls_used) == ({}, {}, 1)
     assert isinstance(admit_one(session, KEYED).decision, Forward)

@@ -41,9 +41,7 @@ def rows(replay: WhatIf) -> set[tuple[str, str, int]]:
     return {(row.decision, row.rule, row.calls) for row in replay.stopped}
 
 
-POLICY = policy_of(
-    "allow read", "allow write:src/**", "deny rm.*", "confirm before read where depth > 3", version="v1"
-)
+POLICY = policy_of("allow read", "allow write:src/**", "deny rm.*", "confirm before read where depth > 3", version="v1")
 
 
 def test_what_it_would_have_stopped_is_told_by_rule() -> None:

@@ -173,9 +173,7 @@ def test_what_another_process_wrote_is_found_by_a_session_that_has_looked(tmp_pa
 
 def test_the_calls_of_a_replica_that_is_gone_are_in_doubt(workspace: Workspace) -> None:
     """All its sessions are lost at once, for sessions that were open before, too; those of other processes stay."""
-    gone = Session(
-        workspace.task("t1"), POLICY, SessionIdentity(workspace.dead(), "g1", replica="replica/gone")
-    )
+    gone = Session(workspace.task("t1"), POLICY, SessionIdentity(workspace.dead(), "g1", replica="replica/gone"))
     gone.open()
     call = admit_one(gone, WRITE).call
     other = workspace.client("t2")
@@ -361,8 +359,7 @@ def test_a_payment_of_an_earlier_version_is_known(workspace: Workspace) -> None:
 
 ACTS = st.lists(
     st.tuples(
-        st.sampled_from(("call", "ok", "no-answer", "settle", "ask", "yes", "no", "close", "kill")),
-        st.integers(0, 2),
+        st.sampled_from(("call", "ok", "no-answer", "settle", "ask", "yes", "no", "close", "kill")), st.integers(0, 2)
     ),
     max_size=14,
 )

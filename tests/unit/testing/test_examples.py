@@ -39,9 +39,7 @@ def examples(door: ModuleType) -> list[doctest.DocTest]:
 
 
 @pytest.mark.parametrize(
-    "example",
-    [example for door in NAMED for example in examples(door)],
-    ids=lambda example: example.name,
+    "example", [example for door in NAMED for example in examples(door)], ids=lambda example: example.name
 )
 def test_an_example_answers_what_it_says(example: doctest.DocTest) -> None:
     """Running the example of a docstring prints what stands behind it."""

@@ -50,8 +50,7 @@ def test_white_space_before_the_mark_can_be_removed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("room", "kept"),
-    [(0, []), (2, []), (3, ["abc"]), (5, ["abc"]), (6, ["abc", "def"]), (99, ["abc", "def", "g"])],
+    ("room", "kept"), [(0, []), (2, []), (3, ["abc"]), (5, ["abc"]), (6, ["abc", "def"]), (99, ["abc", "def", "g"])]
 )
 def test_items_are_kept_from_the_first_on(room: int, kept: list[str]) -> None:
     """The first items whose sizes add up to no more than the room, also where a later one is small."""

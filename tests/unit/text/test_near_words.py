@@ -48,9 +48,7 @@ def naive(left: str, right: str) -> int:
     rows = [[max(i, j) for j in range(len(right) + 1)] for i in range(len(left) + 1)]
     for i in range(1, len(left) + 1):
         for j in range(1, len(right) + 1):
-            cost = min(
-                rows[i - 1][j] + 1, rows[i][j - 1] + 1, rows[i - 1][j - 1] + (left[i - 1] != right[j - 1])
-            )
+            cost = min(rows[i - 1][j] + 1, rows[i][j - 1] + 1, rows[i - 1][j - 1] + (left[i - 1] != right[j - 1]))
             if i > 1 and j > 1 and left[i - 1] == right[j - 2] and left[i - 2] == right[j - 1]:
                 cost = min(cost, rows[i - 2][j - 2] + 1)
             rows[i][j] = cost

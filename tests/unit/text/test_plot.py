@@ -20,9 +20,7 @@ POINTS = st.lists(
     st.none() | st.integers(0, 10**9),
     st.lists(st.builds(BudgetPoint, st.integers(0, 10**15), st.integers(0, 10**9), st.text())),
 )
-def test_any_history_is_a_picture(
-    points: list[BudgetPoint], limit: int | None, marks: list[BudgetPoint]
-) -> None:
+def test_any_history_is_a_picture(points: list[BudgetPoint], limit: int | None, marks: list[BudgetPoint]) -> None:
     """Whatever the points and labels are, the picture is XML, inside its frame, of no elements but shapes and texts."""
     root = ET.fromstring(budget_plot("Calls <b>", points, limit, marks))
     assert {one.tag.removeprefix(SVG) for one in root.iter()} <= {"svg", "title", "path", "text", "circle"}
@@ -34,9 +32,7 @@ def test_any_history_is_a_picture(
 
 def test_the_picture_has_the_limit_and_its_shares() -> None:
     """A budget has three lines: the limit, 90 % and 75 % of it; each mark names its checkpoint."""
-    text = budget_plot(
-        "Calls", [BudgetPoint(0, 0), BudgetPoint(1000, 14)], 40, [BudgetPoint(500, 8, "tests-pass <&>")]
-    )
+    text = budget_plot("Calls", [BudgetPoint(0, 0), BudgetPoint(1000, 14)], 40, [BudgetPoint(500, 8, "tests-pass <&>")])
     assert text.count('class="share"') == 2
     assert text.count('class="limit"') == 1
     assert "90 %" in text

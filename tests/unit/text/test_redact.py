@@ -176,11 +176,7 @@ def test_a_path_under_a_short_name_is_kept() -> None:
     assert preview({"pwd": "/home/me/work"}) == '{"pwd":"/home/me/work"}'
 
 
-@given(
-    st.lists(
-        st.one_of(st.sampled_from([one.text for _, one in examples()]), st.text(max_size=20)), max_size=4
-    )
-)
+@given(st.lists(st.one_of(st.sampled_from([one.text for _, one in examples()]), st.text(max_size=20)), max_size=4))
 def test_redaction_is_done_when_it_is_done(parts: list[str]) -> None:
     """What was redacted once is not changed by doing it again."""
     once = without_secrets(" ".join(parts))
@@ -212,18 +208,7 @@ def _seconds(text: str) -> float:
     return min(taken)
 
 
-SAMPLED = (
-    "asyncio",
-    "email",
-    "http",
-    "json",
-    "logging",
-    "urllib",
-    "unittest",
-    "xml",
-    "sqlite3",
-    "concurrent",
-)
+SAMPLED = ("asyncio", "email", "http", "json", "logging", "urllib", "unittest", "xml", "sqlite3", "concurrent")
 MAX_HITS_PER_MEGABYTE = 3
 """Ten times what is found today, for other versions of the library."""
 
@@ -240,9 +225,7 @@ def test_ordinary_code_is_left_alone() -> None:
 def test_the_rest_is_kept_as_it_is() -> None:
     """Arguments without secrets are their compact JSON."""
     arguments = {"path": "src/größe.py", "line": 3, "flags": [True, None, 1.5], "nested": {"a": "b"}}
-    assert preview(arguments) == (
-        '{"path":"src/größe.py","line":3,"flags":[true,null,1.5],"nested":{"a":"b"}}'
-    )
+    assert preview(arguments) == ('{"path":"src/größe.py","line":3,"flags":[true,null,1.5],"nested":{"a":"b"}}')
 
 
 @given(json_values(), st.integers(10, 60))

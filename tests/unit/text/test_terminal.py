@@ -48,9 +48,7 @@ def test_texts_that_differ_look_different(one: str, other: str) -> None:
 
 
 @given(
-    st.recursive(
-        anything | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(anything, inner)
-    )
+    st.recursive(anything | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(anything, inner))
 )
 def test_json_says_the_same_with_escapes(value: object) -> None:
     """JSON that is made visible decodes to what it was, and holds nothing that is not seen, but its line breaks."""
@@ -76,17 +74,13 @@ def test_joiners_stay_where_a_script_needs_them_and_spell_nothing() -> None:
 
 
 @pytest.mark.parametrize("character", ["\x9b", "\u202e", "\x1b", "\u3164"])
-def test_a_hook_shows_no_such_character_to_a_person(
-    character: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_hook_shows_no_such_character_to_a_person(character: str, capfd: pytest.CaptureFixture[str]) -> None:
     """Reasons, messages and errors of a hook have escapes."""
     answer = json.loads(
         claude_code.answer(claude_code.Answer("deny", f"a{character}b", f"c{character}d"), "claude", "claude")
     )
     assert character not in answer["systemMessage"] + answer["hookSpecificOutput"]["permissionDecisionReason"]
-    assert (
-        character not in json.loads(claude_code.event_answer("Stop", f"a{character}b", ""))["systemMessage"]
-    )
+    assert character not in json.loads(claude_code.event_answer("Stop", f"a{character}b", ""))["systemMessage"]
     secret = "gh" + "p_" + "a1" * 18
     for line in (
         claude_code.event_answer("Stop", f"use {secret}", ""),

@@ -40,10 +40,7 @@ def page(policy: Path) -> PageInMemory:
 
 
 def form(page: str) -> dict[str, str]:
-    return {
-        name: unescape(value)
-        for name, value in re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page)
-    }
+    return {name: unescape(value) for name, value in re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page)}
 
 
 def test_the_proposal_is_shown_and_written(page: PageInMemory, policy: Path) -> None:

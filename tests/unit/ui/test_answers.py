@@ -165,9 +165,7 @@ def test_a_decision_can_be_written_anew(shared: SharedTask, page: PageInMemory) 
 
 
 @pytest.mark.parametrize(("action", "outcome"), [("done", "done"), ("not-done", "not-done")])
-def test_a_call_in_doubt_is_settled(
-    shared: SharedTask, page: PageInMemory, action: str, outcome: str
-) -> None:
+def test_a_call_in_doubt_is_settled(shared: SharedTask, page: PageInMemory, action: str, outcome: str) -> None:
     """The person's word on a call in doubt is recorded with their note; the second word is refused."""
     task = opened(shared)
     in_doubt(task)

@@ -31,9 +31,7 @@ def opened(workspace: Workspace) -> PageInMemory:
 
 def fields_of(text: str, action: str) -> dict[str, str]:
     """The hidden fields of the form with a button for an action."""
-    form = next(
-        one for one in re.findall(r"<form.*?</form>", text, re.DOTALL) if f"/checkpoint/{action}" in one
-    )
+    form = next(one for one in re.findall(r"<form.*?</form>", text, re.DOTALL) if f"/checkpoint/{action}" in one)
     hidden = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form)
     return {name: unescape(value) for name, value in hidden}
 
@@ -54,9 +52,7 @@ def send(site: PageInMemory, action: str, fields: dict[str, str]) -> str:
 def test_pages_are_listed_and_read(workspace: Workspace) -> None:
     """Without pages the list says how one comes about; then the newest is first, and is found by path, hash, task and event."""
     assert "No checkpoint yet" in opened(workspace).get("/checkpoint")
-    made = mark(
-        workspace, said=AgentReport(resumption_point="Write the tests", open_questions=("Which port?",))
-    )
+    made = mark(workspace, said=AgentReport(resumption_point="Write the tests", open_questions=("Which port?",)))
     event = made.checkpoint.event
     site = opened(workspace)
     listed = site.get("/checkpoint")
@@ -65,13 +61,7 @@ def test_pages_are_listed_and_read(workspace: Workspace) -> None:
         f"page={ACTIVE}", f"id={made.checkpoint.hash}", f"task={event.task}", f"task={event.task}&seq={event.seq}",
     ):  # fmt: skip
         shown = site.get(f"/checkpoint?{address}")
-        for text in (
-            "Write the tests",
-            "Which port?",
-            "with the trusted key",
-            made.checkpoint.hash[:16],
-            'id="live"',
-        ):
+        for text in ("Write the tests", "Which port?", "with the trusted key", made.checkpoint.hash[:16], 'id="live"'):
             assert text in shown
     for address in ("page=.aex/policy.aex", "page=../x.md", "page=tmp/none.md", "id=" + "0" * 64, "task=t9"):
         assert site.request("GET", f"/checkpoint?{address}").status_code == 404
@@ -112,9 +102,7 @@ def test_a_text_that_is_no_page_is_not_saved(workspace: Workspace) -> None:
     mark(workspace)
     site, before = opened(workspace), page(workspace)
     text = before.replace("## Mission", "## Missing")
-    shown = send(
-        site, "save", fields_of(site.get(f"/checkpoint?page={ACTIVE}&edit=1"), "save") | {"text": text}
-    )
+    shown = send(site, "save", fields_of(site.get(f"/checkpoint?page={ACTIVE}&edit=1"), "save") | {"text": text})
     assert notice_of(shown) == "Not saved: the text cannot be read as a page."
     assert "AEX301" in shown
     assert edited(shown) == text
@@ -172,9 +160,7 @@ def test_a_page_behind_a_link_is_not_read(workspace: Workspace, tmp_path: Path) 
     site = opened(workspace)
     assert site.request("GET", "/checkpoint?page=tmp/checkpoint-x.md").status_code in (404, 409)
     sent = fields_of(site.get(f"/checkpoint?page={ACTIVE}&edit=1"), "save")
-    refused = site.request(
-        "POST", "/checkpoint/save", data={**sent, "page": "tmp/checkpoint-x.md", "text": "x"}
-    )
+    refused = site.request("POST", "/checkpoint/save", data={**sent, "page": "tmp/checkpoint-x.md", "text": "x"})
     assert refused.status_code in (404, 409)
     assert outside.read_text() == page(workspace)
 
@@ -211,8 +197,7 @@ def test_going_back_is_shown_and_then_done(workspace: Workspace) -> None:
     (workspace.root / "b").unlink()
     told = notice_of(send(site, "back", sent))
     assert re.fullmatch(
-        r"Back at 2026\S+-before; 1 file restored. The files as they were before are in commit [0-9a-f]{12}.",
-        told,
+        r"Back at 2026\S+-before; 1 file restored. The files as they were before are in commit [0-9a-f]{12}.", told
     )
     assert (workspace.root / "a").read_text() == "good"
     assert "deploy" in page(workspace)

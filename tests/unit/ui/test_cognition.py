@@ -73,9 +73,7 @@ def test_a_state_of_mind_is_drawn_and_listed(shared: SharedTask) -> None:
     for kind in ("goal", "step", "question", "fact", "belief"):
         assert f'class="box box-{kind}' in shown
     assert 'href="/cognition?id=job"' in PageInMemory(shared.store, shared.clock).enter().get("/record")
-    assert (
-        PageInMemory(shared.store, shared.clock).enter().request("GET", "/cognition?id=x").status_code == 404
-    )
+    assert PageInMemory(shared.store, shared.clock).enter().request("GET", "/cognition?id=x").status_code == 404
 
 
 def test_what_an_agent_has_in_mind_is_inert(shared: SharedTask) -> None:

@@ -119,19 +119,7 @@ def test_ten_megabytes_are_cut_and_do_not_stop_the_page() -> None:
 
 @for_each(
     "arguments",
-    [
-        "",
-        "null",
-        "[1]",
-        "7",
-        '"text"',
-        "{",
-        '{"a":',
-        "[" * 5000,
-        '{"a":1,"a":2}',
-        "…",
-        '{"n":' + "9" * 400 + "}",
-    ],
+    ["", "null", "[1]", "7", '"text"', "{", '{"a":', "[" * 5000, '{"a":1,"a":2}', "…", '{"n":' + "9" * 400 + "}"],
 )
 def test_arguments_of_any_form_are_shown(arguments: str) -> None:
     """What is no object, or no JSON, is shown as it is."""

@@ -81,9 +81,7 @@ def test_a_question_that_expires_leaves_the_inbox(loaded: list[str]) -> None:
     assert known.waiting(shared.store)[0].items == []
 
 
-def test_a_call_whose_session_died_shows_as_in_doubt(
-    loaded: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_whose_session_died_shows_as_in_doubt(loaded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an event: whether the session lives is looked at again."""
     shared = SharedTask()
     admitted = admit_one(shared.opened(), WRITE)

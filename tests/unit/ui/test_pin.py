@@ -142,9 +142,7 @@ def test_without_the_sessions_cookie_the_pin_opens_nothing(account: AccountPin, 
     assert left(shared) == 2
 
 
-def test_each_form_that_changes_something_asks(
-    account: AccountPin, shared: SharedTask, tmp_path: Path
-) -> None:
+def test_each_form_that_changes_something_asks(account: AccountPin, shared: SharedTask, tmp_path: Path) -> None:
     """Every action of every page asks, but those that only read."""
     served = page(shared, tmp_path)
     paths = {f"{one.path.rstrip('/')}/{name}" for one in PAGES for name in one.actions}
@@ -165,13 +163,7 @@ def test_a_person_who_signed_in_at_a_gateway_needs_no_pin_of_this_machine(
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app), base_url="https://inbox.example.com"
         ) as browser:
-            fields = {
-                "csrf": access.form_token,
-                "kind": "approval",
-                "id": "k1",
-                "task": "t1",
-                "action": "deny",
-            }
+            fields = {"csrf": access.form_token, "kind": "approval", "id": "k1", "task": "t1", "action": "deny"}
             return await browser.post("/answer", data=fields)
 
     assert asyncio.run(send()).status_code == 303

@@ -108,9 +108,7 @@ def test_another_policy_is_tried_on_the_history(root: Path) -> None:
     for number, tool in enumerate(("files.read", "files.read", "files.list", "files.stat")):
         called(task, f"c{number}", tool)
     assert POLICY in unescape(page(root).get("/policy"))
-    text = POLICY.replace("deny files.delete", "deny files.read").replace(
-        "budget calls=5", "confirm before files.list"
-    )
+    text = POLICY.replace("deny files.delete", "deny files.read").replace("budget calls=5", "confirm before files.list")
     shown = replayed(root, shared, text)
     assert "Of 4 recorded calls it would refuse 2, and ask about 1." in shown
     assert "The policy as it is: 0 and 0." in shown

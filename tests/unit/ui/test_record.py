@@ -24,10 +24,7 @@ def fields(goal: str = "Ship it", say: str = "batches of 5,000") -> dict[str, An
         "id": "d1", "description": say, "status": "accepted", "rationale": "quick", "madeBy": by, "madeAt": 1,
         "affects": [], "overridableBy": ["human"],
     }  # fmt: skip
-    return {
-        "task": {"id": "t1", "goal": goal, "status": "in-progress", "successCriteria": []},
-        "decisions": [decision],
-    }
+    return {"task": {"id": "t1", "goal": goal, "status": "in-progress", "successCriteria": []}, "decisions": [decision]}
 
 
 @pytest.fixture

@@ -71,13 +71,7 @@ def test_tasks_are_searched_and_filtered(page: PageInMemory, address: str, found
 def test_a_task_shows_what_happened_and_what_the_next_session_receives(page: PageInMemory) -> None:
     """One row a call with its outcome, who approved it, checkpoints on the budget's line, and the hand-over."""
     shown = page.get("/task?id=release-1-3")
-    for text in (
-        "approved by dana",
-        "deny git.reset",
-        "61 events",
-        "tests-pass",
-        "What the next session receives",
-    ):
+    for text in ("approved by dana", "deny git.reset", "61 events", "tests-pass", "What the next session receives"):
         assert text in shown
     assert shown.count('class="made"') == 4
     assert [shown.count(f'class="{line}"') for line in ("limit", "share")] == [1, 2]
@@ -101,9 +95,7 @@ def test_a_long_history_is_shown_in_windows(shared: SharedTask, monkeypatch: pyt
     monkeypatch.setattr(task_page, "WINDOW", 50)
     task = opened(shared)
     for number in range(120):
-        allowed = kinds.ToolAllowed(
-            call=f"c{number}", tool=f"tool{number}", digest=f"{number:064d}", effectful=True
-        )
+        allowed = kinds.ToolAllowed(call=f"c{number}", tool=f"tool{number}", digest=f"{number:064d}", effectful=True)
         done = kinds.ToolSettled(call=f"c{number}", outcome="ok")
         facts = [NewEvent(allowed, AGENT), NewEvent(done, AGENT)]
         task.commit(lambda _: facts)  # noqa: B023  # it is called at once

@@ -186,14 +186,10 @@ def conflicting(below: MemoryStore, person: Principal) -> str:
     """A record of a person's task, with a conflict; returns its id."""
     space, author = space_of(person), CRAuthor(id=person.name, type="human")
     records, task = CRStore(SpaceStore(below, space), clock=Clock()), space.named("job")
-    fields = {
-        "task": {"id": task, "goal": f"of {person.name}", "status": "in-progress", "successCriteria": []}
-    }
+    fields = {"task": {"id": task, "goal": f"of {person.name}", "status": "in-progress", "successCriteria": []}}
     begun = records.create(fields, author=author, cr_id=task)
     other = space.named("other")
-    slow, soon = (
-        {"task": {**fields["task"], "goal": f"{when}, of {person.name}"}} for when in ("slow", "soon")
-    )
+    slow, soon = ({"task": {**fields["task"], "goal": f"{when}, of {person.name}"}} for when in ("slow", "soon"))
     records.fork(begun["contentHash"], slow, author, cr_id=other)
     records.update(task, soon, author)
     records.merge(task, other, "manual", author=author)

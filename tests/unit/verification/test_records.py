@@ -69,10 +69,7 @@ def test_a_broken_record_is_named_with_its_version(store: MemoryStore) -> None:
     found = [one for one in report.findings if one.finding.severity == "error"]
     assert {one.finding.code for one in found} == {"record-broken"}
     assert [one.hash for one in found] == [kept.hash, kept.hash]
-    assert (
-        f"record t fails verification after 0 versions, at {kept.hash}: hash-mismatch"
-        in found[1].finding.message
-    )
+    assert f"record t fails verification after 0 versions, at {kept.hash}: hash-mismatch" in found[1].finding.message
     assert [one.record for one in verify_store(store).records if one.broken is None] == ["other"]
 
 

@@ -119,9 +119,7 @@ def test_a_page_is_a_chain_where_each_entry_is(data: st.DataObject) -> None:
     short = stored[: data.draw(st.integers(0, 80))]
     longer = stored[:74] + b"0" + stored[74:]
     foreign = b'{"after":"' + b"f" * 64 + stored[74:]
-    others = (
-        [Entry(digest(other), other)] for other in (short, longer, foreign, stored + b" ", b"", b" " + stored)
-    )
+    others = ([Entry(digest(other), other)] for other in (short, longer, foreign, stored + b" ", b"", b" " + stored))
     for changed in ([], [page[seq], page[seq]], [Entry(hash_.upper(), stored)], *others):
         edited = [*page[:seq], *changed, *page[seq + 1 :]]
         assert not edited or is_chain(edited, after) == verify_chain(edited, after=after).valid
@@ -173,9 +171,7 @@ def test_a_forged_checkpoint_is_found_even_when_the_root_is_right() -> None:
     assert ("signature-mismatch", made) in found(copy)
 
 
-def test_a_strangers_checkpoint_is_a_warning_said_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_strangers_checkpoint_is_a_warning_said_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Checkpoints of a signer who is not trusted here cause one warning, and verifying creates no key."""
     store, _ = history()
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "another"))

@@ -102,8 +102,7 @@ def check_out(git: Git, branch: str) -> None:
         git.run("checkout", "--quiet", "--no-overwrite-ignore", branch, "--", seconds=WITH_HOOKS)
     except GitError as error:
         raise BranchError(
-            f"cannot check out {branch}: {error.message}",
-            "commit or stash the conflicting changes, then submit again",
+            f"cannot check out {branch}: {error.message}", "commit or stash the conflicting changes, then submit again"
         ) from error
 
 
@@ -180,9 +179,7 @@ def abort_interrupted(git: Git, session: str, branch: str) -> BackupRef | None:
     """Abort an interrupted merge of this branch, after backing up its result so far."""
     if git.commit(_MERGE_HEAD) != git.commit(f"refs/heads/{branch}"):
         return None
-    changed = git.fields(
-        "diff", "--name-only", "--no-renames", "--ignore-submodules=dirty", "-z", "HEAD", "--"
-    )
+    changed = git.fields("diff", "--name-only", "--no-renames", "--ignore-submodules=dirty", "-z", "HEAD", "--")
     held = back_up_files(git, session, changed, "an interrupted merge")
     git.run("merge", "--abort")
     return held
@@ -203,9 +200,7 @@ def _check_ready(git: Git, here: str, branch: str, base: str) -> None:
 
 def _check_untracked(git: Git, branch: str) -> None:
     """Raise `MergeError` if the branch adds a file that exists untracked: git overwrites ignored files."""
-    added = git.fields(
-        "diff", "--name-only", "--no-renames", "--diff-filter=A", "-z", "HEAD", f"refs/heads/{branch}"
-    )
+    added = git.fields("diff", "--name-only", "--no-renames", "--diff-filter=A", "-z", "HEAD", f"refs/heads/{branch}")
     there = [path for path in added if os.path.lexists(git.path_of(path))]
     if there:
         raise MergeError(
@@ -244,9 +239,7 @@ def _unstaged(git: Git, branch: str) -> Iterator[None]:
     Meanwhile a ref backs the index up; it is deleted only after everything is staged again.
     """
     merged = set(git.fields("diff", "--name-only", "--no-renames", "-z", "HEAD", f"refs/heads/{branch}"))
-    staged = git.fields(
-        "diff", "--cached", "--name-only", "--no-renames", "--ignore-submodules=dirty", "-z", "HEAD"
-    )
+    staged = git.fields("diff", "--cached", "--name-only", "--no-renames", "--ignore-submodules=dirty", "-z", "HEAD")
     aside = [path for path in staged if path not in merged]
     if not aside:
         yield
@@ -262,9 +255,7 @@ def _unstaged(git: Git, branch: str) -> Iterator[None]:
 def _restage(git: Git, held: BackupRef) -> None:
     fields = git.fields("diff-tree", "-r", "--raw", "--no-renames", "-z", f"{held.ref}^", held.ref)
     entries = zip(fields[::2], fields[1::2], strict=True)
-    lines = [
-        " ".join(entry.split()[1:4:2]).encode() + b"\t" + as_bytes(path) + b"\0" for entry, path in entries
-    ]
+    lines = [" ".join(entry.split()[1:4:2]).encode() + b"\t" + as_bytes(path) + b"\0" for entry, path in entries]
     git.run("update-index", "-z", "--index-info", stdin=b"".join(lines))
     drop_backup(git, held)
 
@@ -320,9 +311,7 @@ def find_stale(git: Git, excluded_sessions: frozenset[str] = frozenset()) -> lis
     return stale
 
 
-def clean_up(
-    git: Git, session: str, action: Action, excluded_sessions: frozenset[str] = frozenset()
-) -> CleanupResult:
+def clean_up(git: Git, session: str, action: Action, excluded_sessions: frozenset[str] = frozenset()) -> CleanupResult:
     """Merge or delete every stale branch. A branch that cannot be merged stays; a deleted branch is backed up under a ref."""
     done = CleanupResult()
     here = git.branch()

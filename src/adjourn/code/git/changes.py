@@ -120,23 +120,18 @@ def _check_room(git: Git, discarded: Sequence[str]) -> None:
     for path in discarded:
         if is_submodule(git.path_of(path)):
             raise DiscardError(
-                f"cannot restore {path}: it is a submodule",
-                f"run `git submodule update -- {path}`, or keep it",
+                f"cannot restore {path}: it is a submodule", f"run `git submodule update -- {path}`, or keep it"
             )
         other = next((other for other in _in_place_of(git, path) if other not in gone), None)
         if other is not None:
-            raise DiscardError(
-                f"cannot restore {path}: {other} is in its place", "discard both, or keep both"
-            )
+            raise DiscardError(f"cannot restore {path}: {other} is in its place", "discard both, or keep both")
 
 
 def _in_place_of(git: Git, path: str) -> Iterator[str]:
     """Files in the way of a file: those in a folder of its name, or a file with the name of its folder."""
     parts = path.split("/")
     above = ("/".join(parts[:count]) for count in range(1, len(parts)))
-    yield from (
-        part for part in above if os.path.lexists(git.path_of(part)) and not _is_folder(git.path_of(part))
-    )
+    yield from (part for part in above if os.path.lexists(git.path_of(part)) and not _is_folder(git.path_of(part)))
     if _is_folder(git.path_of(path)):
         for place, folders, files in os.walk(git.path_of(path)):
             links = [name for name in folders if os.path.islink(os.path.join(place, name))]
@@ -150,9 +145,7 @@ def commit(git: Git, base: str, paths: Sequence[str], message: str) -> str:
         _update_index(git, base, paths)
     except GitError as error:
         output = f"{error.message}\n{error.output}".strip()
-        raise CommitError(
-            f"git made no commit: {output}", "fix what git reports, then submit again"
-        ) from error
+        raise CommitError(f"git made no commit: {output}", "fix what git reports, then submit again") from error
     return git.commit() if is_made else ""
 
 
@@ -244,9 +237,7 @@ _QUOTED = re.compile(r'["\\]')
 """Of such names git writes another form."""
 
 
-def with_diffs(
-    git: Git, base: str, changes: Sequence[FileChange], *, skip: int = 0, room: int
-) -> Iterator[FileChange]:
+def with_diffs(git: Git, base: str, changes: Sequence[FileChange], *, skip: int = 0, room: int) -> Iterator[FileChange]:
     """The changes with their diffs to `base`, each cut after `MAX_DIFF` bytes; a binary or very large file has none.
 
     The first `skip` have no diff, nor those after the diffs of the others take more than `room` bytes.
@@ -337,9 +328,7 @@ def _untracked(git: Git, path: str) -> bytes | None:
         return head.encode()
     lines = data.removesuffix(b"\n").split(b"\n")
     after = "\t" if " " in path else ""  # as git marks the end of such a name
-    head += (
-        f"--- /dev/null\n+++ b/{path}{after}\n@@ -0,0 +1{f',{len(lines)}' if len(lines) > 1 else ''} @@\n+"
-    )
+    head += f"--- /dev/null\n+++ b/{path}{after}\n@@ -0,0 +1{f',{len(lines)}' if len(lines) > 1 else ''} @@\n+"
     end = b"" if data.endswith(b"\n") else b"\\ No newline at end of file\n"
     return head.encode() + b"\n+".join(lines) + b"\n" + end
 

@@ -140,9 +140,7 @@ class Git:
     def with_paths(self, *arguments: str, paths: Iterable[str], seconds: float = SECONDS) -> bytes:
         """Run a command on any number of literal paths."""
         listed = b"\0".join(as_bytes(path) for path in paths)
-        return self.run(
-            *arguments, "--pathspec-from-file=-", "--pathspec-file-nul", stdin=listed, seconds=seconds
-        )
+        return self.run(*arguments, "--pathspec-from-file=-", "--pathspec-file-nul", stdin=listed, seconds=seconds)
 
     def path_of(self, path: str) -> str:
         """The absolute path of a path that git names."""

@@ -51,9 +51,7 @@ class CodeRepository:
         if not os.path.isdir(self.root):
             raise NotFoundError(f"{self.root} no longer exists", "start a server in another work tree")
         if not os.path.exists(self.absolute(relative)):
-            raise NotFoundError(
-                f"{path} does not exist in the repository", "list the files with search_files"
-            )
+            raise NotFoundError(f"{path} does not exist in the repository", "list the files with search_files")
         return relative
 
     def absolute(self, relative: str) -> str:

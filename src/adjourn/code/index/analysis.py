@@ -92,15 +92,7 @@ def _chunk_from(data: bytes, symbol: Symbol, end: int | None = None) -> Chunk:
     text = data[symbol.start : min(end, symbol.start + 8 * MAX_HEAD)].decode("utf-8", "replace")
     head = " ".join(f"{symbol.doc[: MAX_HEAD // 2]} {text[: 2 * MAX_HEAD]}".split())[:MAX_HEAD]
     return Chunk(
-        symbol.dotted,
-        symbol.kind,
-        symbol.line,
-        symbol.end_line,
-        symbol.signature,
-        symbol.doc,
-        head,
-        symbol.start,
-        end,
+        symbol.dotted, symbol.kind, symbol.line, symbol.end_line, symbol.signature, symbol.doc, head, symbol.start, end
     )
 
 
@@ -160,11 +152,7 @@ def fingerprint(data: bytes, language: str) -> bytes:
 
 def as_utf8(data: bytes) -> bytes | None:
     """A text file's bytes in UTF-8 with the same lines; None for a binary file."""
-    for mark, name in (
-        (codecs.BOM_UTF8, ""),
-        (codecs.BOM_UTF16_LE, "utf-16-le"),
-        (codecs.BOM_UTF16_BE, "utf-16-be"),
-    ):
+    for mark, name in ((codecs.BOM_UTF8, ""), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
         if data.startswith(mark):
             return data[3:] if not name else data[2:].decode(name, "replace").encode("utf-8", "replace")
     return None if b"\0" in data[:_SNIFFED] else data
@@ -231,14 +219,7 @@ def ctags_symbols(paths: Sequence[str], *, cwd: str) -> dict[str, list[Symbol]]:
     wanted = [path for path in paths if "\\" not in path]
     if executable is None or not wanted:
         return {}
-    command = [
-        executable,
-        _NO_OPTIONS,
-        f"--languages={_NOT}",
-        "--output-format=json",
-        "--fields=+neZsP",
-        "--links=no",
-    ]
+    command = [executable, _NO_OPTIONS, f"--languages={_NOT}", "--output-format=json", "--fields=+neZsP", "--links=no"]
     try:
         done = subprocess.run(
             [*command, "-f", "-", "-L", "-"],
@@ -293,11 +274,7 @@ class SourceFile(msgspec.Struct, frozen=True):
 def line_of(data: bytes, number: int, most: int) -> str:
     """At most `most` characters of a line, without its end; "" if there is no such line."""
     lines = data.split(b"\n", number)
-    return (
-        lines[number - 1][: 4 * most].decode("utf-8", "replace").strip("\r")[:most]
-        if len(lines) >= number
-        else ""
-    )
+    return lines[number - 1][: 4 * most].decode("utf-8", "replace").strip("\r")[:most] if len(lines) >= number else ""
 
 
 def open_source(repository: CodeRepository, path: str) -> SourceFile:
@@ -372,8 +349,4 @@ def named_symbols(text: str) -> list[str]:
 
 def joined_words(name: str) -> list[str]:
     """Compound names written as one word: `max_size` gives maxsize."""
-    return [
-        joined
-        for word in name.split(".")
-        if len(word_parts(word)) > 1 and (joined := "".join(word_parts(word)))
-    ]
+    return [joined for word in name.split(".") if len(word_parts(word)) > 1 and (joined := "".join(word_parts(word)))]

@@ -112,9 +112,7 @@ class Codebase:
             self._watching.set()
         if vectors.available():
             targets.append(self._embed)
-        self._threads = [
-            threading.Thread(target=target, daemon=True, name="adjourn-index") for target in targets
-        ]
+        self._threads = [threading.Thread(target=target, daemon=True, name="adjourn-index") for target in targets]
         for thread in self._threads:
             thread.start()
 
@@ -188,9 +186,7 @@ class Codebase:
         report = self._compare(deadline, force=force)
         assert self.index is not None
         partial = report.partial or not self.index.add_words(deadline)
-        return msgspec.structs.replace(
-            report, partial=partial, duration_ms=int((time.monotonic() - began) * 1000)
-        )
+        return msgspec.structs.replace(report, partial=partial, duration_ms=int((time.monotonic() - began) * 1000))
 
     def _compare(self, deadline: Deadline | None, *, force: bool = False) -> SyncReport:
         """The first pass: every changed file with its symbols and words."""
@@ -238,9 +234,7 @@ class Codebase:
 
     def _refresh(self, most: int) -> bool:
         """Index what is known to have changed, if it is so few files and nothing else can have changed."""
-        with (
-            self._refreshing
-        ):  # also where there is nothing left to do: then others are about to have done it
+        with self._refreshing:  # also where there is nothing left to do: then others are about to have done it
             changed = self._changed.copy()
             if self._unseen or not 0 < len(changed) <= most:
                 return False

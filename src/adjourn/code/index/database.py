@@ -48,9 +48,7 @@ class Database:
 
     def _opened(self) -> sqlite3.Connection:
         if os.path.lexists(self.path) and not stat.S_ISREG(os.lstat(self.path).st_mode):
-            raise RefusedError(
-                f"{self.path} is not a regular file", "remove it; adjourn does not follow links here"
-            )
+            raise RefusedError(f"{self.path} is not a regular file", "remove it; adjourn does not follow links here")
         try:
             return self._configured(_connect(self.path))
         except sqlite3.DatabaseError as error:
@@ -272,9 +270,7 @@ def save_words(database: Database, words_of_chunks: dict[tuple[int, bytes], Chun
             cursor.execute("UPDATE content SET worded = 1 WHERE id = ? AND hash = ? AND worded = 0", content)
             if not cursor.rowcount:
                 continue  # another process was first, or the index is being rebuilt
-            numbers = cursor.execute(
-                "SELECT id FROM chunk WHERE content = ? ORDER BY id", content[:1]
-            ).fetchall()
+            numbers = cursor.execute("SELECT id FROM chunk WHERE content = ? ORDER BY id", content[:1]).fetchall()
             cursor.executemany(
                 "INSERT INTO chunk_words (rowid, name, doc, text) VALUES (?, ?, ?, ?)",
                 ((number, *each) for (number,), each in zip(numbers, words, strict=True)),

@@ -137,16 +137,12 @@ class CodeIndex:
         return {name: packages[name] for (name,) in self.database.all(used, (self.tree,)) if name in packages}
 
     def contains(self, path: str) -> bool:
-        return (
-            self.database.one("SELECT 1 FROM file WHERE tree = ? AND path = ?", (self.tree, path)) is not None
-        )
+        return self.database.one("SELECT 1 FROM file WHERE tree = ? AND path = ?", (self.tree, path)) is not None
 
     @contextmanager
     def lock(self, name: str, deadline: Deadline) -> Iterator[None]:
         """Hold the lock under which one process at a time does a pass of the index; it is released with the process."""
-        handle = os.open(
-            f"{self.folder}/{name}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
-        )
+        handle = os.open(f"{self.folder}/{name}", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
             while not deadline.expired():
                 try:
@@ -164,9 +160,7 @@ class CodeIndex:
     def _is_mostly_unused(self) -> bool:
         """Whether work trees no longer use most of the indexed contents; the index is then rebuilt."""
         self._forget_trees()
-        row = self.database.one(
-            "SELECT (SELECT count(*) FROM content), (SELECT count(DISTINCT content) FROM file)"
-        )
+        row = self.database.one("SELECT (SELECT count(*) FROM content), (SELECT count(DISTINCT content) FROM file)")
         assert row is not None
         contents, used = row
         return bool(contents > 3 * used + _SPARE)
@@ -259,9 +253,7 @@ class _Update:
             if fingerprint(data, dialect(language, root)) == key:
                 yield key, AnalysisRequest(data, language, tags.get(path))
 
-    def _save(
-        self, wanted: dict[bytes, list[FileState]], analyses: dict[bytes, tuple[str, Analysis]]
-    ) -> None:
+    def _save(self, wanted: dict[bytes, list[FileState]], analyses: dict[bytes, tuple[str, Analysis]]) -> None:
         files = [file for key in analyses for file in wanted[key]]
         database.save(self._index.database, self._index.tree, files, analyses)
         self._done += [file.path for file in files]
@@ -296,9 +288,7 @@ class _Words:
         words_of_chunks: dict[tuple[int, bytes], ChunkWords] = {}
         last = time.monotonic()
         try:
-            with closing(
-                answers(self._requests(unworded), len(unworded), self._index.repository.root)
-            ) as done:
+            with closing(answers(self._requests(unworded), len(unworded), self._index.repository.root)) as done:
                 for content, words in done:
                     words_of_chunks[content] = words
                     if len(words_of_chunks) >= _BATCH or time.monotonic() - last > _BATCH_SECONDS:

@@ -43,10 +43,7 @@ class Language(msgspec.Struct, frozen=True):
 LANGUAGES = (
     Language("python", (".py", ".pyi", ".pyw"), "tree_sitter_python", ("python",)),
     Language(
-        "javascript",
-        (".js", ".jsx", ".mjs", ".cjs"),
-        "tree_sitter_javascript",
-        ("javascript", "javascript_classes"),
+        "javascript", (".js", ".jsx", ".mjs", ".cjs"), "tree_sitter_javascript", ("javascript", "javascript_classes")
     ),
     Language(
         "typescript",
@@ -57,12 +54,7 @@ LANGUAGES = (
     ),
     Language("tsx", (".tsx",), "tree_sitter_typescript", ("javascript", "typescript"), "language_tsx"),
     Language(
-        "vue",
-        (".vue",),
-        "tree_sitter_typescript",
-        ("javascript", "typescript"),
-        "language_typescript",
-        scripted=True,
+        "vue", (".vue",), "tree_sitter_typescript", ("javascript", "typescript"), "language_typescript", scripted=True
     ),
     Language(
         "svelte",
@@ -192,8 +184,7 @@ def _tree(data: bytes, language: str) -> Node | None:
     deadline = time.monotonic() + MAX_SECONDS
     try:
         tree = grammar.parser(grammar.language).parse(
-            lambda start, _: data[start : start + _STEP],
-            progress_callback=lambda _, __: time.monotonic() > deadline,
+            lambda start, _: data[start : start + _STEP], progress_callback=lambda _, __: time.monotonic() > deadline
         )
     except ValueError:  # how the library says that it was stopped
         return None
@@ -234,11 +225,7 @@ def _runaway(root: Node) -> int | None:
     while broken:
         node = broken.pop()
         for child in node.children:
-            if (
-                node.is_error
-                and child.type.endswith("_content")
-                and child.end_point.row > child.start_point.row
-            ):
+            if node.is_error and child.type.endswith("_content") and child.end_point.row > child.start_point.row:
                 return child.start_byte
         broken += [child for child in reversed(node.children) if child.has_error]
     return None

@@ -19,9 +19,7 @@ _TRIGRAM = 3
 _PARAMETERS = 500
 UNDER = "(:under = '' OR file.path = :under OR substr(file.path, 1, length(:under) + 1) = :under || '/')"
 _PLACE = "file.path, file.mtime, file.size, file.content, content.language, content.engine"
-_SYMBOL = (
-    "name.name, symbol.kind, symbol.scope, symbol.line, symbol.end_line, symbol.name_start, symbol.signature"
-)
+_SYMBOL = "name.name, symbol.kind, symbol.scope, symbol.line, symbol.end_line, symbol.name_start, symbol.signature"
 # CROSS JOIN and INDEXED BY: in this order, whatever SQLite's planner guesses without statistics.
 _BY_NAME = f"""
 SELECT {_PLACE}, {_SYMBOL} FROM name CROSS JOIN symbol ON symbol.name = name.id
@@ -91,7 +89,9 @@ def names_like(index: CodeIndex, part: str) -> list[str]:
     folded = part.casefold()
     if len(part) >= _TRIGRAM:
         quoted = part.replace('"', '""')
-        statement = "SELECT name FROM name WHERE id IN (SELECT rowid FROM name_trigram WHERE name_trigram MATCH ? LIMIT ?)"
+        statement = (
+            "SELECT name FROM name WHERE id IN (SELECT rowid FROM name_trigram WHERE name_trigram MATCH ? LIMIT ?)"
+        )
         rows = index.database.all(statement, (f'"{quoted}"', _MAX_NAMES))
     else:
         statement = "SELECT name FROM name WHERE instr(lower(name), lower(?)) ORDER BY length(name) LIMIT ?"
@@ -116,9 +116,7 @@ def definitions(index: CodeIndex, names: Sequence[str], under: str) -> list[Defi
         part = names[start : start + _PARAMETERS]
         values: dict[str, Any] = {f"n{i}": name for i, name in enumerate(part)}
         marks = ", ".join(f":{key}" for key in values)
-        hits += map(
-            _definition, index.database.all(_BY_NAME % marks, {**values, "tree": index.tree, "under": under})
-        )
+        hits += map(_definition, index.database.all(_BY_NAME % marks, {**values, "tree": index.tree, "under": under}))
     return hits
 
 
@@ -158,9 +156,7 @@ def marks(index: CodeIndex, contents: Sequence[int]) -> dict[int, bytes]:
 
 
 def _definition(row: tuple[Any, ...]) -> Definition:
-    path, mtime, size, content, language, engine, name, kind, scope, line, end_line, name_start, signature = (
-        row
-    )
+    path, mtime, size, content, language, engine, name, kind, scope, line, end_line, name_start, signature = row
     symbol = Symbol(name, kind, scope, line, end_line, 0, 0, signature, "", name_start)
     return Definition(IndexedFile(path, mtime, size, content, language, engine), symbol)
 
@@ -170,9 +166,7 @@ def _definition(row: tuple[Any, ...]) -> Definition:
 NAME_WEIGHT, DOC_WEIGHT, TEXT_WEIGHT = 3.0, 2.0, 1.0
 _MAX_TERMS = 32
 _CHUNK_PLACE = "file.path, file.mtime, file.size, file.content, content.language, content.engine"
-_CHUNK = (
-    "chunk.id, chunk.name, chunk.kind, chunk.line, chunk.end_line, chunk.signature, chunk.doc, chunk.head"
-)
+_CHUNK = "chunk.id, chunk.name, chunk.kind, chunk.line, chunk.end_line, chunk.signature, chunk.doc, chunk.head"
 _SEARCH = f"""
 WITH found AS MATERIALIZED (
     SELECT rowid AS id, bm25(chunk_words, {NAME_WEIGHT}, {DOC_WEIGHT}, {TEXT_WEIGHT}) AS rank
@@ -234,6 +228,4 @@ def nearest(index: CodeIndex, path: str, name: str, line: int) -> ChunkHit | Non
 def _hit(row: tuple[Any, ...]) -> ChunkHit:
     number, name, kind, line, end_line, signature, doc, head, rank = row[6:]
     # BM25 of SQLite: the less, the better.
-    return ChunkHit(
-        IndexedFile(*row[:6]), number, name, kind, line, end_line, signature, doc, head, score=-rank
-    )
+    return ChunkHit(IndexedFile(*row[:6]), number, name, kind, line, end_line, signature, doc, head, score=-rank)

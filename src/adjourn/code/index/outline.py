@@ -169,9 +169,7 @@ def _of_code(data: bytes, language: str, regions: list[Region]) -> Outline | Non
                 )
             elif label.startswith("definition."):
                 _keep(best, data, pattern, captures, label)
-    definitions = sorted(
-        [*best.values(), *containers], key=lambda each: (each.start, -each.end, each.name_start)
-    )
+    definitions = sorted([*best.values(), *containers], key=lambda each: (each.start, -each.end, each.name_start))
     regions = _without_code(sorted(regions, key=lambda region: region.start))
     return Outline(_nested(data, definitions[:_MAX_SYMBOLS], _Cuts(regions, COMMENT)), regions, broken)
 
@@ -208,9 +206,7 @@ class _Cuts:
         return [*spans, (start, end)] if start < end else spans
 
 
-def _keep(
-    best: dict[int, _Definition], data: bytes, pattern: int, captures: dict[str, list[Node]], label: str
-) -> None:
+def _keep(best: dict[int, _Definition], data: bytes, pattern: int, captures: dict[str, list[Node]], label: str) -> None:
     """Keep, of several patterns that match one name, the earliest: it is the most specific."""
     node, kind = captures[label][0], label.removeprefix("definition.")
     for named in captures.get("name", ()):
@@ -282,9 +278,7 @@ def _symbol(data: bytes, definition: _Definition, parents: list[_Definition], co
     if kind == "function" and parents and parents[-1].kind in CLASSES:
         kind = "method"
     last = (
-        definition.body
-        if definition.body and definition.body.end_byte > definition.node.end_byte
-        else definition.node
+        definition.body if definition.body and definition.body.end_byte > definition.node.end_byte else definition.node
     )
     row, (end_row, end_column) = definition.node.start_point[0], last.end_point
     outer = [parents[0].scope] if parents and parents[0].scope else []
@@ -303,10 +297,7 @@ def _symbol(data: bytes, definition: _Definition, parents: list[_Definition], co
 
 
 def _signature(data: bytes, definition: _Definition, comments: _Cuts) -> str:
-    end = min(
-        definition.body.start_byte if definition.body else definition.end,
-        definition.start + 4 * MAX_SIGNATURE,
-    )
+    end = min(definition.body.start_byte if definition.body else definition.end, definition.start + 4 * MAX_SIGNATURE)
     head = b" ".join([data[start:stop] for start, stop in comments.gaps(definition.start, end)])
     text = head if definition.body else _first_statement(head)
     plain = " ".join(text.decode("utf-8", "replace").split()).rstrip(" :;{")

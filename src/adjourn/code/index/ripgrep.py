@@ -49,12 +49,7 @@ def program(workspace: str) -> str | None:
 
 
 def records(
-    arguments: Sequence[str],
-    paths: Sequence[str] = (),
-    *,
-    cwd: str,
-    deadline: Deadline,
-    enough: Callable[[], bool],
+    arguments: Sequence[str], paths: Sequence[str] = (), *, cwd: str, deadline: Deadline, enough: Callable[[], bool]
 ) -> Iterator[dict[str, Any]]:
     """Yield the JSON records of a search in `paths` (none: everywhere) as they arrive; after `enough`, only the summary. Ends at the deadline.
 
@@ -75,9 +70,7 @@ def records(
         if not complete and (enough() or deadline.expired()):
             return
         if (code := process.wait()) < 0:
-            raise InvalidError(
-                "ripgrep exceeded its memory limit", "use a rarer pattern, or search in one folder"
-            )
+            raise InvalidError("ripgrep exceeded its memory limit", "use a rarer pattern, or search in one folder")
         if code == _FAILED:
             if not complete:
                 raise InvalidError(f"ripgrep: {reason()}", "fix the pattern, file type or glob")
@@ -111,9 +104,7 @@ def files(arguments: Sequence[str], paths: Sequence[str] = (), *, cwd: str, dead
     return _listed_files(["--files", *arguments], paths, cwd, deadline)
 
 
-def files_with(
-    arguments: Sequence[str], paths: Sequence[str] = (), *, cwd: str, deadline: Deadline
-) -> list[str]:
+def files_with(arguments: Sequence[str], paths: Sequence[str] = (), *, cwd: str, deadline: Deadline) -> list[str]:
     """The paths of files that match a pattern."""
     return _listed_files(["--files-with-matches", *arguments], paths, cwd, deadline)
 
@@ -134,9 +125,7 @@ def _listed_files(arguments: Sequence[str], paths: Sequence[str], cwd: str, dead
 
 
 @contextmanager
-def _running(
-    arguments: Sequence[str], paths: Sequence[str], cwd: str
-) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
+def _running(arguments: Sequence[str], paths: Sequence[str], cwd: str) -> Iterator[tuple[subprocess.Popen[bytes], Any]]:
     executable = program(cwd)
     if executable is None:
         raise NotFoundError("ripgrep is not installed", "pip install 'adjourn[code]'")
@@ -178,9 +167,7 @@ def _listen(pipe: IO[bytes], errors: list[bytes]) -> None:
             length += len(block)
 
 
-def _lines(
-    pipe: IO[bytes], deadline: Deadline, enough: Callable[[], bool]
-) -> Iterator[bytes | dict[str, Any]]:
+def _lines(pipe: IO[bytes], deadline: Deadline, enough: Callable[[], bool]) -> Iterator[bytes | dict[str, Any]]:
     while line := pipe.readline(MAX_RECORD):
         if line.endswith(b"\n"):
             yield line
@@ -221,14 +208,8 @@ def _long_match(head: bytes, pipe: IO[bytes]) -> dict[str, Any]:
         if not found and (hit := _NUMBER.search(window)):
             found = window[hit.start() :]
     beginning = _HEAD.match(head)
-    kind, path = (
-        (beginning[1].decode(), msgspec.json.decode(beginning[2])) if beginning else ("", {"text": ""})
-    )
+    kind, path = (beginning[1].decode(), msgspec.json.decode(beginning[2])) if beginning else ("", {"text": ""})
     hit = _NUMBER.match(found)
     spans = [{"start": int(start), "end": int(end)} for start, end in _SPAN.findall(found[:_READ])]
-    data = {
-        "path": path,
-        "line_number": int(hit[1]) if hit else 0,
-        "absolute_offset": int(hit[2]) if hit else 0,
-    }
+    data = {"path": path, "line_number": int(hit[1]) if hit else 0, "absolute_offset": int(hit[2]) if hit else 0}
     return {"type": kind, "data": {**data, "submatches": spans}}

@@ -93,11 +93,7 @@ def load(index: CodeIndex) -> ChunkVectors:
     """Load all vectors of a work tree."""
     numpy, _ = _libraries()
     have = dict(index.database.all("SELECT hash, vector FROM vector WHERE model = ?", (MODEL,)))
-    keys = {
-        number: key
-        for number, head in index.database.all(_CHUNKS, (index.tree,))
-        if (key := _key(head)) in have
-    }
+    keys = {number: key for number, head in index.database.all(_CHUNKS, (index.tree,)) if (key := _key(head)) in have}
     rows = numpy.frombuffer(b"".join(have[key] for key in keys.values()), dtype=numpy.float16)
     return ChunkVectors(keys, rows.reshape(len(keys), -1) if keys else rows)
 

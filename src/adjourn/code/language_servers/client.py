@@ -123,9 +123,7 @@ class LanguageClient:
                     raise LanguageServerError(f"{self.kind.name} has ended", "repeat the call")
             if self.is_too_large():
                 self.close()
-                raise LanguageServerError(
-                    f"{self.kind.name} used more than {MAX_MEMORY >> 30} GiB", "search by name"
-                )
+                raise LanguageServerError(f"{self.kind.name} used more than {MAX_MEMORY >> 30} GiB", "search by name")
             if deadline.expired():
                 raise LanguageServerError(f"{what} took {self.kind.name} too long", "repeat the call")
 

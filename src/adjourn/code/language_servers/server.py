@@ -71,9 +71,7 @@ class LanguageServer:
             self._told_at = time.monotonic()
         if shown_file := self.client.kind.shown:
             projects = {
-                key: path
-                for key, path in shown_file(self.client.root, candidates).items()
-                if key not in self._projects
+                key: path for key, path in shown_file(self.client.root, candidates).items() if key not in self._projects
             }
             if projects:
                 self._documents.show(projects.values())
@@ -153,10 +151,7 @@ class LanguageServer:
             problems = published[uri].diagnostics
         return [
             CodeProblem(
-                path,
-                problem.range.start.line + 1,
-                _SEVERITY.get(int(problem.severity or 1), "error"),
-                problem.message,
+                path, problem.range.start.line + 1, _SEVERITY.get(int(problem.severity or 1), "error"), problem.message
             )
             for problem in problems[:_MAX_DIAGNOSTICS]
         ]
@@ -171,13 +166,9 @@ class LanguageServer:
             try:
                 problems += msgspec.convert(answer, _TsProblems).body
             except msgspec.ValidationError as error:
-                raise LanguageServerError(
-                    f"the answer to {command} is malformed", "repeat the call"
-                ) from error
+                raise LanguageServerError(f"the answer to {command} is malformed", "repeat the call") from error
         return [
-            CodeProblem(
-                path, problem.start.line, _CATEGORY.get(problem.category, problem.category[:20]), problem.text
-            )
+            CodeProblem(path, problem.start.line, _CATEGORY.get(problem.category, problem.category[:20]), problem.text)
             for problem in problems[:_MAX_DIAGNOSTICS]
         ]
 
@@ -194,9 +185,7 @@ class LanguageServer:
         for uri, several in changes:
             if (path := self._path(uri)) is None:
                 raise LanguageServerError("the symbol is defined outside of the repository", "name another")
-            edits.setdefault(path, []).extend(
-                TextEdit(_span(path, edit.range), edit.new_text) for edit in several
-            )
+            edits.setdefault(path, []).extend(TextEdit(_span(path, edit.range), edit.new_text) for edit in several)
         return edits
 
     def _callables(self, name: NamePosition, deadline: Deadline) -> list[types.CallHierarchyItem]:
@@ -272,9 +261,7 @@ class Documents:
         with self._lock:
             events = [event for path in paths for event in self._events(path)]
             if events:
-                self._client.notify(
-                    types.WORKSPACE_DID_CHANGE_WATCHED_FILES, types.DidChangeWatchedFilesParams(events)
-                )
+                self._client.notify(types.WORKSPACE_DID_CHANGE_WATCHED_FILES, types.DidChangeWatchedFilesParams(events))
             return bool(events) | self._show_all(list(self._open))
 
     def show(self, paths: Iterable[str]) -> None:
@@ -293,9 +280,7 @@ class Documents:
 
     def _events(self, path: str) -> list[types.FileEvent]:
         stamp = self._stamp(path)
-        if self._told.get(path) == stamp or (
-            path not in self._told and 0 < stamp[0] <= self._client.started_at
-        ):
+        if self._told.get(path) == stamp or (path not in self._told and 0 < stamp[0] <= self._client.started_at):
             return []
         self._told[path] = stamp
         # Whether a file is new is not known: so both are said.
@@ -326,9 +311,7 @@ class Documents:
         else:
             version = types.VersionedTextDocumentIdentifier(version=open_version[1] + 1, uri=uri)
             change = types.TextDocumentContentChangeWholeDocument(text=text)
-            self._client.notify(
-                types.TEXT_DOCUMENT_DID_CHANGE, types.DidChangeTextDocumentParams(version, [change])
-            )
+            self._client.notify(types.TEXT_DOCUMENT_DID_CHANGE, types.DidChangeTextDocumentParams(version, [change]))
         self._open[path] = (stamp, 1 if open_version is None else open_version[1] + 1)
         return True
 

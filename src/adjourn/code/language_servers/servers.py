@@ -45,10 +45,7 @@ class LanguageServers:
     """Servers by name. All sessions on the work tree share them."""
 
     def __init__(
-        self,
-        root: str,
-        language_of: Callable[[str], str],
-        named: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        self, root: str, language_of: Callable[[str], str], named: Mapping[str, Sequence[str]] = MappingProxyType({})
     ) -> None:
         """`named`: by language, the commands of servers that the user names, instead of those that are known."""
         self._named = named

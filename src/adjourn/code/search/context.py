@@ -58,11 +58,7 @@ def initialise(repository: CodeRepository) -> dict[str, Any] | None:
         "essential_docs": {"source": folder, "summaries": []},
         "project_rules": {"source": rules, "summary": "", "content_hash": None},
         "document_search": {"include_patterns": ["**/*.md"], "exclude_patterns": ["**/node_modules/**"]},
-        "doc_research": {
-            "enabled": True,
-            "docs_path": _research_paths(repository),
-            "default_prompts": ["default.md"],
-        },
+        "doc_research": {"enabled": True, "docs_path": _research_paths(repository), "default_prompts": ["default.md"]},
         "last_synced": None,
     }
     _save(repository, document)
@@ -81,11 +77,7 @@ def needed(repository: CodeRepository) -> dict[str, Any] | None:
             documents.append({"type": "design_doc", "path": path, "file": os.path.basename(path)})
     rules = _mapping(context, "project_rules")
     source = rules.get("source")
-    if (
-        isinstance(source, str)
-        and (digest := _hash(repository, source))
-        and rules.get("content_hash") != digest
-    ):
+    if isinstance(source, str) and (digest := _hash(repository, source)) and rules.get("content_hash") != digest:
         documents.append({"type": "project_rules", "path": source, "file": os.path.basename(source)})
     if not documents:
         return None
@@ -121,9 +113,7 @@ def _update(
     for given_summary in design_doc_summaries:
         path, summary = given_summary.get("path"), given_summary.get("summary")
         if not isinstance(path, str) or not isinstance(summary, str) or not summary.strip():
-            raise InvalidError(
-                "a summary lacks its path or text", "give the path and summary of each document"
-            )
+            raise InvalidError("a summary lacks its path or text", "give the path and summary of each document")
         relative = repository.existing(path)
         entry = {
             "file": given_summary.get("file") or os.path.basename(relative),
@@ -167,9 +157,7 @@ def _summaries(context: dict[str, Any]) -> list[dict[str, Any]]:
 def _research_paths(repository: CodeRepository) -> list[str]:
     if _markdown_in(repository, "docs"):
         return ["docs/"]
-    designs = sorted(
-        name for name in os.listdir(repository.root) if name.startswith("DESIGN") and name.endswith(".md")
-    )
+    designs = sorted(name for name in os.listdir(repository.root) if name.startswith("DESIGN") and name.endswith(".md"))
     return designs or (["README.md"] if os.path.isfile(repository.absolute("README.md")) else [])
 
 
@@ -277,9 +265,7 @@ def read_agreements(repository: CodeRepository) -> dict[str, tuple[Agreement, st
     return agreements
 
 
-def search_agreements(
-    repository: CodeRepository, query: str, target_feature: str | None
-) -> list[dict[str, Any]]:
+def search_agreements(repository: CodeRepository, query: str, target_feature: str | None) -> list[dict[str, Any]]:
     """Agreements that share words with the query, best first; the score is 1.0 for the same words."""
     wanted = [
         set(text_words(text))
@@ -294,9 +280,7 @@ def search_agreements(
         if score > 0:
             metadata = {**msgspec.to_builtins(agreement), "file": f"{_FOLDER}/{name}"}
             content = text[:_SHOWN]
-            hits.append(
-                {"id": PREFIX + name, "content": content, "score": round(score, 4), "metadata": metadata}
-            )
+            hits.append({"id": PREFIX + name, "content": content, "score": round(score, 4), "metadata": metadata})
     return sorted(hits, key=lambda hit: (-hit["score"], hit["id"]))
 
 
@@ -331,19 +315,12 @@ def _read(folder: str, name: str, root: str) -> tuple[Agreement, str] | None:
 
 
 def sync_index(
-    codebase: Codebase,
-    path: str = ".",
-    *,
-    force: bool = False,
-    sync_map: bool = True,
-    deadline: Deadline | None = None,
+    codebase: Codebase, path: str = ".", *, force: bool = False, sync_map: bool = True, deadline: Deadline | None = None
 ) -> dict[str, Any]:
     """Index changed files (all files with `force`) of the whole work tree, and return statistics."""
     codebase.repository.existing(path)
     if codebase.index is None:
-        raise StoreError(
-            f"the index is unavailable: {codebase.state()['reason']}", "make .code-intel/ writable"
-        )
+        raise StoreError(f"the index is unavailable: {codebase.state()['reason']}", "make .code-intel/ writable")
     report = codebase.sync(deadline, force=force)
     answer: dict[str, Any] = {
         "success": not report.partial,

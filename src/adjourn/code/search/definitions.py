@@ -63,31 +63,18 @@ def find_definitions(
 
 
 def definitions_of(
-    codebase: Codebase,
-    symbol: str,
-    path: str = ".",
-    *,
-    language: str | None = None,
-    deadline: Deadline | None = None,
+    codebase: Codebase, symbol: str, path: str = ".", *, language: str | None = None, deadline: Deadline | None = None
 ) -> list[Definition]:
     """The definitions of a symbol of just this name, the likeliest first. Raises `NotFoundError` if there is none."""
     under = codebase.repository.existing(path)
-    matching, _ = _matching_definitions(
-        codebase, symbol, under, language=language, exact=True, deadline=deadline
-    )
+    matching, _ = _matching_definitions(codebase, symbol, under, language=language, exact=True, deadline=deadline)
     if not matching:
         raise NotFoundError(f"no definition of {symbol!r} is found", "look for it with find_definitions")
     return matching
 
 
 def _matching_definitions(
-    codebase: Codebase,
-    symbol: str,
-    under: str,
-    *,
-    language: str | None,
-    exact: bool,
-    deadline: Deadline | None,
+    codebase: Codebase, symbol: str, under: str, *, language: str | None, exact: bool, deadline: Deadline | None
 ) -> tuple[list[Definition], bool]:
     """The definitions that match, in order, and whether so many names match that not all were looked up."""
     scope, name = split_symbol(symbol)
@@ -132,9 +119,7 @@ def get_symbols(
     index = codebase.index
     candidates: list[Definition] = []
     if index is not None:
-        candidates = current(
-            codebase, index, lookup.symbols_under(index, under, _MAX_SYMBOLS), lambda _: True
-        )
+        candidates = current(codebase, index, lookup.symbols_under(index, under, _MAX_SYMBOLS), lambda _: True)
     if not candidates and not codebase.complete():
         candidates = _live(
             codebase,
@@ -168,9 +153,7 @@ def split_symbol(symbol: str) -> tuple[str, str]:
     return (scope, name) if dot and scope and name and " " not in plain else ("", plain)
 
 
-def current(
-    codebase: Codebase, index: CodeIndex, definitions: Iterable[Definition], wanted: Any
-) -> list[Definition]:
+def current(codebase: Codebase, index: CodeIndex, definitions: Iterable[Definition], wanted: Any) -> list[Definition]:
     """Definitions with their current lines: files that changed since indexing are read again."""
     live_ones: list[Definition] = []
     states: dict[str, bool] = {}
@@ -197,24 +180,16 @@ def _live(codebase: Codebase, paths: Iterable[str], deadline: Deadline | None) -
         symbols, engine = source.outline.symbols, GRAMMAR
         if not source.parsed:
             symbols, engine = analysis.ctags_symbols([path], cwd=codebase.repository.root).get(path, []), TAGS
-        definitions += [
-            Definition(IndexedFile(path, 0, 0, 0, source.language, engine), symbol) for symbol in symbols
-        ]
+        definitions += [Definition(IndexedFile(path, 0, 0, 0, source.language, engine), symbol) for symbol in symbols]
     return definitions
 
 
-def _search_files(
-    codebase: Codebase, name: str, under: str, exact: bool, deadline: Deadline
-) -> list[Definition]:
+def _search_files(codebase: Codebase, name: str, under: str, exact: bool, deadline: Deadline) -> list[Definition]:
     """Without an index: parse the files that contain the name, until the deadline."""
     options = ["--fixed-strings", *(["--ignore-case"] if not exact else []), "-e", name]
-    paths = ripgrep.files_with(options, [under], cwd=codebase.repository.root, deadline=deadline)[
-        :_FALLBACK_FILES
-    ]
+    paths = ripgrep.files_with(options, [under], cwd=codebase.repository.root, deadline=deadline)[:_FALLBACK_FILES]
     return [
-        definition
-        for definition in _live(codebase, paths, deadline)
-        if _matches(definition.symbol, name, exact=exact)
+        definition for definition in _live(codebase, paths, deadline) if _matches(definition.symbol, name, exact=exact)
     ]
 
 

@@ -32,19 +32,13 @@ _PLAIN = re.compile(r"[^\W\d_]{4,}")
 _CSS_NAME = re.compile(r"[.#]([A-Za-z_][\w-]{2,})")
 _HTML_NAME = re.compile(r"(?:class|id)\s*=\s*[\"']([^\"']+)[\"']")
 _SCHEMA = {
-    "verified_files": [
-        {"file": "path", "status": "will_modify | no_change_needed | not_affected", "reason": "why"}
-    ],
+    "verified_files": [{"file": "path", "status": "will_modify | no_change_needed | not_affected", "reason": "why"}],
     "inferred_from_rules": ["files that the project's rules make you look at"],
 }
 
 
 def analyze_impact(
-    codebase: Codebase,
-    target_files: Sequence[str],
-    change_description: str = "",
-    *,
-    deadline: Deadline | None = None,
+    codebase: Codebase, target_files: Sequence[str], change_description: str = "", *, deadline: Deadline | None = None
 ) -> dict[str, Any]:
     """Callers that must be verified before these files change, and files that should be."""
     if not target_files:
@@ -125,16 +119,12 @@ def _public_names(codebase: Codebase, path: str) -> list[str]:
     return list(dict.fromkeys(name for name in outer if not name.startswith("_")))[:_MAX_NAMES]
 
 
-def _naming_matches(
-    codebase: Codebase, targets: list[str], bases: list[str], deadline: Deadline
-) -> list[str]:
+def _naming_matches(codebase: Codebase, targets: list[str], bases: list[str], deadline: Deadline) -> list[str]:
     """Tests, factories and seeders of the targets, found by file name."""
     wanted = []
     for target, base in zip(targets, bases, strict=True):
         stem, name = re.escape(os.path.basename(target).split(".")[0]), re.escape(base)
-        wanted.append(
-            rf"{name}(Test|Tests|Spec|Factory|Seeder)\..*|test_{stem}(_.*)?\..*|{stem}[._](test|spec)\..*"
-        )
+        wanted.append(rf"{name}(Test|Tests|Spec|Factory|Seeder)\..*|test_{stem}(_.*)?\..*|{stem}[._](test|spec)\..*")
     pattern = re.compile(rf"(.*/)?(?:{'|'.join(wanted)})")
     paths = ripgrep.files(["--sort=path"], cwd=codebase.repository.root, deadline=deadline)
     return [path for path in paths if path not in targets and pattern.fullmatch(path)]
@@ -142,13 +132,7 @@ def _naming_matches(
 
 def _keywords(description: str, bases: list[str]) -> list[str]:
     quoted = _QUOTED.findall(description)
-    words = [
-        *quoted,
-        *_CAMEL.findall(description),
-        *_SNAKE.findall(description),
-        *_PLAIN.findall(description),
-        *bases,
-    ]
+    words = [*quoted, *_CAMEL.findall(description), *_SNAKE.findall(description), *_PLAIN.findall(description), *bases]
     return list(dict.fromkeys(words))[:_KEYWORDS]
 
 
@@ -159,9 +143,7 @@ def _documents(codebase: Codebase, keywords: list[str], deadline: Deadline) -> l
     arguments = _mention_arguments(keywords, "md", "markdown", "rst", "txt")
     counts: Counter[str] = Counter()
     samples: dict[str, list[dict[str, Any]]] = {}
-    for record in ripgrep.records(
-        arguments, cwd=codebase.repository.root, deadline=deadline, enough=lambda: False
-    ):
+    for record in ripgrep.records(arguments, cwd=codebase.repository.root, deadline=deadline, enough=lambda: False):
         if record["type"] == "match" and "lines" in record["data"]:
             data = record["data"]
             file = ripgrep.path_of(data)
@@ -184,9 +166,7 @@ def _markup(codebase: Codebase, targets: list[str], description: str, deadline: 
     """The impact of markup: styles affect pages that use their names; pages affect styles and scripts that use theirs."""
     related: list[str] = []
     for target in targets:
-        endings = (
-            ("html", "htm") if target.lower().endswith(_STYLES) else ("css", "scss", "sass", "less", "js")
-        )
+        endings = ("html", "htm") if target.lower().endswith(_STYLES) else ("css", "scss", "sass", "less", "js")
         names = _identifiers(codebase, target)
         if names:
             paths = ripgrep.files_with(

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 
 EXACT, SCOPED, NAME = "exact", "scoped", "name"
 _ORDER = {EXACT: 0, SCOPED: 1, NAME: 2, STRING: 3, COMMENT: 4}
-_LETTERS = frozenset(
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_" + bytes(range(128, 256))
-)
+_LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_" + bytes(range(128, 256)))
 _SECONDS = 10.0
 _MAX_RESULTS = 5_000
 _MAX_KEPT = 20_000
@@ -136,9 +134,7 @@ class _ReferenceSearch:
         self.resolved = Resolution()
         definitions = lookup.definitions(index, [name], "") if index is not None else []
         within = (
-            [definition for definition in definitions if in_scope(definition.symbol, scope)]
-            if scope
-            else definitions
+            [definition for definition in definitions if in_scope(definition.symbol, scope)] if scope else definitions
         )
         self.definitions = within
         # A method is called on any object; anything else of a dotted name (`shlex.split`) is written as it is.
@@ -146,15 +142,11 @@ class _ReferenceSearch:
         self._name_offset = len(self.text.encode()) - len(name.encode())
         self._word = _WordFinder(self.text)
         self._size = len(self.text.encode())
-        self._definition_lines = {
-            (definition.place.path, definition.symbol.line) for definition in definitions
-        }
+        self._definition_lines = {(definition.place.path, definition.symbol.line) for definition in definitions}
         self._defined: dict[int, set[int]] = {}
         for definition in definitions:
             self._defined.setdefault(definition.place.content, set()).add(definition.symbol.name_start)
-        places = frozenset(
-            (definition.place.content, definition.symbol.name_start) for definition in definitions
-        )
+        places = frozenset((definition.place.content, definition.symbol.name_start) for definition in definitions)
         self._alone = len(places) == 1
         self._memo_key = (self.text, places)
         self._before: dict[int, list[_TextUse]] = codebase.uses.get(self._memo_key) or {}
@@ -238,9 +230,7 @@ class _ReferenceSearch:
                 line = data["lines"].get("text", "")[:MAX_LINE] if "lines" in data else ""
                 self._keep([CodeUse(ripgrep.path_of(data), data["line_number"], line.strip(), NAME, "name")])
 
-    def _uses_in(
-        self, data: bytes, marks: RegionMarks, defined: Collection[int], *, parsed: bool
-    ) -> list[_TextUse]:
+    def _uses_in(self, data: bytes, marks: RegionMarks, defined: Collection[int], *, parsed: bool) -> list[_TextUse]:
         """The uses in one text: per line, the most certain."""
         offset = self._name_offset
         hits = [(hit, marks.at(hit)) for hit in self._word.places(data) if hit + offset not in defined]
@@ -355,9 +345,7 @@ def resolve(
     servers, index = codebase.language_servers, codebase.index
     if servers is None or index is None:
         return Resolution()
-    installed = {
-        definition.place.language: servers.installed(definition.place.language) for definition in definitions
-    }
+    installed = {definition.place.language: servers.installed(definition.place.language) for definition in definitions}
     for server in sorted({name for name in installed.values() if name}):
         mine = [definition for definition in definitions if installed[definition.place.language] == server]
         named = [position_of(index, definition) for definition in mine]
@@ -376,9 +364,7 @@ def resolve(
     return Resolution(lines, complete, states)
 
 
-def _uses(
-    names: Iterable[NamePosition], lines: set[tuple[str, int]]
-) -> Callable[[LanguageServer, Deadline], bool]:
+def _uses(names: Iterable[NamePosition], lines: set[tuple[str, int]]) -> Callable[[LanguageServer, Deadline], bool]:
     """A question that keeps what was found before the time was over, and says whether it is everything."""
 
     def question(server: LanguageServer, deadline: Deadline) -> bool:
@@ -395,13 +381,7 @@ def _uses(
 
 
 def ask(
-    codebase: Codebase,
-    language: str,
-    name: NamePosition,
-    question: Question[_T],
-    deadline: Deadline,
-    *,
-    word: str = "",
+    codebase: Codebase, language: str, name: NamePosition, question: Question[_T], deadline: Deadline, *, word: str = ""
 ) -> ServerAnswer[_T] | None:
     """The answer about one place, after waiting for the server's start; None if no server is installed.
 

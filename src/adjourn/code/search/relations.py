@@ -80,9 +80,7 @@ def related(
             codebase, definition.place.language, position, partial(_related, relation, position), deadline, word=definition.symbol.name
         )  # fmt: skip
         rows |= {(span.path, span.line + 1, kind) for span, kind in spans}
-    uses = [
-        CodeUse(file, line, _line(codebase, file, line), EXACT, kind) for file, line, kind in sorted(rows)
-    ]
+    uses = [CodeUse(file, line, _line(codebase, file, line), EXACT, kind) for file, line, kind in sorted(rows)]
     return {
         "symbol": symbol,
         "path": path,
@@ -123,12 +121,7 @@ def diagnose(codebase: Codebase, paths: Sequence[str], deadline: Deadline) -> di
     answer: dict[str, Any] = {
         "files": looked,
         "diagnostics": [
-            {
-                "file": problem.path,
-                "line": problem.line,
-                "severity": problem.severity,
-                "message": problem.message,
-            }
+            {"file": problem.path, "line": problem.line, "severity": problem.severity, "message": problem.message}
             for problem in problems
         ],
         "total": len(problems),
@@ -217,9 +210,7 @@ def changed_paths(codebase: Codebase, paths: Sequence[str]) -> list[str]:
     return [
         path
         for path in paths
-        if os.path.isfile(repository.absolute(path))
-        and servers is not None
-        and servers.installed(language_of(path))
+        if os.path.isfile(repository.absolute(path)) and servers is not None and servers.installed(language_of(path))
     ]
 
 
@@ -244,12 +235,9 @@ def preview_rename(
         raise InvalidError(f"{new_name[:100]!r} is no name", "give a name of letters, digits and _")
     definitions = definitions_of(codebase, symbol, path, deadline=deadline)
     if len(definitions) > 1:
-        places = ", ".join(
-            f"{definition.place.path}:{definition.symbol.line}" for definition in definitions[:5]
-        )
+        places = ", ".join(f"{definition.place.path}:{definition.symbol.line}" for definition in definitions[:5])
         raise UsageError(
-            f"{symbol!r} has {len(definitions)} definitions: {places}",
-            "name one: Class.method, or the file as path",
+            f"{symbol!r} has {len(definitions)} definitions: {places}", "name one: Class.method, or the file as path"
         )
     (definition,) = definitions
     position = position_of(codebase, definition)
@@ -261,9 +249,7 @@ def preview_rename(
     if not edits:
         raise RefusedError(f"the language server renames nothing for {symbol!r}", "name another symbol")
     if len(edits) > _MAX_RENAMED_FILES:
-        raise RefusedError(
-            f"the renaming changes {len(edits)} files", f"at most {_MAX_RENAMED_FILES} are possible"
-        )
+        raise RefusedError(f"the renaming changes {len(edits)} files", f"at most {_MAX_RENAMED_FILES} are possible")
     # The definition comes last: after a kill before it is written, the same call finds it, and renames the rest.
     order = sorted(edits, key=lambda file: (file == definition.place.path, file))
     files = [_renamed(codebase, file, edits[file]) for file in order]
@@ -303,9 +289,7 @@ def apply_rename(
     for file in files:
         full = resolve_inside(codebase.repository.root, file.path)
         if codebase.repository.read(file.path, MAX_PARSED) != file.before:
-            raise HeldError(
-                f"{file.path} has just been changed", "see the changes with git, and rename again"
-            )
+            raise HeldError(f"{file.path} has just been changed", "see the changes with git, and rename again")
         mode = stat.S_IMODE(os.stat(full).st_mode)
         write_file(os.path.dirname(full), os.path.basename(full), file.after, mode)
     codebase.request_update()

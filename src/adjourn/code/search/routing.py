@@ -77,9 +77,7 @@ def query(
     missing: list[str] = [slot for slot in SLOTS if not frame.get(slot)]
     wanted = asked_for(question.text)
     named = question.symbol or frame.get("target_feature") or _known_symbol(codebase, wanted)
-    target = named or next(
-        iter([*wanted.symbols, *sorted(wanted.words, key=len, reverse=True)]), question.text
-    )
+    target = named or next(iter([*wanted.symbols, *sorted(wanted.words, key=len, reverse=True)]), question.text)
     plan = _plan(missing, target, question, named=named is not None)
     results: list[dict[str, Any]] = []
     outputs = []
@@ -92,9 +90,7 @@ def query(
         except AdjournError as error:
             hits, summary = [], f"failed: {error}"
         results += hits[:_EACH]
-        outputs.append(
-            {"tool": step.tool, "phase": "EXPLORATION", "priority": step.priority, "summary": summary}
-        )
+        outputs.append({"tool": step.tool, "phase": "EXPLORATION", "priority": step.priority, "summary": summary})
     answer: dict[str, Any] = {
         "question": question.text,
         "intent": question.intent,
@@ -118,8 +114,7 @@ def _known_symbol(codebase: Codebase, wanted: AskedFor) -> str | None:
         return next(iter(wanted.symbols), None)
     index = codebase.index
     return next(
-        (symbol for symbol in wanted.symbols if named_definitions(index, wanted._replace(symbols=[symbol]))),
-        None,
+        (symbol for symbol in wanted.symbols if named_definitions(index, wanted._replace(symbols=[symbol]))), None
     )
 
 
@@ -145,19 +140,13 @@ def _plan(missing: list[str], target: str, question: Question, *, named: bool) -
     steps = [(tool, wanted[tool]) for tool in usable]
     if not named and text_words(question.text):
         steps.insert(0, _WORD_SEARCH)
-    return [
-        PlannedCall(tool, purpose, number, params[tool]) for number, (tool, purpose) in enumerate(steps, 1)
-    ]
+    return [PlannedCall(tool, purpose, number, params[tool]) for number, (tool, purpose) in enumerate(steps, 1)]
 
 
 _RUN: dict[str, Callable[[Codebase, dict[str, Any], Deadline], dict[str, Any]]] = {
     "semantic_search": lambda codebase, params, _: semantic_search(codebase, **params, collection="forest"),
-    "find_definitions": lambda codebase, params, deadline: find_definitions(
-        codebase, **params, deadline=deadline
-    ),
-    "find_references": lambda codebase, params, deadline: find_references(
-        codebase, **params, deadline=deadline
-    ),
+    "find_definitions": lambda codebase, params, deadline: find_definitions(codebase, **params, deadline=deadline),
+    "find_references": lambda codebase, params, deadline: find_references(codebase, **params, deadline=deadline),
     "search_text": lambda codebase, params, deadline: search_text(
         codebase.repository,
         params["pattern"],
@@ -173,10 +162,7 @@ _RUN: dict[str, Callable[[Codebase, dict[str, Any], Deadline], dict[str, Any]]] 
 def _results(tool: str, answer: dict[str, Any]) -> list[dict[str, Any]]:
     """The results of a tool in the common shape."""
     if tool == "search_text":
-        hits = [
-            (m["file"], "", m["line_number"], m["line_number"], m["line_content"], 0.6)
-            for m in answer["matches"]
-        ]
+        hits = [(m["file"], "", m["line_number"], m["line_number"], m["line_content"], 0.6) for m in answer["matches"]]
     elif tool == "semantic_search":
         hits = [
             (

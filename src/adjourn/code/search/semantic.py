@@ -68,9 +68,7 @@ def semantic_search(
         agreements = agreements[: _MAP_RESULTS if collection == "auto" else limit]
         fits = bool(agreements) and agreements[0]["score"] >= MAP_ENOUGH
         if fits or collection == "map":
-            return _answer(
-                codebase, question, "map", agreements, "high" if fits else "medium" if agreements else "low"
-            )
+            return _answer(codebase, question, "map", agreements, "high" if fits else "medium" if agreements else "low")
     hits = [] if codebase.index is None else _search_code(codebase, text, under, limit)
     return _answer(codebase, question, "forest", hits, "medium" if hits else "low")
 
@@ -134,8 +132,7 @@ def _hits_by_name(index: CodeIndex, wanted: AskedFor, under: str) -> list[ChunkH
         for place, symbol in named_definitions(index, wanted, under)[:_MAX_KNOWN]
     ]
     return sorted(
-        (hit._replace(score=1.0) for hit in hits if hit is not None),
-        key=lambda hit: -place_weight(hit, wanted),
+        (hit._replace(score=1.0) for hit in hits if hit is not None), key=lambda hit: -place_weight(hit, wanted)
     )
 
 
@@ -286,9 +283,7 @@ def weight(hit: ChunkHit, wanted: AskedFor) -> float:
     own = text_words(hit.name.rsplit(".", 1)[-1])
     path = text_words(hit.place.path.rsplit(".", 1)[0])
     words_share = (
-        NAMED * _share(wanted.words, own)
-        + SAID * _share(own, wanted.words)
-        + FILED * _share(wanted.words, path)
+        NAMED * _share(wanted.words, own) + SAID * _share(own, wanted.words) + FILED * _share(wanted.words, path)
     )
     return place_weight(hit, wanted) * (1 + words_share)
 
@@ -340,9 +335,7 @@ class _Cached(msgspec.Struct):
     files: dict[str, tuple[int, int]]
 
 
-def note_search(
-    state: SessionState, codebase: Codebase, answer: dict[str, Any], deadline: Deadline
-) -> dict[str, Any]:
+def note_search(state: SessionState, codebase: Codebase, answer: dict[str, Any], deadline: Deadline) -> dict[str, Any]:
     """Keep the hits of a semantic search. Returns the answer; of a map hit, with the definitions of its symbols."""
     hits = [
         {"id": hit["id"], "query": answer["query"][:500], "score": hit["score"]}
@@ -357,9 +350,7 @@ def note_search(
         return answer
     state.map_hit = True
     symbols = hits[0]["symbols"][:_MAX_SYMBOLS]
-    definitions = [
-        definition for symbol in symbols for definition in _definitions(state, codebase, symbol, deadline)
-    ]
+    definitions = [definition for symbol in symbols for definition in _definitions(state, codebase, symbol, deadline)]
     return {**answer, "definitions": definitions}
 
 
@@ -371,9 +362,7 @@ def _latest(earlier: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[di
     return list(by_id.values())[-MAX_KEPT:]
 
 
-def _definitions(
-    state: SessionState, codebase: Codebase, symbol: str, deadline: Deadline
-) -> list[dict[str, Any]]:
+def _definitions(state: SessionState, codebase: Codebase, symbol: str, deadline: Deadline) -> list[dict[str, Any]]:
     """The definitions of a symbol: the kept ones if their files are as they were, else looked up."""
     repository, cache = codebase.repository, state.definitions_cache
     key = msgspec.json.encode((symbol, repository.root, None, True)).decode()
@@ -382,9 +371,7 @@ def _definitions(
     state.cache_stats[counted] = state.cache_stats.get(counted, 0) + 1
     if cached is not None:
         return cached
-    answer = find_definitions(
-        codebase, symbol, exact_match=True, max_results=_MAX_DEFINITIONS, deadline=deadline
-    )
+    answer = find_definitions(codebase, symbol, exact_match=True, max_results=_MAX_DEFINITIONS, deadline=deadline)
     definitions: list[dict[str, Any]] = answer["definitions"]
     files = {definition["file"]: _status(repository, definition["file"]) for definition in definitions}
     cache.pop(key, None)

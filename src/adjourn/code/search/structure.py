@@ -22,11 +22,7 @@ _MAX_STATEMENT = 300
 
 
 def analyze_structure(
-    repository: CodeRepository,
-    file_path: str | None = None,
-    *,
-    code: str | None = None,
-    language: str | None = None,
+    repository: CodeRepository, file_path: str | None = None, *, code: str | None = None, language: str | None = None
 ) -> dict[str, Any]:
     """Functions, classes, imports and exports of a file, or of a piece of code in a named language."""
     source = _source(repository, file_path, code, language)
@@ -63,26 +59,20 @@ def analyze_structure(
 def get_function_at_line(repository: CodeRepository, file_path: str, line_number: int) -> dict[str, Any]:
     """The innermost function around a line. Raises `NotFoundError` if there is none."""
     source = _source(repository, file_path, None, None)
-    around = [
-        s for s in source.outline.symbols if s.kind in FUNCTIONS and s.line <= line_number <= s.end_line
-    ]
+    around = [s for s in source.outline.symbols if s.kind in FUNCTIONS and s.line <= line_number <= s.end_line]
     if not around:
         raise NotFoundError(
-            f"line {line_number} of {file_path} is not inside a function",
-            "list the file's functions with get_symbols",
+            f"line {line_number} of {file_path} is not inside a function", "list the file's functions with get_symbols"
         )
     innermost = min(around, key=lambda symbol: (symbol.end - symbol.start, -symbol.start))
     return {"file_path": source.path, "language": source.language, **_to_json(innermost)}
 
 
-def _source(
-    repository: CodeRepository, path: str | None, code: str | None, language: str | None
-) -> SourceFile:
+def _source(repository: CodeRepository, path: str | None, code: str | None, language: str | None) -> SourceFile:
     entry = by_name(language) if language else None
     if language and entry is None:
         raise InvalidError(
-            f"no grammar for language {language!r}",
-            "omit the language, or name one that `adjourn doctor` lists",
+            f"no grammar for language {language!r}", "omit the language, or name one that `adjourn doctor` lists"
         )
     if code is not None:
         if entry is None:
@@ -144,12 +134,7 @@ _HOVER_SECONDS = 2.0
 
 
 def read_symbol(
-    codebase: Codebase,
-    symbol: str,
-    path: str = ".",
-    *,
-    language: str | None = None,
-    deadline: Deadline | None = None,
+    codebase: Codebase, symbol: str, path: str = ".", *, language: str | None = None, deadline: Deadline | None = None
 ) -> dict[str, Any]:
     """The text of each definition of a symbol, the likeliest first; with its type if a language server runs."""
     definitions = definitions_of(codebase, symbol, path, language=language, deadline=deadline)
@@ -169,10 +154,7 @@ def read_symbol(
 
 def _body(codebase: Codebase, definition: Definition) -> dict[str, Any]:
     text = codebase.repository.read(definition.place.path, MAX_PARSED).decode("utf-8", "replace")
-    first, last = (
-        definition.symbol.line,
-        min(definition.symbol.end_line, definition.symbol.line + _MAX_LINES - 1),
-    )
+    first, last = (definition.symbol.line, min(definition.symbol.end_line, definition.symbol.line + _MAX_LINES - 1))
     body = {
         **to_json(definition),
         "content": "\n".join(line.removesuffix("\r") for line in text.split("\n")[first - 1 : last]),

@@ -62,15 +62,8 @@ def search_text(
         arguments += ["--type", options.file_type]
 
     def search(expression: str) -> dict[str, Any]:
-        if (
-            not isinstance(expression, str)
-            or not expression
-            or len(expression) > _MAX_PATTERN
-            or "\0" in expression
-        ):
-            raise InvalidError(
-                "invalid pattern", f"give a regular expression of at most {_MAX_PATTERN} characters"
-            )
+        if not isinstance(expression, str) or not expression or len(expression) > _MAX_PATTERN or "\0" in expression:
+            raise InvalidError("invalid pattern", f"give a regular expression of at most {_MAX_PATTERN} characters")
         reader = _MatchReader(repository, limit, context)
         command = [*arguments, "-e", expression]
         return {
@@ -123,9 +116,7 @@ def _bounded(value: int, least: int, most: int) -> int:
     return max(least, min(value, most))
 
 
-def _search(
-    root: str, arguments: list[str], where: str, reader: _MatchReader, deadline: Deadline
-) -> dict[str, Any]:
+def _search(root: str, arguments: list[str], where: str, reader: _MatchReader, deadline: Deadline) -> dict[str, Any]:
     for record in ripgrep.records(arguments, [where], cwd=root, deadline=deadline, enough=reader.enough):
         reader.take(record)
     if not reader.complete and not deadline.expired():
@@ -209,25 +200,15 @@ class _MatchReader:
     def _beside(self, data: dict[str, Any]) -> None:
         """Add a context line: to the previous match if near enough, else to the next one."""
         lines = data.get("lines")
-        text = (
-            ripgrep.decoded(lines).rstrip(b"\r\n").decode("utf-8", "replace")[:MAX_LINE]
-            if lines
-            else _ELLIPSIS
-        )
+        text = ripgrep.decoded(lines).rstrip(b"\r\n").decode("utf-8", "replace")[:MAX_LINE] if lines else _ELLIPSIS
         entry = {"line_number": data["line_number"], "line_content": text}
         last = self.matches[-1] if self.matches else None
-        if (
-            last
-            and last["file"] == self._file
-            and entry["line_number"] - last["line_number"] <= self._context
-        ):
+        if last and last["file"] == self._file and entry["line_number"] - last["line_number"] <= self._context:
             last.setdefault("context_after", []).append(entry)
         else:
             self._before.append(entry)
 
-    def _far_line(
-        self, data: dict[str, Any], spans: list[tuple[int, int]]
-    ) -> tuple[str, list[dict[str, Any]], bool]:
+    def _far_line(self, data: dict[str, Any], spans: list[tuple[int, int]]) -> tuple[str, list[dict[str, Any]], bool]:
         """Read only the part around the first match of a line too long to send."""
         first = spans[0][0] if spans else 0
         start = max(first - 4 * _BEFORE, 0)
@@ -297,22 +278,12 @@ def _glob_part(glob: str, place: int, depth: int) -> tuple[str, int]:
         close = glob.find("]", place + 2 + glob.startswith("!", place + 1))
         if close < 0:
             raise InvalidError(
-                f"the glob {glob!r} has an unclosed bracket",
-                "close the bracket, or write [[] for a literal one",
+                f"the glob {glob!r} has an unclosed bracket", "close the bracket, or write [[] for a literal one"
             )
         inner = glob[place + 1 : close]
         negated = inner[0] in "!^"
-        return (
-            f"[{'^' if negated else ''}{re.escape(inner[negated:]).replace(chr(92) + '-', '-')}]",
-            close + 1,
-        )
+        return (f"[{'^' if negated else ''}{re.escape(inner[negated:]).replace(chr(92) + '-', '-')}]", close + 1)
     if char == "\\" and place + 1 < len(glob):
         return re.escape(glob[place + 1]), place + 2
-    special = {
-        "*": "[^/]*",
-        "?": "[^/]",
-        "{": "(?:",
-        "}": ")" if depth else r"\}",
-        ",": "|" if depth else ",",
-    }
+    special = {"*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")" if depth else r"\}", ",": "|" if depth else ","}
     return special.get(char) or re.escape(char), place + 1

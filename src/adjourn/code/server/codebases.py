@@ -44,9 +44,7 @@ class Codebases:
             if codebase is None:
                 if len(self._open) >= MAX_TREES:
                     self._open.pop(next(iter(self._open))).close()
-                codebase = Codebase(
-                    root, embeds=self._options.embeds, language_servers=self._options.language_servers
-                )
+                codebase = Codebase(root, embeds=self._options.embeds, language_servers=self._options.language_servers)
                 codebase.start()
             self._open[root] = codebase  # the most recently used one is last
             return codebase
@@ -126,8 +124,7 @@ def named_server(text: str) -> tuple[str, tuple[str, ...]]:
     language = by_name(name)
     if not equals or language is None:
         raise UsageError(
-            f"--language-server {text[:100]!r} names no language",
-            "write it as in 'java=jdtls -data /tmp/jdtls'",
+            f"--language-server {text[:100]!r} names no language", "write it as in 'java=jdtls -data /tmp/jdtls'"
         )
     return language.name, command_words("--language-server", command)
 

@@ -15,15 +15,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.errors import (
-    AdjournError,
-    HeldError,
-    InvalidError,
-    NotFoundError,
-    RefusedError,
-    StoreError,
-    UsageError,
-)
+from adjourn.errors import AdjournError, HeldError, InvalidError, NotFoundError, RefusedError, StoreError, UsageError
 
 MAX_REPLY = 262_144
 MOST = {"definitions": 200, "references": 500, "results": 500, "symbols": 2_000}
@@ -73,11 +65,7 @@ def capped(
     if size(reply) > room:
         _shorten(reply, max(_LONGEST, room // 64))
     if size(reply) > room:
-        reply = {
-            key: value
-            for key, value in reply.items()
-            if value is None or isinstance(value, bool | int | float)
-        }
+        reply = {key: value for key, value in reply.items() if value is None or isinstance(value, bool | int | float)}
     while size(reply) > room:
         reply.popitem()
     returned = sum(count_kept for _, count_kept, _ in cuts)
@@ -94,9 +82,7 @@ def capped(
     return reply
 
 
-def _cursor(
-    reply: dict[str, Any], cut: list[list[str]], before: list[tuple[list[str], int]], question: Any
-) -> str:
+def _cursor(reply: dict[str, Any], cut: list[list[str]], before: list[tuple[list[str], int]], question: Any) -> str:
     """The cursor after a reply. All lists of the name of one that was cut count, as those of several patterns: so each reply of a series
     has items that none before had.
     """
@@ -118,9 +104,7 @@ def returned(cursor: str, name: str) -> int:
 
 def _overlong_lists(result: dict[str, Any]) -> list[list[str]]:
     """The paths of lists that exceed their maximum in `MOST`."""
-    return [
-        place for place, items in _lists(result, []) if place and len(items) > MOST.get(place[-1], len(items))
-    ]
+    return [place for place, items in _lists(result, []) if place and len(items) > MOST.get(place[-1], len(items))]
 
 
 def _cut_lists(reply: dict[str, Any], room: int, long: list[list[str]]) -> list[tuple[list[str], int, int]]:
@@ -131,9 +115,7 @@ def _cut_lists(reply: dict[str, Any], room: int, long: list[list[str]]) -> list[
     for place, items in lists:
         if place in long:
             del items[MOST[place[-1]] :]
-    for (place, items), count in sorted(
-        zip(lists, counts, strict=True), key=lambda entry: -size(entry[0][1])
-    ):
+    for (place, items), count in sorted(zip(lists, counts, strict=True), key=lambda entry: -size(entry[0][1])):
         over = size(reply) - room
         if over > 0:
             del items[_that_fit(items, len(place) + 1, over) :]
@@ -148,9 +130,7 @@ def _without_returned(result: dict[str, Any], before: list[tuple[list[str], int]
     lists = {tuple(place): items for place, items in _lists(remaining, [])}
     for place, count in before:
         if tuple(place) not in lists:
-            raise InvalidError(
-                "the answer changed since the cursor was made", "repeat the call without the cursor"
-            )
+            raise InvalidError("the answer changed since the cursor was made", "repeat the call without the cursor")
         del lists[tuple(place)][:count]
     return remaining
 
@@ -176,9 +156,7 @@ def _that_fit(items: list[Any], depth: int, over: int) -> int:
 
 def _shorten(value: Any, most: int) -> None:
     """Truncate the long strings of a reply whose lists are already short."""
-    entries = list(
-        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    )
+    entries = list(value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ())
     for key, inner in entries:
         if isinstance(inner, str) and len(inner) > most:
             value[key] = f"{inner[:most]}… ({len(inner):,} characters)"
@@ -187,9 +165,7 @@ def _shorten(value: Any, most: int) -> None:
 
 
 def _total_of(result: dict[str, Any]) -> int:
-    totals = [
-        result.get(key) for key in ("total_matches", "total", "total_files", "total_results", "total_changes")
-    ]
+    totals = [result.get(key) for key in ("total_matches", "total", "total_files", "total_results", "total_changes")]
     return max((n for n in totals if isinstance(n, int)), default=0)
 
 

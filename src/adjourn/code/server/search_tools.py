@@ -15,16 +15,7 @@ from adjourn.code.search.semantic import fetch_chunk_detail, note_search, semant
 from adjourn.code.search.structure import analyze_structure, get_function_at_line, outline_files, read_symbol
 from adjourn.code.search.text import TextOptions, search_files, search_text
 from adjourn.code.server import text_replies
-from adjourn.code.server.tool import (
-    CodeTool,
-    Cursor,
-    FileType,
-    Language,
-    Path,
-    Reply,
-    SearchTool,
-    ToolInvocation,
-)
+from adjourn.code.server.tool import CodeTool, Cursor, FileType, Language, Path, Reply, SearchTool, ToolInvocation
 from adjourn.code.session_state import Intent
 from adjourn.code.workflow import evidence
 
@@ -63,11 +54,7 @@ class SearchFiles(SearchTool, kw_only=True):
 
     def run(self, call: ToolInvocation) -> Reply:
         return search_files(
-            call.codebase.repository,
-            self.pattern,
-            self.path,
-            file_type=self.file_type,
-            deadline=call.deadline,
+            call.codebase.repository, self.pattern, self.path, file_type=self.file_type, deadline=call.deadline
         )
 
 
@@ -81,9 +68,7 @@ class FindDefinitions(SearchTool, kw_only=True):
     symbol: Annotated[str, msgspec.Meta(description="A name, a part of one, or Class.method.")]
     path: Path = "."
     language: Language = None
-    exact_match: Annotated[bool, msgspec.Meta(description="Only this name, not those that contain it.")] = (
-        False
-    )
+    exact_match: Annotated[bool, msgspec.Meta(description="Only this name, not those that contain it.")] = False
     at: Annotated[str, msgspec.Meta(description="FILE:LINE of a use: only what it means.")] = ""
     cursor: Cursor = ""
 
@@ -123,9 +108,7 @@ class FindReferences(SearchTool, kw_only=True):
                 language=self.language,
                 deadline=call.deadline,
             )
-        return find_references(
-            call.codebase, self.symbol, self.path, language=self.language, deadline=call.deadline
-        )
+        return find_references(call.codebase, self.symbol, self.path, language=self.language, deadline=call.deadline)
 
 
 class ReadSymbol(SearchTool, kw_only=True):
@@ -141,9 +124,7 @@ class ReadSymbol(SearchTool, kw_only=True):
     cursor: Cursor = ""
 
     def run(self, call: ToolInvocation) -> Reply:
-        return read_symbol(
-            call.codebase, self.symbol, self.path, language=self.language, deadline=call.deadline
-        )
+        return read_symbol(call.codebase, self.symbol, self.path, language=self.language, deadline=call.deadline)
 
 
 class OutlineOf(SearchTool, kw_only=True):
@@ -177,9 +158,7 @@ class RenameSymbol(SearchTool, kw_only=True):
     def run(self, call: ToolInvocation) -> Reply:
         """Show a renaming; with `apply`, write it if the session may change all the files."""
         active = call.sessions.require_active(call.client)
-        preview, files = relations.preview_rename(
-            call.codebase, self.symbol, self.new_name, self.path, call.deadline
-        )
+        preview, files = relations.preview_rename(call.codebase, self.symbol, self.new_name, self.path, call.deadline)
         if not self.apply:
             return preview
 
@@ -198,8 +177,8 @@ class Diagnose(SearchTool, kw_only=True):
     read_only = searches = symbols = True
     as_text = text_replies.diagnostics
 
-    paths: Annotated[list[str], msgspec.Meta(description="Default: what the session changed.")] = (
-        msgspec.field(default_factory=list)
+    paths: Annotated[list[str], msgspec.Meta(description="Default: what the session changed.")] = msgspec.field(
+        default_factory=list
     )
     cursor: Cursor = ""
 
@@ -222,9 +201,7 @@ class AnalyzeStructure(SearchTool, kw_only=True):
     language: str | None = None
 
     def run(self, call: ToolInvocation) -> Reply:
-        return analyze_structure(
-            call.codebase.repository, self.file_path, code=self.code, language=self.language
-        )
+        return analyze_structure(call.codebase.repository, self.file_path, code=self.code, language=self.language)
 
 
 class GetSymbols(SearchTool, kw_only=True):
@@ -240,9 +217,7 @@ class GetSymbols(SearchTool, kw_only=True):
     cursor: Cursor = ""
 
     def run(self, call: ToolInvocation) -> Reply:
-        return get_symbols(
-            call.codebase, self.path, kind=self.kind, language=self.language, deadline=call.deadline
-        )
+        return get_symbols(call.codebase, self.path, kind=self.kind, language=self.language, deadline=call.deadline)
 
 
 class FunctionAtLine(SearchTool, kw_only=True):

@@ -38,9 +38,7 @@ INSTRUCTIONS = (
     "Start work on code with start_session, and follow the instruction of each reply. After a restart or a truncated conversation,"
     " call get_session_status first: it resumes the session. The search tools also work without a session."
 )
-SEARCH_INSTRUCTIONS = (
-    "Search this repository. Prefer find_definitions and find_references to a text search for names."
-)
+SEARCH_INSTRUCTIONS = "Search this repository. Prefer find_definitions and find_references to a text search for names."
 MAX_CALLS = 16
 """Maximum number of calls that run at the same time; more wait for one to end."""
 PROGRESS_SECONDS = 0.2
@@ -104,9 +102,7 @@ class CodeServer:
         as_text = tool.as_text if arguments.get("format", "text") == "text" else None
         render = to_json if as_text is None else partial(to_text, as_text)
         try:
-            return write_reply(
-                reply, (tool.name, question), None if is_failure(reply) else cursor, render=render
-            )
+            return write_reply(reply, (tool.name, question), None if is_failure(reply) else cursor, render=render)
         except AdjournError as error:
             return write_reply(error_of(error))
 
@@ -157,13 +153,7 @@ class CodeServer:
 
 
 def _tool_call(
-    tool: type[CodeTool],
-    arguments: dict[str, Any],
-    reply: dict[str, Any],
-    *,
-    started: str,
-    seconds: float,
-    phase: str,
+    tool: type[CodeTool], arguments: dict[str, Any], reply: dict[str, Any], *, started: str, seconds: float, phase: str
 ) -> ToolCall:
     """The record of a call in the session."""
     counts = [

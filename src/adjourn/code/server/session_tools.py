@@ -47,9 +47,9 @@ class StartSession(CodeTool, kw_only=True):
     gate_level: Annotated[
         GateLevel, msgspec.Meta(description="full: no phase is skipped; auto: Q1, Q2 and Q3 decide.")
     ] = "auto"
-    flags: Annotated[
-        Flags | str, msgspec.Meta(description="Only what the user typed, such as `--fast -g=f`.")
-    ] = msgspec.field(default_factory=Flags)
+    flags: Annotated[Flags | str, msgspec.Meta(description="Only what the user typed, such as `--fast -g=f`.")] = (
+        msgspec.field(default_factory=Flags)
+    )
 
     def run(self, call: ToolInvocation) -> Reply:
         flags, gate = self.flags, self.gate_level
@@ -183,9 +183,7 @@ class AnalyzeImpact(CodeTool, kw_only=True):
     cursor: Cursor = ""
 
     def run(self, call: ToolInvocation) -> Reply:
-        impact = analyze_impact(
-            call.codebase, self.target_files, self.change_description, deadline=call.deadline
-        )
+        impact = analyze_impact(call.codebase, self.target_files, self.change_description, deadline=call.deadline)
         active = call.client.active
         return {**impact, **active.note_impact(self.target_files, impact)} if active else impact
 
@@ -220,9 +218,7 @@ class SyncIndex(CodeTool, kw_only=True):
     sync_map: bool = True
 
     def run(self, call: ToolInvocation) -> Reply:
-        return sync_index(
-            call.codebase, self.path, force=self.force, sync_map=self.sync_map, deadline=call.deadline
-        )
+        return sync_index(call.codebase, self.path, force=self.force, sync_map=self.sync_map, deadline=call.deadline)
 
 
 class UpdateContext(CodeTool, kw_only=True):
@@ -234,9 +230,7 @@ class UpdateContext(CodeTool, kw_only=True):
     project_rules_summary: str = ""
 
     def run(self, call: ToolInvocation) -> Reply:
-        summaries: list[Mapping[str, str]] = [
-            msgspec.to_builtins(summary) for summary in self.design_doc_summaries
-        ]
+        summaries: list[Mapping[str, str]] = [msgspec.to_builtins(summary) for summary in self.design_doc_summaries]
         return update_context(
             call.codebase.repository, summaries, self.project_rules_summary or None, now=datetime.now(UTC)
         )
@@ -263,9 +257,7 @@ def _with_review(call: ToolInvocation, reply: dict[str, Any]) -> dict[str, Any]:
             review = _review(call, listed, room=MAX_REVIEW)
             if len(msgspec.json.encode(review)) <= MAX_REVIEW:
                 active.note_review()
-                return {name: value for name, value in reply.items() if name != "call_first"} | {
-                    "review": review
-                }
+                return {name: value for name, value in reply.items() if name != "call_first"} | {"review": review}
     return reply
 
 

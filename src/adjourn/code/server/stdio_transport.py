@@ -191,9 +191,7 @@ class StdioConnection:
                 return self._complete(result | {"instructions": self._server.instructions} | _NOT_CACHED)
             case "tools/list":
                 _read(message, ListParams)
-                return self._complete(
-                    {"tools": self._server.listed_tools} | (_NOT_CACHED if self._stateless else {})
-                )
+                return self._complete({"tools": self._server.listed_tools} | (_NOT_CACHED if self._stateless else {}))
         self._start_call(message, _read(message, CallParams))
         return None
 
@@ -229,8 +227,7 @@ class StdioConnection:
         needed = (frames.META_VERSION, frames.META_CAPABILITIES)
         if missing := [key for key in needed if key not in message.meta]:
             raise ProtocolError(
-                frames.INVALID_PARAMS,
-                f"params._meta is missing the required envelope key(s): {', '.join(missing)}",
+                frames.INVALID_PARAMS, f"params._meta is missing the required envelope key(s): {', '.join(missing)}"
             )
         version = message.meta[frames.META_VERSION]
         if not isinstance(version, str):
@@ -277,16 +274,12 @@ class StdioConnection:
         opened = partial(self._roots, params.answers) if self._has_roots else no_roots
         self._threads.run(partial(self._answer, call, params, self._client, opened))
 
-    def _answer(
-        self, call: CallInFlight, params: CallParams, client: ClientConnection, opened: ClientRoots
-    ) -> None:
+    def _answer(self, call: CallInFlight, params: CallParams, client: ClientConnection, opened: ClientRoots) -> None:
         deadline = Deadline(
             cancelled=lambda: call.settled or self._server.is_ending(), progress=partial(self._report, call)
         )
         try:
-            text, failed = self._server.reply(
-                client, params.name, params.arguments or {}, deadline, roots=opened
-            )
+            text, failed = self._server.reply(client, params.name, params.arguments or {}, deadline, roots=opened)
             content = {"content": [{"type": "text", "text": text}], "isError": failed}
             answer = frames.result(call.id, self._complete(content))
         except RootsNeededError:
@@ -324,9 +317,7 @@ class StdioConnection:
             return
         call.reported, call.reported_at = done, now
         params = {"progressToken": call.token, "progress": float(done)}
-        self._write(
-            frames.notification("notifications/progress", params | ({"total": float(total)} if total else {}))
-        )
+        self._write(frames.notification("notifications/progress", params | ({"total": float(total)} if total else {})))
 
     def _settle(self, call: CallInFlight, answer: bytes) -> None:
         """Send the answer to a call, or none to a cancelled one, unless the call is settled."""

@@ -86,9 +86,7 @@ def read_symbol(reply: Reply) -> Iterator[str]:
     for body in reply["bodies"]:
         yield body["file"]
         yield from body.get("type", "").splitlines()
-        yield from (
-            f"{body['line'] + place}:{line}" for place, line in enumerate(body["content"].split("\n"))
-        )
+        yield from (f"{body['line'] + place}:{line}" for place, line in enumerate(body["content"].split("\n")))
         if "cut_at" in body:
             yield f"cut after line {body['cut_at']} of {body['end_line']}"
     if "others" in reply:
@@ -125,10 +123,7 @@ def diagnostics(reply: Reply) -> Iterator[str]:
     yield f"{_count(reply, 'problem', 'problems', 'total', len(reply['diagnostics']))} in {looked} {'file' if looked == 1 else 'files'}"
     for path, problems in _by_file(reply["diagnostics"], "file"):
         yield path
-        yield from (
-            f"{problem['line']} {problem['severity']}: {_one_line(problem['message'])}"
-            for problem in problems
-        )
+        yield from (f"{problem['line']} {problem['severity']}: {_one_line(problem['message'])}" for problem in problems)
     yield from (f"{path} was not checked: {why}" for path, why in reply.get("not_checked", {}).items())
 
 
@@ -136,8 +131,7 @@ def analyze_structure(reply: Reply) -> Iterator[str]:
     """An outline of the file: its definitions in order, then what it imports and exports."""
     yield f"{reply['file_path'] or 'the code'}: {reply['language']}, {reply['summary']['total_lines']} lines"
     symbols = sorted(
-        (*reply["classes"], *reply["functions"], *reply["other"]),
-        key=lambda row: (row["start_line"], -row["end_line"]),
+        (*reply["classes"], *reply["functions"], *reply["other"]), key=lambda row: (row["start_line"], -row["end_line"])
     )
     for row in symbols:
         yield f"{_lines(row['start_line'], row['end_line'])} {_symbol(row, row['type'])}"

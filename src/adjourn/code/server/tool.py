@@ -120,9 +120,7 @@ def schema(kind: type[CodeTool], *, brief: bool = False) -> dict[str, Any]:
     (_,), parts = msgspec.json.schema_components([kind], ref_template="{name}")
     component = parts[kind.__name__]
     hidden = {"format", *(_RARE if brief else ())}
-    properties = {
-        name: _small(about, parts) for name, about in component["properties"].items() if name not in hidden
-    }
+    properties = {name: _small(about, parts) for name, about in component["properties"].items() if name not in hidden}
     if brief:
         for name, about in properties.items():
             if about.get("default") is not True:

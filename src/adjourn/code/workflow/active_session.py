@@ -168,9 +168,7 @@ def put(root: str, state: SessionState) -> None:
 
 def load_checkpoint(root: str, session: str) -> SessionState:
     """A session as it was last saved. Raises `NotFoundError`, `InvalidError`."""
-    state = session_state.decode(
-        read_file(os.path.join(_folder(root), f"{check_id(session)}.json"), MAX_BYTES)
-    )
+    state = session_state.decode(read_file(os.path.join(_folder(root), f"{check_id(session)}.json"), MAX_BYTES))
     if state.session_id != session:
         raise InvalidError(f"not a checkpoint of {session}: it belongs to session {state.session_id}")
     return state
@@ -197,9 +195,7 @@ def read_all(root: str) -> tuple[list[SessionState], dict[str, str]]:
 def set_aside(root: str, session: str) -> str:
     """Rename a damaged file, and return its name."""
     folder = _folder(root)
-    names = (
-        f"{session}.json.damaged{suffix}" for suffix in ("", *(f"-{number}" for number in range(2, 100)))
-    )
+    names = (f"{session}.json.damaged{suffix}" for suffix in ("", *(f"-{number}" for number in range(2, 100))))
     name = next((name for name in names if not os.path.lexists(os.path.join(folder, name))), None)
     if name is None:
         raise InvalidError(f"{folder} has a hundred damaged files of {session}", "remove some")
@@ -318,9 +314,7 @@ class SessionJournal:
     def __init__(self, store: Store, state: SessionState, *, client: str = "") -> None:
         self.task = Task(store, state.session_id, clock=now, secret=keys.secret())
         policy, text = _permissions(state)
-        identity = SessionIdentity(
-            process.current(), group_of(process.current(), state.repo_path), client[:100]
-        )
+        identity = SessionIdentity(process.current(), group_of(process.current(), state.repo_path), client[:100])
         self.session = GuardedSession(self.task, policy, identity, policy_text=text)
 
     def open(self) -> None:
@@ -332,9 +326,7 @@ class SessionJournal:
 
         Calls are recorded as effect-free: after a kill, git shows what was left unfinished.
         """
-        call = ToolRequest(
-            tool=tool, digest=digest(canonical(_canonical_arguments(arguments))), effectful=False
-        )
+        call = ToolRequest(tool=tool, digest=digest(canonical(_canonical_arguments(arguments))), effectful=False)
         admitted = self.session.admit([call])[0]
         decision = admitted.decision
         if isinstance(decision, Block):
@@ -344,10 +336,7 @@ class SessionJournal:
     def settle(self, call: str, *, error: str, milliseconds: int) -> None:
         """Record the result of a call together with the next fact. `error` says why it failed, "" for a success."""
         outcome = kinds.ToolSettled(
-            call=call,
-            message=first_line(error),
-            milliseconds=milliseconds,
-            outcome="tool-error" if error else "ok",
+            call=call, message=first_line(error), milliseconds=milliseconds, outcome="tool-error" if error else "ok"
         )
         self.task.deferred.append(NewEvent(outcome, SYSTEM, self.session.id))
 
@@ -368,9 +357,7 @@ class SessionJournal:
         self.task.commit([NewEvent(entered, self.session.actor, self.session.id)], blobs=[document])
         where = "over" if over else f"step {row.step}, {row.phase}"
         text = f"{where}: {state.query}"[:MAX_TEXT]
-        checkpoint.create(
-            self.task, state.session_id, description=text, trigger="phase", session=self.session
-        )
+        checkpoint.create(self.task, state.session_id, description=text, trigger="phase", session=self.session)
         policy, policy_text = _permissions(state)
         if not over and policy != self.session.policy:
             self.session.change(policy, policy_text, b"")

@@ -83,9 +83,7 @@ def merge(worktree: Worktree, state: SessionState) -> StepOutcome:
     """Merge the session's branch into its base. Idempotent."""
     branch, base = state.task_branch_name, state.base_branch
     if not (state.task_branch_enabled and branch):
-        return StepOutcome(
-            None, {"merged": False, "message": "the session has no branch: nothing to merge"}, over=True
-        )
+        return StepOutcome(None, {"merged": False, "message": "the session has no branch: nothing to merge"}, over=True)
     if state.quality_review_enabled and not state.quality_review_completed:
         raise FlowError("quality_review_required", "submit the quality review first")
     extras: dict[str, Any] = {}
@@ -94,9 +92,7 @@ def merge(worktree: Worktree, state: SessionState) -> StepOutcome:
         base = base or branches.base_of(worktree.git, branch)
         if not base:
             raise FlowError(
-                "merge_failed",
-                f"the base branch of {branch} no longer exists",
-                requires_user_intervention=True,
+                "merge_failed", f"the base branch of {branch} no longer exists", requires_user_intervention=True
             )
         if worktree.git.branch() != base:
             worktree.check_branch(state)
@@ -163,8 +159,7 @@ def _check_nothing_new(worktree: Worktree, state: SessionState) -> None:
     ]
     if new and state.strictness != "lenient":
         raise mismatch(
-            "files changed after the review: submit that as an issue, so that they are reviewed",
-            unreviewed_files=new,
+            "files changed after the review: submit that as an issue, so that they are reviewed", unreviewed_files=new
         )
 
 
@@ -203,9 +198,7 @@ def learn(worktree: Worktree, state: SessionState) -> str:
         return ""
     return context.write_agreement(
         worktree.repository,
-        context.Agreement(
-            words, symbols[:_MAX_SYMBOLS], state.session_id, state.intent, datetime.now(UTC).isoformat()
-        ),
+        context.Agreement(words, symbols[:_MAX_SYMBOLS], state.session_id, state.intent, datetime.now(UTC).isoformat()),
         evidence=f"Commit {state.commit_hash}: {state.prepared_commit_message}",
         related_files=files,
         frame={slot: value for slot, value in frame.slots.items() if value},

@@ -24,17 +24,13 @@ _LOOKING = frozenset({*READING, "semantic_search", "analyze_impact"}) - {"fetch_
 _ALL_SEARCHES = "query"
 """The tool that runs several of the others: it counts as two of them."""
 _PLACE = re.compile(r"(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+))?")
-_EMPTY = re.compile(
-    r"\s*(?:pass|\.\.\.|raise NotImplementedError\b.*|(?:#|//|/\*)?\s*(?:TODO|FIXME)\b.*|[{}();]*)\s*"
-)
+_EMPTY = re.compile(r"\s*(?:pass|\.\.\.|raise NotImplementedError\b.*|(?:#|//|/\*)?\s*(?:TODO|FIXME)\b.*|[{}();]*)\s*")
 _IDENTIFIER = re.compile(r"\w+")
 _REASONS = frozenset({
     "no_definition_found", "no_reference_found", "no_similar_implementation", "architecture_unknown",
     "context_fragmented",
 })  # fmt: skip
-_EVIDENCE_TOOLS = frozenset(
-    {"find_definitions", "find_references", "search_text", "analyze_structure", "query"}
-)
+_EVIDENCE_TOOLS = frozenset({"find_definitions", "find_references", "search_text", "analyze_structure", "query"})
 _STATUSES = frozenset({"will_modify", "no_change_needed", "not_affected"})
 _FITTING = {
     "symbols_identified": {"no_definition_found"},
@@ -127,9 +123,7 @@ def _semantic(state: SessionState, payload: payloads.SemanticFindings) -> None:
     if payload.semantic_reason not in _REASONS:
         raise mismatch(f"`semantic_reason` must be one of {', '.join(sorted(_REASONS))}")
     missing = state.exploration.missing_requirements if state.exploration else []
-    fitting = {"architecture_unknown", "context_fragmented"}.union(
-        *(_FITTING.get(name, set()) for name in missing)
-    )
+    fitting = {"architecture_unknown", "context_fragmented"}.union(*(_FITTING.get(name, set()) for name in missing))
     if missing and payload.semantic_reason not in fitting:
         raise mismatch(
             f"`semantic_reason` does not match the missing requirements: {', '.join(missing)}",
@@ -142,11 +136,7 @@ def _semantic(state: SessionState, payload: payloads.SemanticFindings) -> None:
 def _verified(payload: payloads.HypothesisResults) -> None:
     for result in payload.hypotheses_verified:
         evidence = result.evidence if isinstance(result.evidence, dict) else {}
-        if (
-            evidence.get("tool") not in _EVIDENCE_TOOLS
-            or not evidence.get("target")
-            or not evidence.get("result")
-        ):
+        if evidence.get("tool") not in _EVIDENCE_TOOLS or not evidence.get("target") or not evidence.get("result"):
             raise mismatch(
                 f"the evidence of {result.hypothesis!r} must be {{tool, target, result, files}}, with a tool of"
                 f" {', '.join(sorted(_EVIDENCE_TOOLS))}"
@@ -182,13 +172,10 @@ def _supposed(frame: QueryFrame, exploration: Exploration) -> list[str]:
     symbols = [symbol.casefold() for symbol in exploration.symbols_identified]
     feature = (frame.target_feature or "").casefold()
     mapped = any(
-        feature in symbol or symbol in feature or set(feature.split()) & set(symbol.split("_"))
-        for symbol in symbols
+        feature in symbol or symbol in feature or set(feature.split()) & set(symbol.split("_")) for symbol in symbols
     )
     missing = [] if not feature or mapped else ["target_feature_mapping"]
-    supposed = [
-        mapped_symbol.name for mapped_symbol in frame.mapped_symbols if mapped_symbol.source == "HYPOTHESIS"
-    ]
+    supposed = [mapped_symbol.name for mapped_symbol in frame.mapped_symbols if mapped_symbol.source == "HYPOTHESIS"]
     return missing + ["mapped_symbols"] * any(name.casefold() not in symbols for name in supposed)
 
 
@@ -266,9 +253,7 @@ _MAX_LISTED = 200
 _MAX_PATH = 4_096
 
 
-def check_target(
-    state: SessionState, worktree: Worktree, file_path: str, *, allow_new_files: bool
-) -> dict[str, Any]:
+def check_target(state: SessionState, worktree: Worktree, file_path: str, *, allow_new_files: bool) -> dict[str, Any]:
     """Whether `file_path` was explored, is in an explored folder, or is a new file beside an explored one.
 
     The review of the changes marks a refused file, until it is allowed.
@@ -281,9 +266,7 @@ def check_target(
     return answer
 
 
-def _answer(
-    state: SessionState, worktree: Worktree, file_path: str, *, allow_new_files: bool
-) -> dict[str, Any]:
+def _answer(state: SessionState, worktree: Worktree, file_path: str, *, allow_new_files: bool) -> dict[str, Any]:
     try:
         path = worktree.repository.relative(file_path)
     except AdjournError as error:
@@ -328,9 +311,7 @@ def add_explored(state: SessionState, worktree: Worktree, files: list[str]) -> d
 
 def _ready(state: SessionState) -> None:
     if state.current_phase != Phase.READY:
-        raise FlowError(
-            "phase_mismatch", f"this tool needs phase READY; the session is in {state.current_phase}"
-        )
+        raise FlowError("phase_mismatch", f"this tool needs phase READY; the session is in {state.current_phase}")
 
 
 def _refusal(state: SessionState, path: str, why: str) -> dict[str, Any]:

@@ -79,18 +79,13 @@ def explored(worktree: Worktree, state: SessionState, payload: payloads.Explorat
     exploration.missing_requirements = evidence.missing_requirements(state, exploration)
     exploration.evaluated_confidence = "low" if exploration.missing_requirements else "high"
     state.exploration = exploration
-    extras: dict[str, Any] = {
-        "explored_files_count": len(files),
-        "confidence": exploration.evaluated_confidence,
-    }
+    extras: dict[str, Any] = {"explored_files_count": len(files), "confidence": exploration.evaluated_confidence}
     if state.strictness == "strict" and exploration.missing_requirements:
         extras["missing_requirements"] = exploration.missing_requirements
     return proceed(state, extras)
 
 
-def more_information(
-    _worktree: Worktree, state: SessionState, payload: payloads.MoreInformation
-) -> StepOutcome:
+def more_information(_worktree: Worktree, state: SessionState, payload: payloads.MoreInformation) -> StepOutcome:
     thin = state.strictness == "strict" and bool(state.exploration and state.exploration.missing_requirements)
     answer = {"needs_more_information": payload.needs_more_information, "reason": payload.reason}
     state.phase_assessments[Phase.Q1] = answer | ({"forced": True} if thin else {})
@@ -99,8 +94,7 @@ def more_information(
 
 def searched(_worktree: Worktree, state: SessionState, payload: payloads.SemanticFindings) -> StepOutcome:
     hypotheses = [
-        Hypothesis(item) if isinstance(item, str) else _as_struct(Hypothesis, item)
-        for item in payload.hypotheses
+        Hypothesis(item) if isinstance(item, str) else _as_struct(Hypothesis, item) for item in payload.hypotheses
     ]
     state.semantic = Semantic(
         hypotheses=hypotheses,
@@ -111,9 +105,7 @@ def searched(_worktree: Worktree, state: SessionState, payload: payloads.Semanti
     return proceed(state, {"search_results_count": len(payload.search_results)})
 
 
-def open_hypotheses(
-    _worktree: Worktree, state: SessionState, payload: payloads.OpenHypotheses
-) -> StepOutcome:
+def open_hypotheses(_worktree: Worktree, state: SessionState, payload: payloads.OpenHypotheses) -> StepOutcome:
     answer = {"has_unverified_hypotheses": payload.has_unverified_hypotheses, "reason": payload.reason}
     state.phase_assessments[Phase.Q2] = answer
     return _proceed_as_answered(state, Phase.VERIFICATION)
@@ -151,9 +143,7 @@ def impact(_worktree: Worktree, state: SessionState, payload: payloads.ImpactFin
     state.impact_analysis = analysis
     answered = {entry.file for entry in analysis.verified_files}
     unsaid = [path for path in analysis.should_verify if path not in answered]
-    return proceed(
-        state, {"warning": "not verified: " + ", ".join(unsaid[:20])} if answered and unsaid else {}
-    )
+    return proceed(state, {"warning": "not verified: " + ", ".join(unsaid[:20])} if answered and unsaid else {})
 
 
 def _proceed_as_answered(state: SessionState, optional: Phase) -> StepOutcome:
@@ -203,17 +193,13 @@ class SubmissionResult(NamedTuple):
     over: bool = False
 
 
-def submit(
-    worktree: Worktree, before: SessionState, data: Any, deadline: Deadline | None = None
-) -> SubmissionResult:
+def submit(worktree: Worktree, before: SessionState, data: Any, deadline: Deadline | None = None) -> SubmissionResult:
     """Handle a submission. Raises `FlowError`, with nothing changed. `deadline` reports the progress of checks."""
     submitted = _parsed(data)
     _check_phase(before, submitted)
     row = _step_for(before, submitted)
     try:
-        payload = payloads.read(
-            row.payload, _with_aliases(submitted) if row.phase == Phase.EXPLORATION else submitted
-        )
+        payload = payloads.read(row.payload, _with_aliases(submitted) if row.phase == Phase.EXPLORATION else submitted)
     except InvalidError as error:
         raise mismatch(str(error), given=sorted(submitted)[:50]) from error
     evidence.check(before, row, payload)
@@ -224,9 +210,7 @@ def submit(
         state.phase_payloads[name] = {"summary": payload.summary[:MAX_SUMMARY]}
     if outcome.over or (outcome.to is None and not outcome.stays):
         _leave(state)
-        return SubmissionResult(
-            state, {"success": True, **outcome.extras, "session_complete": True}, over=True
-        )
+        return SubmissionResult(state, {"success": True, **outcome.extras, "session_complete": True}, over=True)
     extras = dict(outcome.extras)
     if not outcome.stays and outcome.to is not None:
         extras |= enter(worktree, state, outcome.to, outcome.reason)
@@ -278,8 +262,7 @@ def _parsed(data: Any) -> dict[str, Any]:
         raise FlowError("invalid_data", str(error)) from error
     if len(msgspec.json.encode(submitted)) > MAX_DATA:
         raise FlowError(
-            "invalid_data",
-            f"`data` is larger than {MAX_DATA} bytes: submit the essentials, with file and line",
+            "invalid_data", f"`data` is larger than {MAX_DATA} bytes: submit the essentials, with file and line"
         )
     return submitted
 
@@ -290,9 +273,7 @@ def _check_phase(state: SessionState, submitted: Mapping[str, Any]) -> None:
     if not named:
         return
     if named not in list(Phase):
-        raise FlowError(
-            "unknown_phase", f"unknown phase {str(named)[:80]!r}", phases=[str(each) for each in Phase]
-        )
+        raise FlowError("unknown_phase", f"unknown phase {str(named)[:80]!r}", phases=[str(each) for each in Phase])
     if named != state.current_phase:
         raise FlowError("phase_mismatch", f"the session is in {state.current_phase}, not in {named}")
 
@@ -335,9 +316,7 @@ def _branch(worktree: Worktree, state: SessionState, *, changed_by_others: bool)
         return {}
     if not worktree.is_git:
         raise FlowError(
-            "branch_creation_failed",
-            f"{worktree.why_no_git}, or use --quick",
-            requires_user_intervention=True,
+            "branch_creation_failed", f"{worktree.why_no_git}, or use --quick", requires_user_intervention=True
         )
     git = worktree.git
     try:
@@ -351,9 +330,7 @@ def _branch(worktree: Worktree, state: SessionState, *, changed_by_others: bool)
         if state.branch_policy == "continue" and here.startswith(branches.PREFIX):
             branch, base = here, branches.base_of(git, here)
             if not base:
-                raise branches.BranchError(
-                    f"the base branch of {here} no longer exists", "check out another branch"
-                )
+                raise branches.BranchError(f"the base branch of {here} no longer exists", "check out another branch")
         else:
             branch, base = branches.start_branch(git, state.session_id)
     except AdjournError as error:

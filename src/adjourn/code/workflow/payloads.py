@@ -245,8 +245,7 @@ def _with_json_decoded(kind: Any, value: Any) -> Any:
         if isinstance(value, Mapping) and isinstance(each, type) and issubclass(each, msgspec.Struct):
             hints = get_type_hints(each)
             return {
-                name: _with_json_decoded(hints[name], item) if name in hints else item
-                for name, item in value.items()
+                name: _with_json_decoded(hints[name], item) if name in hints else item for name, item in value.items()
             }
         if isinstance(value, list) and get_origin(each) is list:
             item = get_args(each)[0]
@@ -287,9 +286,7 @@ def _type_text(hint: Any) -> str:
             hints = get_type_hints(kind, include_extras=True)
             parts.append(
                 "{"
-                + ", ".join(
-                    f"{name}: {_type_text(each)}" for name, each in hints.items() if not _is_optional(each)
-                )
+                + ", ".join(f"{name}: {_type_text(each)}" for name, each in hints.items() if not _is_optional(each))
                 + "}"
             )
         elif kind is not type(None):
@@ -330,9 +327,7 @@ def build_frame(query: str, payload: RequestFrame) -> QueryFrame:
             if quote:
                 frame.slot_quotes[slot] = quote
     frame.mapped_symbols = [
-        MappedSymbol(name, source=_source(query, name))
-        for name in dict.fromkeys(payload.target_symbols)
-        if name
+        MappedSymbol(name, source=_source(query, name)) for name in dict.fromkeys(payload.target_symbols) if name
     ]
     return frame
 

@@ -320,9 +320,7 @@ def allowed(row: PhaseStep) -> list[str]:
 # --- the tools that a phase permits
 
 _LATER = "{tool} belongs to a later phase. Finish {phase} first: use the simpler search tools, then call submit_phase."
-_EARLIER = (
-    "{tool} is not allowed in {phase}. Submit the phase, or return to exploration with revert_to_exploration."
-)
+_EARLIER = "{tool} is not allowed in {phase}. Submit the phase, or return to exploration with revert_to_exploration."
 
 
 @cache

@@ -108,9 +108,7 @@ def resume_not_alone() -> FlowError:
 
 def flag_table() -> str:
     """The flags as Markdown."""
-    rows = [
-        f"| `{flag.name}` | {f'`{flag.short}`' if flag.short else ''} | {flag.effect} |" for flag in FLAGS
-    ]
+    rows = [f"| `{flag.name}` | {f'`{flag.short}`' if flag.short else ''} | {flag.effect} |" for flag in FLAGS]
     return "\n".join(
         [
             "| flag | short | what it does |",
@@ -238,9 +236,7 @@ class Worktree:
     def check_branch(self, state: SessionState) -> None:
         """Raise `FlowError` unless the session's branch is checked out."""
         if not (state.task_branch_enabled and state.task_branch_name):
-            raise FlowError(
-                "task_branch_not_enabled", "this session has no branch: nothing to review or commit"
-            )
+            raise FlowError("task_branch_not_enabled", "this session has no branch: nothing to review or commit")
         if (here := self.git.branch()) != state.task_branch_name:
             raise FlowError(
                 "branch_operation_failed",

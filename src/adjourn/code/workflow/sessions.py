@@ -22,13 +22,7 @@ from adjourn.code.git.git import list_backups
 from adjourn.code.git.repository import CodeRepository, native
 from adjourn.code.session_state import Phase, SessionState, Strictness, ToolCall
 from adjourn.code.workflow import active_session, flow, payloads, phases
-from adjourn.code.workflow.active_session import (
-    ActiveSession,
-    ClientConnection,
-    SessionJournal,
-    is_fresh,
-    repair,
-)
+from adjourn.code.workflow.active_session import ActiveSession, ClientConnection, SessionJournal, is_fresh, repair
 from adjourn.code.workflow.delivery import learn
 from adjourn.code.workflow.phases import FlowError
 from adjourn.code.workflow.request import SessionRequest, Worktree
@@ -47,9 +41,7 @@ _MAX_STALE = 20
 _MOVES = ("submit_phase", "revert_to_exploration")
 NO_SESSION = "no active session, and no checkpoint was found in {root}: start one with start_session"
 HELD = "no active session; other clients hold the sessions of {root}. A session is released when its client or server ends, or stops calling"
-INACTIVE = (
-    "no active session: resume an interrupted one with get_session_status, or start one with start_session"
-)
+INACTIVE = "no active session: resume an interrupted one with get_session_status, or start one with start_session"
 
 
 class Sessions:
@@ -99,10 +91,7 @@ class Sessions:
             self._open[state.session_id] = client
             client.attach(active)
         reply = {"success": True, "session_id": state.session_id, **wanted.summary(), **phases.block(state)}
-        reply |= {
-            "strictness": state.strictness,
-            "query_frame_extraction_prompt": payloads.FRAME_PROMPT + wanted.query,
-        }
+        reply |= {"strictness": state.strictness, "query_frame_extraction_prompt": payloads.FRAME_PROMPT + wanted.query}
         if stale:
             reply["stale_branches"] = msgspec.to_builtins(stale[-_MAX_STALE:])
             reply["stale_branches_total"] = len(stale)
@@ -155,9 +144,7 @@ class Sessions:
         if (silent := self._open.get(state.session_id)) is not None:
             self._leave(silent, "another client resumed the session")
         warnings = repair(state, worktree)
-        active = ActiveSession(
-            state, worktree, SessionJournal(self._store(repository.root), state, client=client.name)
-        )
+        active = ActiveSession(state, worktree, SessionJournal(self._store(repository.root), state, client=client.name))
         active.journal.open()
         for tool in active.journal.tools_since_step():
             if tool not in state.tools_in_step:
@@ -305,24 +292,17 @@ class Sessions:
         if not free:
             return []
         held = active_session.held_elsewhere(self._store(root), [state.session_id for state in free])
-        return [
-            msgspec.structs.replace(state, repo_path=root) for state in free if state.session_id not in held
-        ]
+        return [msgspec.structs.replace(state, repo_path=root) for state in free if state.session_id not in held]
 
     def _worktree(self, repository: CodeRepository, session: str) -> Worktree:
         def excluded_sessions() -> frozenset[str]:
             """Sessions whose branches are not stale: other clients hold them."""
             names = [state.session_id for state in active_session.list_all(repository.root)]
-            elsewhere = (
-                active_session.held_elsewhere(self._store(repository.root), names) if names else frozenset()
-            )
+            elsewhere = active_session.held_elsewhere(self._store(repository.root), names) if names else frozenset()
             return elsewhere | (self._open.keys() - {session})
 
         return Worktree(
-            repository,
-            excluded_sessions=excluded_sessions,
-            on_merged=_learn,
-            test_commands=self._test_commands,
+            repository, excluded_sessions=excluded_sessions, on_merged=_learn, test_commands=self._test_commands
         )
 
     def _store(self, root: str) -> Store:
@@ -357,11 +337,7 @@ def restore_damaged(root: str, store_of: Callable[[str], Store]) -> list[str]:
         return []
     store = store_of(root)
     held = active_session.held_elsewhere(store, list(damaged))
-    return [
-        _restore_checkpoint(root, store, session, why)
-        for session, why in damaged.items()
-        if session not in held
-    ]
+    return [_restore_checkpoint(root, store, session, why) for session, why in damaged.items() if session not in held]
 
 
 def _restore_checkpoint(root: str, store: Store, session: str, why: str) -> str:

@@ -81,9 +81,7 @@ def done(worktree: Worktree, state: SessionState, payload: payloads.TaskDone) ->
         ids = [each.id for each in state.tasks]
         raise FlowError("unknown_task", f"unknown task id {payload.task_id!r}", registered_tasks=ids)
     if task.status == "completed":
-        raise FlowError(
-            "already_completed", f"task {task.id} is already completed", next_task=_next_task(state)
-        )
+        raise FlowError("already_completed", f"task {task.id} is already completed", next_task=_next_task(state))
     if task is not state.pending[0]:
         first = state.pending[0].id
         raise FlowError("wrong_order", f"task {first} comes before {task.id}", expected_task=first)
@@ -146,9 +144,7 @@ def verdict(
             state.escalated = True
             extras["user_escalation"] = True
         return StepOutcome(Phase.VERIFY_INTERVENTION, extras, "failed several times")
-    return revert(
-        state, payload.details or "verification failed", {**runs, "verified": False, "failed_tasks": failed}
-    )
+    return revert(state, payload.details or "verification failed", {**runs, "verified": False, "failed_tasks": failed})
 
 
 def intervention(_worktree: Worktree, state: SessionState, _payload: payloads.Intervention) -> StepOutcome:
@@ -174,9 +170,7 @@ def user_decision(_worktree: Worktree, state: SessionState, payload: payloads.Us
         for task in state.tasks:
             task.status = "completed"
         return StepOutcome(
-            phases.following(state, Phase.POST_IMPL_VERIFY),
-            {**extras, "verified": False},
-            "accepted by the user",
+            phases.following(state, Phase.POST_IMPL_VERIFY), {**extras, "verified": False}, "accepted by the user"
         )
     _forget_failures(state)
     return revert(state, "the user wants another attempt", extras)
@@ -240,11 +234,7 @@ _NOT_RUN = 127
 
 
 def judge(
-    commands: Sequence[tuple[str, ...]],
-    folder: str,
-    state: SessionState,
-    verdict: VerifierVerdict,
-    deadline: Deadline,
+    commands: Sequence[tuple[str, ...]], folder: str, state: SessionState, verdict: VerifierVerdict, deadline: Deadline
 ) -> VerifierVerdict:
     """The verdict, now that its checks are recorded in `state`: a failure if a command of the user's fails.
 
@@ -255,8 +245,7 @@ def judge(
     if not all(check.command.strip() for check in verdict.evidence):
         raise mismatch("a `command` in `evidence` is empty: name what was run")
     state.check_runs = [
-        _check_run(check.command, check.exit_code, check.output, ran_by="client")
-        for check in verdict.evidence
+        _check_run(check.command, check.exit_code, check.output, ran_by="client") for check in verdict.evidence
     ]
     if not verdict.passed:
         return verdict
@@ -299,9 +288,7 @@ def _run_program(words: tuple[str, ...], folder: str) -> tuple[int, str]:
     program = find(words[0])
     if program is None:
         return _NOT_RUN, f"{words[0]} is not on PATH"
-    supervised = executables.python_command(
-        "-m", "adjourn.host.supervise", str(os.getpid()), program, *words[1:]
-    )
+    supervised = executables.python_command("-m", "adjourn.host.supervise", str(os.getpid()), program, *words[1:])
     try:
         done = run_program(supervised, folder, MAX_SECONDS, environment=outside(os.environ, folder))
     except ProgramError as error:

@@ -27,9 +27,7 @@ LOOK_SECONDS = 0.5
 class Servers(Protocol):
     """What the gateway has for sessions with its servers."""
 
-    def backend_session(
-        self, upstream: GatewayUpstream | None, client: str, sender: Sender, /
-    ) -> BackendSession:
+    def backend_session(self, upstream: GatewayUpstream | None, client: str, sender: Sender, /) -> BackendSession:
         """A part of a client's session, which has no link yet; None is for the gateway's own."""
 
     def link(self, upstream: GatewayUpstream, user: LinkUser, /) -> ServerLink:
@@ -48,9 +46,7 @@ class SingleAddress:
     ) -> None:
         self._servers = servers
         self._report = report
-        self._health = {
-            upstream: ServerHealth(canonical_server(upstream.name), report) for upstream in upstreams
-        }
+        self._health = {upstream: ServerHealth(canonical_server(upstream.name), report) for upstream in upstreams}
         self._recoveries = 0
         self._looked = 0.0
         self._is_ending = False

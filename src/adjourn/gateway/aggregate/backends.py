@@ -187,11 +187,7 @@ class ServerQuestions:
         params = value_of(line).get("params")
         question = params.get("requestId") if isinstance(params, dict) else None
         for number, asked_question in self._open.items():
-            if (
-                asked_question.backend is backend
-                and asked_question.question == question
-                and frames.is_id(question)
-            ):
+            if asked_question.backend is backend and asked_question.question == question and frames.is_id(question):
                 del self._open[number]
                 return with_param(line, "requestId", number)
         return b""
@@ -308,9 +304,7 @@ class Backends:
         self._of = {upstream: before.get(upstream) or self._begin(upstream) for upstream in upstreams}
         self.by_name = {backend.session.name: backend for backend in self._of.values()}
         self.by_session = {backend.session: backend for backend in self._of.values()}
-        self._ending |= {
-            backend.session: end for upstream, backend in before.items() if upstream not in self._of
-        }
+        self._ending |= {backend.session: end for upstream, backend in before.items() if upstream not in self._of}
         return [backend for upstream, backend in self._of.items() if upstream not in before]
 
     def end_idle(self, now: float, listener: ReplyStream | None) -> bool:
@@ -338,10 +332,7 @@ class Backends:
         return server in self.by_name and self.by_name[server].may_have_tasks(modern=True)
 
     def watch(
-        self,
-        resources: Iterable[str],
-        tasks: Iterable[str],
-        owner_of: Callable[[str], BackendSession | None],
+        self, resources: Iterable[str], tasks: Iterable[str], owner_of: Callable[[str], BackendSession | None]
     ) -> None:
         """Have each server tell of what the client subscribes to there."""
         owned, unowned = defaultdict[str, list[str]](list), list[str]()

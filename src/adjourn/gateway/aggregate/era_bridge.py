@@ -216,11 +216,7 @@ _OF_STATELESS = (
 HELD_SECONDS = 900.0
 """How long a server's question waits for a client that has to come again with its answer."""
 MAX_HELD = 1000
-_CAPABILITY = {
-    "elicitation/create": "elicitation",
-    "sampling/createMessage": "sampling",
-    "roots/list": "roots",
-}
+_CAPABILITY = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}
 
 
 class _Held(msgspec.Struct):
@@ -292,9 +288,7 @@ class ToLegacy(EraBridge):
         """The client has come again with answers for the server."""
         held = self._held.pop(state, None)
         if held is None:
-            error = frames.error(
-                request_id, frames.INVALID_PARAMS, "the server no longer waits for this input"
-            )
+            error = frames.error(request_id, frames.INVALID_PARAMS, "the server no longer waits for this input")
             self._upstream.say(error, request_id)
             return
         held.timer.cancel()
@@ -317,9 +311,7 @@ class ToLegacy(EraBridge):
             )
 
     def abandon(self, request_id: Any) -> None:
-        server_id = next(
-            (server for server, id_ in self._client_ids.items() if id_ == request_id), request_id
-        )
+        server_id = next((server for server, id_ in self._client_ids.items() if id_ == request_id), request_id)
         if self._upstream.link is not None:
             about = {"requestId": server_id, "reason": "the client no longer waits"}
             self._upstream.link.send(frames.notification("notifications/cancelled", about))
@@ -374,12 +366,7 @@ class ToLegacy(EraBridge):
             return
         request = self._upstream.exchange.connection.requests.get(request_id)
         is_able = _CAPABILITY.get(method, "") in self._upstream.offered
-        if (
-            request is None
-            or request.method not in frames.ASKING
-            or not is_able
-            or len(self._held) >= MAX_HELD
-        ):
+        if request is None or request.method not in frames.ASKING or not is_able or len(self._held) >= MAX_HELD:
             self._reply(question, None)
             return
         state = token_urlsafe(24)

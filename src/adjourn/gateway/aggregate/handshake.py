@@ -80,9 +80,7 @@ class ServerSession(Protocol):
     def tell(self, method: str, params: dict[str, Any], /) -> None:
         """Ask the server something whose answer does not matter."""
 
-    async def ask(
-        self, method: str, params: dict[str, Any], seconds: float, /, *, request_id: str = ""
-    ) -> bytes:
+    async def ask(self, method: str, params: dict[str, Any], seconds: float, /, *, request_id: str = "") -> bytes:
         """Ask the server. Raises `UnreachableError`, `TimeoutError`."""
 
     def say(self, line: bytes, about: Any, /) -> None:
@@ -274,9 +272,7 @@ class ClientFacts(msgspec.Struct):
         return {"protocolVersion": revision, "capabilities": self.offered, "clientInfo": self._shown}
 
 
-async def greet(
-    ask: Ask, client: ClientFacts, era: Era, seconds: float
-) -> tuple[str, dict[str, msgspec.Raw]]:
+async def greet(ask: Ask, client: ClientFacts, era: Era, seconds: float) -> tuple[str, dict[str, msgspec.Raw]]:
     """The revision and the result of a handshake in an era. Raises `NoSessionError`, and what `ask` raises."""
     if era == "modern":
         line = await ask("server/discover", {"_meta": client.meta()}, seconds, STATELESS[0])
@@ -291,9 +287,7 @@ async def greet(
     member = "supportedVersions" if era == "modern" else "protocolVersion"
     value = value_of(result[member]) if member in result else None
     named = value if isinstance(value, list) else [value]
-    version = next(
-        (revision for revision in (STATELESS if era == "modern" else REVISIONS) if revision in named), ""
-    )
+    version = next((revision for revision in (STATELESS if era == "modern" else REVISIONS) if revision in named), "")
     if not version:
         raise NoSessionError("the server speaks no revision of the protocol that the gateway speaks")
     return version, result

@@ -42,11 +42,7 @@ class Listings:
     def joined(self, kind: str, items: Items) -> list[merging.Raw]:
         """One list of all. `kind` is the member of the answer that has it."""
         if kind == "tasks":
-            return [
-                task_handles.shown_item(raw, backend.name)
-                for backend, listed in items.items()
-                for raw in listed
-            ]
+            return [task_handles.shown_item(raw, backend.name) for backend, listed in items.items() for raw in listed]
         if kind == "resources":
             return self._resources(items)
         if kind == "resourceTemplates":
@@ -120,10 +116,7 @@ class ResourceOwners:
         self._templates = patterns[:MAX_TEMPLATES]
 
     def find(
-        self,
-        uris: Sequence[str],
-        gather: Callable[[str, Callable[[Items], None]], None],
-        then: Callable[[], None],
+        self, uris: Sequence[str], gather: Callable[[str, Callable[[Items], None]], None], then: Callable[[], None]
     ) -> None:
         """Learn whose resources these are: `gather` asks the servers for a list. Where all are known, nobody is asked."""
 
@@ -364,9 +357,7 @@ class Changes:
                 f"a client may have {MAX_SUBSCRIPTIONS} subscriptions, to {MAX_WATCHED:,} resources and as many tasks;"
                 " end one before you begin another"
             )
-            stream.put(
-                StreamEvent(frames.error(request_id, frames.INVALID_REQUEST, why).rstrip()), is_last=True
-            )
+            stream.put(StreamEvent(frames.error(request_id, frames.INVALID_REQUEST, why).rstrip()), is_last=True)
             return
         tasks = [task for task in tasks if may_have(task)]
         self._subscriptions[request_id] = Subscription(stream, lists, frozenset(uris), frozenset(tasks))

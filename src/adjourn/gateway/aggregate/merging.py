@@ -147,8 +147,7 @@ def greeting_of(result: Mapping[str, Any]) -> Greeting:
     """What is taken of a result of initialize or server/discover."""
     capabilities, instructions = result.get("capabilities"), result.get("instructions")
     return Greeting(
-        capabilities if isinstance(capabilities, dict) else {},
-        instructions if isinstance(instructions, str) else "",
+        capabilities if isinstance(capabilities, dict) else {}, instructions if isinstance(instructions, str) else ""
     )
 
 
@@ -179,9 +178,7 @@ def _united(value: Any, other: Any) -> Any:
     if isinstance(value, dict) and isinstance(other, dict):
         keys = dict.fromkeys([*value, *other])
         return {
-            key: _united(value[key], other[key])
-            if key in value and key in other
-            else value.get(key, other.get(key))
+            key: _united(value[key], other[key]) if key in value and key in other else value.get(key, other.get(key))
             for key in keys
         }
     return value or other

@@ -23,15 +23,7 @@ from adjourn.gateway.aggregate.backends import (
     OwnLink,
     ServerQuestions,
 )
-from adjourn.gateway.aggregate.listings import (
-    SILENT,
-    Changes,
-    Gathering,
-    Items,
-    Listings,
-    resources_of,
-    tasks_of,
-)
+from adjourn.gateway.aggregate.listings import SILENT, Changes, Gathering, Items, Listings, resources_of, tasks_of
 from adjourn.gateway.aggregate.watching import MAX_WATCHED
 from adjourn.gateway.http_pool import StreamEvent
 from adjourn.gateway.replies import LineHead, ReplyStream
@@ -85,9 +77,7 @@ class AggregateSession:
             "tools/call": self._call,
             "prompts/get": self._prompt,
             "completion/complete": self._complete,
-            **dict.fromkeys(
-                ("resources/read", "resources/subscribe", "resources/unsubscribe"), self._resource
-            ),
+            **dict.fromkeys(("resources/read", "resources/subscribe", "resources/unsubscribe"), self._resource),
             "logging/setLevel": self._set_level,
             "subscriptions/listen": self._subscribe,
             **dict.fromkeys(merging.LISTS, self._list),
@@ -165,9 +155,7 @@ class AggregateSession:
             self._routed.pop(request_id).leave(request_id, stream)
 
     def in_use(self, request_id: Any) -> bool:
-        return request_id in self.waiting or any(
-            session.in_use(request_id) for session in self._backends.sessions
-        )
+        return request_id in self.waiting or any(session.in_use(request_id) for session in self._backends.sessions)
 
     @property
     def waiting(self) -> list[Any]:
@@ -207,12 +195,7 @@ class AggregateSession:
         session.receive(line, stream, request_id)
 
     def _route_named(
-        self,
-        message: Message,
-        stream: ReplyStream,
-        name: object,
-        param: str,
-        about: dict[str, Any] | None = None,
+        self, message: Message, stream: ReplyStream, name: object, param: str, about: dict[str, Any] | None = None
     ) -> bool:
         """Send a request to the server that a joined name says, with the name that it has there.
 
@@ -320,9 +303,7 @@ class AggregateSession:
         """Ask all servers that may have something to say to a method."""
         kind, is_greeting = method.partition("/")[0], method in ("initialize", "server/discover")
         sessions = [
-            session
-            for session, backend in self._backends.by_session.items()
-            if is_greeting or backend.may_have(kind)
+            session for session, backend in self._backends.by_session.items() if is_greeting or backend.may_have(kind)
         ]
         if is_greeting or kind == "tools":
             sessions.append(self._own)

@@ -75,8 +75,7 @@ def declared(meta: dict[str, Any]) -> dict[str, Any]:
 def problem_of(message: Message) -> Problem:
     """What is wrong with a request about a task of no server."""
     return undeclared(message) or Problem(
-        frames.INVALID_PARAMS,
-        "no server has a task of that id: taskId must be SERVER.ID, as the server's answer said",
+        frames.INVALID_PARAMS, "no server has a task of that id: taskId must be SERVER.ID, as the server's answer said"
     )
 
 

@@ -16,14 +16,7 @@ from typing import Any
 import msgspec
 
 from adjourn.gateway.aggregate.era_bridge import ToLegacy, ToModern
-from adjourn.gateway.aggregate.handshake import (
-    ClientFacts,
-    Era,
-    EraBridge,
-    NoSessionError,
-    ServerHealth,
-    greet,
-)
+from adjourn.gateway.aggregate.handshake import ClientFacts, Era, EraBridge, NoSessionError, ServerHealth, greet
 from adjourn.gateway.aggregate.merging import Greeting, greeting_of, params_of
 from adjourn.gateway.aggregate.watching import AGAIN_SECONDS, Watching
 from adjourn.gateway.exchange import Exchange, ServerLink
@@ -44,9 +37,7 @@ _GREETINGS = ("initialize", "server/discover")
 class UpstreamSession(BaseLink):
     """A `ServerLink` to its exchange, a `LinkUser` to its link. `on_return` is called when a lost session was begun again."""
 
-    def __init__(
-        self, exchange: Exchange, make: Callable[[LinkUser], ServerLink], health: ServerHealth
-    ) -> None:
+    def __init__(self, exchange: Exchange, make: Callable[[LinkUser], ServerLink], health: ServerHealth) -> None:
         self.exchange = exchange
         self._make = make
         self._health = health
@@ -140,12 +131,7 @@ class UpstreamSession(BaseLink):
 
     def connect(self) -> None:
         """Begin the session, unless it has begun, or the server failed a moment ago."""
-        if (
-            self.era is not None
-            or self._connecting is not None
-            or self._is_closed
-            or not self._health.begin()
-        ):
+        if self.era is not None or self._connecting is not None or self._is_closed or not self._health.begin():
             return
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 

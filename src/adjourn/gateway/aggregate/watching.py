@@ -99,9 +99,7 @@ class Watching:
             self._told.clear()
         if self._upstream.era == "legacy":
             self._update_legacy()
-        elif self._upstream.era == "modern" and (
-            is_new or self._asked != self._wanted or self._listening is None
-        ):
+        elif self._upstream.era == "modern" and (is_new or self._asked != self._wanted or self._listening is None):
             self._update_modern()
 
     @property
@@ -145,9 +143,7 @@ class Watching:
 
     async def _hear(self, request_id: str) -> None:
         """Subscribe, until the server ends that; then again."""
-        wanted: dict[str, Any] = dict.fromkeys(
-            ("toolsListChanged", "promptsListChanged", "resourcesListChanged"), True
-        )
+        wanted: dict[str, Any] = dict.fromkeys(("toolsListChanged", "promptsListChanged", "resourcesListChanged"), True)
         if self._uris:
             wanted["resourceSubscriptions"] = sorted(self._uris)
         if self._tasks:

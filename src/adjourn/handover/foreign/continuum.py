@@ -70,9 +70,7 @@ def kind_of(value: Any) -> str:
     if not isinstance(value, dict):
         return ""
     if value.get("schema") == INTERCHANGE:
-        return (
-            "state" if value.get("kind") == "semantic_state" and isinstance(value.get("data"), dict) else ""
-        )
+        return "state" if value.get("kind") == "semantic_state" and isinstance(value.get("data"), dict) else ""
     if isinstance(value.get("task"), dict) and ("resumePoints" in value or "questionsForUser" in value):
         return "record"
     return "checkpoint" if isinstance(value.get("epistemicState"), dict) and "intentGraph" in value else ""
@@ -176,12 +174,8 @@ def _state(data: Mapping[str, Any]) -> ForeignWork:
     constraints = statements(data["goal"].get("constraints") or [])
     plan, work = _dicts(data.get("plan")), _dicts(data.get("pending_work"))
     done = [row for row in plan if row.get("status") in _DONE]
-    steps = [
-        ReportedStep(text=text, status="done") for text in statements(row.get("description") for row in done)
-    ]
-    todo = statements(
-        row.get("description") for row in (*plan, *work) if row.get("status") not in (*_DONE, "invalid")
-    )
+    steps = [ReportedStep(text=text, status="done") for text in statements(row.get("description") for row in done)]
+    todo = statements(row.get("description") for row in (*plan, *work) if row.get("status") not in (*_DONE, "invalid"))
     steps += [ReportedStep(text=text) for text in todo]
     decisions = tuple(
         agent_notes.NotedDecision(
@@ -191,9 +185,7 @@ def _state(data: Mapping[str, Any]) -> ForeignWork:
         )
         for row in _dicts(data.get("decisions"))[:MAX_STATEMENTS]
     )
-    facts = statements(
-        row.get("claim") for row in _dicts(data.get("findings")) if row.get("status") == "valid"
-    )
+    facts = statements(row.get("claim") for row in _dicts(data.get("findings")) if row.get("status") == "valid")
     depends = statements(
         f"Depends on {row.get('resource')} {row.get('version') or ''}: verify it"
         for row in _dicts(data.get("external_dependencies"))

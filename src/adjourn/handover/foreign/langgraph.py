@@ -56,17 +56,7 @@ _GOALS = ("goal", "task", "objective", "mission", "input", "query", "question")
 _ONE_ARGUMENT, _ARGUMENTS, _MEMBERS, _METHOD, _MODEL_1, _MODEL_2, _ARRAY, _SNAPSHOT = range(8)
 """The extension types of LangGraph's serializer."""
 _PLAIN = frozenset(
-    (
-        "builtins",
-        "collections",
-        "datetime",
-        "decimal",
-        "fractions",
-        "ipaddress",
-        "pathlib",
-        "uuid",
-        "zoneinfo",
-    )
+    ("builtins", "collections", "datetime", "decimal", "fractions", "ipaddress", "pathlib", "uuid", "zoneinfo")
 )
 _BRANCH = "branch:to:"
 _DO_NOT = "name a file that SqliteSaver of langgraph-checkpoint-sqlite wrote"
@@ -134,10 +124,7 @@ def _check_schema(database: sqlite3.Connection, path: str) -> None:
     """Both must be tables with their columns, not views, which could run anything."""
     for table, columns in (
         ("checkpoints", ("thread_id", "checkpoint_ns", "checkpoint_id", "type", "checkpoint", "metadata")),
-        (
-            "writes",
-            ("thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "idx", "channel", "type", "value"),
-        ),
+        ("writes", ("thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "idx", "channel", "type", "value")),
     ):
         row = database.execute("SELECT type, sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
         there = [value[1] for value in database.execute(f"PRAGMA table_info({table})")]
@@ -183,21 +170,18 @@ def _decoded(kind: object, data: object) -> Any:
         return _json(data)
     if kind in ("bytes", "bytearray") and isinstance(data, bytes):
         return _plain(data)
-    return {
-        "type": f"{str(kind)[:60]}, not decoded",
-        "bytes": len(data) if isinstance(data, bytes | str) else 0,
-    }
+    return {"type": f"{str(kind)[:60]}, not decoded", "bytes": len(data) if isinstance(data, bytes | str) else 0}
 
 
 def decode(data: bytes) -> Any:
     """The value of a MessagePack text, extensions as `Extension`. Raises `InvalidError`, also for too many levels or values."""
+    _check_values(data)
     try:
         value = msgspec.msgpack.decode(data, ext_hook=lambda code, inner: Extension(code, bytes(inner)))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidError(f"a value is not MessagePack: {error}", _DO_NOT) from error
-    values, level = 0, [value]
+    level = [value]
     for _ in range(MAX_DEPTH + 1):
-        values += len(level)
         inner: list[Any] = []
         for item in level:
             if isinstance(item, dict):
@@ -205,15 +189,31 @@ def decode(data: bytes) -> Any:
                 inner += item.values()
             elif isinstance(item, list):
                 inner += item
-        if values > MAX_VALUES:
-            break
         if not inner:
             return value
         level = inner
-    raise InvalidError(
-        f"a MessagePack value has more than {MAX_DEPTH} levels or {MAX_VALUES:,} values",
-        "do not use this file",
-    )
+    raise InvalidError(f"a MessagePack value has more than {MAX_DEPTH} levels", _DO_NOT)
+
+
+_SKIPPED = {
+    0xC4: (1, 0), 0xC5: (2, 0), 0xC6: (4, 0), 0xC7: (1, 1), 0xC8: (2, 1), 0xC9: (4, 1), 0xD9: (1, 0), 0xDA: (2, 0), 0xDB: (4, 0),
+    0xCA: (0, 4), 0xCB: (0, 8), 0xCC: (0, 1), 0xCD: (0, 2), 0xCE: (0, 4), 0xCF: (0, 8), 0xD0: (0, 1), 0xD1: (0, 2), 0xD2: (0, 4),
+    0xD3: (0, 8), 0xD4: (0, 2), 0xD5: (0, 3), 0xD6: (0, 5), 0xD7: (0, 9), 0xD8: (0, 17), 0xDC: (0, 2), 0xDD: (0, 4),
+    0xDE: (0, 2), 0xDF: (0, 4),
+}  # fmt: skip
+"""What follows the first byte of a MessagePack value: the bytes of a length, and further ones beside so many."""
+
+
+def _check_values(data: bytes) -> None:
+    """Count the values of a MessagePack text. Raises `InvalidError` for too many: msgspec makes all of them before one can be counted."""
+    at = 0
+    for _ in range(MAX_VALUES + 1):
+        if at >= len(data):
+            return
+        first = data[at]
+        of_length, more = _SKIPPED.get(first, (0, first & 0x1F if 0xA0 <= first < 0xC0 else 0))
+        at += 1 + of_length + more + int.from_bytes(data[at + 1 : at + 1 + of_length], "big")
+    raise InvalidError(f"a MessagePack value has more than {MAX_VALUES:,} values", _DO_NOT)
 
 
 def _json(data: bytes | str) -> Any:
@@ -241,8 +241,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
         return [_plain(item, depth) for item in value]
     if isinstance(value, dict):
         members = {
-            key if isinstance(key, str) else str(key)[:MAX_KEY]: _plain(member, depth)
-            for key, member in value.items()
+            key if isinstance(key, str) else str(key)[:MAX_KEY]: _plain(member, depth) for key, member in value.items()
         }
         if len(members) < len(value):
             raise InvalidError("two keys of a map are the same as text", _DO_NOT)
@@ -268,9 +267,7 @@ def _extension(value: Extension, depth: int) -> Any:
     if module.partition(".")[0] in _PLAIN and value.code in (_ONE_ARGUMENT, _METHOD):
         return arguments
     by_name = {"type": f"{module}.{name}"[:200]}
-    return by_name | (
-        arguments if isinstance(arguments, dict) and "type" not in arguments else {"value": arguments}
-    )
+    return by_name | (arguments if isinstance(arguments, dict) and "type" not in arguments else {"value": arguments})
 
 
 # --- what it says
@@ -298,9 +295,7 @@ def _work(
     state += [f"A node failed: {text}" for text in failed]
     steps = [ReportedStep(text=f"Node {word(node)}", status="done") for node in seen if node not in due]
     steps += [ReportedStep(text=f"Node {word(node)}") for node in due]
-    point = (
-        f"Continue with {'node' if len(due) == 1 else 'the nodes'} {', '.join(map(word, due))}" if due else ""
-    )
+    point = f"Continue with {'node' if len(due) == 1 else 'the nodes'} {', '.join(map(word, due))}" if due else ""
     facts = statements(f"{name} = {preview(redact_json(value), 1500)}" for name, value in fields.items())
     calls = _tool_calls(channels)
     document = {
@@ -352,9 +347,7 @@ def _message(value: dict[str, Any]) -> tuple[str, str]:
     kind = str(value["type"]).rpartition(".")[2].removesuffix("Chunk").removesuffix("Message").lower()
     content = members.get("content", "")
     if isinstance(content, list):
-        content = "\n".join(
-            str(one.get("text", "")) if isinstance(one, dict) else str(one) for one in content
-        )
+        content = "\n".join(str(one.get("text", "")) if isinstance(one, dict) else str(one) for one in content)
     return kind, prose(content)
 
 
@@ -369,9 +362,7 @@ def _tool_calls(channels: dict[str, Any]) -> list[kinds.EntryImported]:
                 if isinstance(one, dict) and word(one.get("name")):
                     text = preview(redact_json(one.get("args")), MAX_LINE)
                     tool_calls.append(
-                        kinds.EntryImported(
-                            entry="langgraph.tool_call", reason=text, tool=word(one.get("name"))
-                        )
+                        kinds.EntryImported(entry="langgraph.tool_call", reason=text, tool=word(one.get("name")))
                     )
     return tool_calls
 
@@ -403,6 +394,4 @@ def _nodes(checkpoint: dict[str, Any]) -> tuple[list[str], list[str]]:
 def _question(value: Any) -> str:
     items = value if isinstance(value, list) else [value]
     values = [item.get("value", item) if isinstance(item, dict) else item for item in items]
-    return prose(
-        "; ".join(one if isinstance(one, str) else preview(redact_json(one), MAX_LINE * 2) for one in values)
-    )
+    return prose("; ".join(one if isinstance(one, str) else preview(redact_json(one), MAX_LINE * 2) for one in values))

@@ -14,14 +14,7 @@ import msgspec
 
 from adjourn.checkpoints import folder
 from adjourn.checkpoints.checkpoint import MAX_DESCRIPTION
-from adjourn.checkpoints.page import (
-    MAX_PAGE_BYTES,
-    NO_REPORT,
-    AgentReport,
-    ReportedArtifact,
-    ReportedStep,
-    report_of,
-)
+from adjourn.checkpoints.page import MAX_PAGE_BYTES, NO_REPORT, AgentReport, ReportedArtifact, ReportedStep, report_of
 from adjourn.checkpoints.parser import parse
 from adjourn.errors import InvalidError, NotFoundError, UsageError
 from adjourn.handover.foreign import continuum, langgraph
@@ -126,9 +119,7 @@ def read_checkpoint_folder(directory: str) -> ForeignWork:
             f"{directory}: the description is too long: {len(file.description)} characters (limit {MAX_DESCRIPTION})",
             "shorten it",
         )
-    if not 0 <= file.calls_used <= MAX_CALLS or (
-        file.budget is not None and not 0 <= file.budget <= MAX_CALLS
-    ):
+    if not 0 <= file.calls_used <= MAX_CALLS or (file.budget is not None and not 0 <= file.budget <= MAX_CALLS):
         raise InvalidError(f"{directory}: callsUsed or budget is outside 0 … {MAX_CALLS}", _DO_NOT)
     calls = [_called(call) for call in _history(directory, file.tool_history)]
     audit, path = b"", os.path.join(directory, folder.AUDIT_FILE)
@@ -155,9 +146,7 @@ def read_checkpoint_folder(directory: str) -> ForeignWork:
         calls=spent,
         budget=file.budget,
         entries=tuple(entries[-MAX_ENTRIES:]),
-        report=AgentReport(resumption_point=prose(file.description))
-        if prose(file.description)
-        else NO_REPORT,
+        report=AgentReport(resumption_point=prose(file.description)) if prose(file.description) else NO_REPORT,
         kept=tuple(texts),
         left_out=tuple(left_out),
     )
@@ -388,8 +377,7 @@ def _work(sections: Sequence[_Section], name: str, document: tuple[bytes, ...]) 
     todo += [item for item in by_kind["next"] if not item.checked]
     done += [item for item in by_kind["next"] if item.checked]
     texts = [
-        prose(f"{section.title}: {section.text}" if section.title else section.text, MAX_SECTION)
-        for section in other
+        prose(f"{section.title}: {section.text}" if section.title else section.text, MAX_SECTION) for section in other
     ]
     decisions = tuple(
         agent_notes.NotedDecision(decision=text, because="stated in the imported page", status="tentative")
@@ -417,8 +405,7 @@ def _work(sections: Sequence[_Section], name: str, document: tuple[bytes, ...]) 
         description=next_step,
         report=AgentReport(
             mission=goal or "Continue the work of the imported page",
-            progress=tuple(steps[:MAX_STATEMENTS])
-            or (ReportedStep(text="Read the imported page, and continue"),),
+            progress=tuple(steps[:MAX_STATEMENTS]) or (ReportedStep(text="Read the imported page, and continue"),),
             current_state=(*statements(item.text for item in by_kind["state"]), *texts[:MAX_STATEMENTS]),
             open_questions=statements(item.text for item in by_kind["questions"]),
             artifacts=tuple(ReportedArtifact(path=path) for path in _paths(by_kind["files"])),

@@ -142,9 +142,7 @@ def _write_record(task: Task, work: ForeignWork) -> None:
     goal = work.goal or f"Task {task.id}"
     about = {"id": task.id, "goal": goal, "status": "in-progress"}
     about |= {
-        name: value
-        for name, value in work.record.get("task", {}).items()
-        if name not in about or name == "status"
+        name: value for name, value in work.record.get("task", {}).items() if name not in about or name == "status"
     }
     mind = _write_mind(task, work)
     named = {"checkpointId": mind} if mind else {}

@@ -131,18 +131,13 @@ def _tokens(text: str) -> int:
 
 def _matter(record: Tree | None, checkpoint: Tree | None, now: int, consumed: Container[str]) -> BriefContext:
     if record is None and checkpoint is None:
-        raise InvalidError(
-            "neither a record nor a checkpoint was given", "give a record, a checkpoint, or both"
-        )
-    told = record or empty_record({"id": "", "goal": ""})
-    return BriefContext(told, checkpoint, now, consumed, has_record=record is not None)
+        raise InvalidError("neither a record nor a checkpoint was given", "give a record, a checkpoint, or both")
+    fields = record or empty_record({"id": "", "goal": ""})
+    return BriefContext(fields, checkpoint, now, consumed, has_record=record is not None)
 
 
 def _sections(
-    matter: BriefContext,
-    verified: ChainVerification | None,
-    warnings: Sequence[str],
-    calls: tuple[int, int] | None,
+    matter: BriefContext, verified: ChainVerification | None, warnings: Sequence[str], calls: tuple[int, int] | None
 ) -> list[_Section]:
     open_decisions, settled = knowledge_sections.decisions(matter)
     sections = [
@@ -194,9 +189,7 @@ class _Fitting(NamedTuple):
         text = self._without(left_out)
         size = self.measure(text)
         if size > self.limit:
-            note = (
-                f"This brief has about {size} {self.unit}, more than its budget of {self.limit}: {_NOT_LESS}"
-            )
+            note = f"This brief has about {size} {self.unit}, more than its budget of {self.limit}: {_NOT_LESS}"
             text = text.replace(self.introduction, f"{self.introduction}\n{note}", 1)
         return text
 

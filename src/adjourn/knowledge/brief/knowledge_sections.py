@@ -61,9 +61,7 @@ def decisions(matter: BriefContext) -> tuple[list[Item], list[Item]]:
     }
     opened = [contested(decision) for decision in by_status["contested"]]
     opened += [_decision(decision, "tentative, not settled") for decision in by_status["tentative"]]
-    settled = [
-        _decision(decision, status) for status in ("accepted", "rejected") for decision in by_status[status]
-    ]
+    settled = [_decision(decision, status) for status in ("accepted", "rejected") for decision in by_status[status]]
     return opened, settled
 
 
@@ -79,9 +77,7 @@ def contested(decision: Tree) -> Item:
         (f"{author_of(variant['author'])} says: {variant['decision']}", f"because: {variant['rationale']}")
         for variant in decision.get("variants", ())
     ]
-    first = (
-        f"CONTESTED, not settled (to be settled by {settlers}): {decision['id']}: {decision['description']}"
-    )
+    first = f"CONTESTED, not settled (to be settled by {settlers}): {decision['id']}: {decision['description']}"
     return (first, *(line for side in sides for line in side))
 
 
@@ -99,29 +95,22 @@ def constraints(matter: BriefContext) -> Iterator[Item]:
 
 def knowledge(matter: BriefContext) -> list[Item]:
     """A person's answers, facts, learnings, assumptions, beliefs; more certain and newer ones first."""
-    known, facts = matter.known, by_id(matter.known["facts"])
+    fields, facts = matter.known, by_id(matter.known["facts"])
     return [
-        *(
-            _answer(question)
-            for question in matter.record["questionsForUser"]
-            if question["status"] == "answered"
-        ),
-        *(_fact(fact) for fact in sorted(_newest(known["facts"]), key=lambda fact: -fact["confidence"])),
+        *(_answer(question) for question in matter.record["questionsForUser"] if question["status"] == "answered"),
+        *(_fact(fact) for fact in sorted(_newest(fields["facts"]), key=lambda fact: -fact["confidence"])),
         *(
             (f"{learning['type']}: {learning['content']} (from {learning['source']})",)
             for learning in _newest(matter.record["learnings"])
             if learning["type"] in ("insight", "pattern")
         ),
-        *(_assumption(assumption) for assumption in _newest(known["assumptions"])),
-        *(_belief(belief, facts) for belief in _newest(known["beliefs"])),
+        *(_assumption(assumption) for assumption in _newest(fields["assumptions"])),
+        *(_belief(belief, facts) for belief in _newest(fields["beliefs"])),
     ]
 
 
 def _answer(question: Tree) -> Item:
-    return (
-        f"{author_of(question['answeredBy'])} was asked: {question['question']}",
-        f"answered: {question['answer']}",
-    )
+    return (f"{author_of(question['answeredBy'])} was asked: {question['question']}", f"answered: {question['answer']}")
 
 
 def _fact(fact: Tree) -> Item:
@@ -312,7 +301,7 @@ def _questions(unanswered: Sequence[Tree]) -> Iterator[RecordLine]:
 
 
 def _blockers(blockers: Sequence[Tree]) -> Iterator[RecordLine]:
-    for blocker in sorted(blockers, key=lambda one: _RANKS.index(one["severity"])):
+    for blocker in sorted(blockers, key=lambda row: _RANKS.index(row["severity"])):
         yield RecordLine(f"{blocker['severity']} blocker ({blocker['id']}): {blocker['description']}")
 
 
@@ -322,9 +311,7 @@ def _constraints(record: Tree) -> Iterator[RecordLine]:
             yield RecordLine(f"{learning['type']}: {learning['content']}")
     for item in record["invariants"]:
         scope = f" (in {', '.join(item['scope'])})" if item["scope"] else ""
-        yield RecordLine(
-            f"must remain true, {item['severity']}, {item['status']}: {item['description']}{scope}"
-        )
+        yield RecordLine(f"must remain true, {item['severity']}, {item['status']}: {item['description']}{scope}")
 
 
 def _answers(record: Tree) -> Iterator[RecordLine]:
@@ -339,9 +326,7 @@ def _answers(record: Tree) -> Iterator[RecordLine]:
 def _decisions(record: Tree) -> Iterator[RecordLine]:
     """Contested ones, then the others, the newest first."""
     newest = sorted(record["decisions"], key=lambda decision: -decision["madeAt"])
-    yield from map(
-        RecordLine, _joined([contested(entry) for entry in newest if entry["status"] == "contested"])
-    )
+    yield from map(RecordLine, _joined([contested(entry) for entry in newest if entry["status"] == "contested"]))
     for entry in newest:
         if entry["status"] == "contested":
             continue
@@ -353,25 +338,24 @@ def _decisions(record: Tree) -> Iterator[RecordLine]:
 
 def _facts(matter: BriefContext) -> Iterator[RecordLine]:
     """Facts that beliefs rest on, then the newest; learnings, open questions, assumptions, beliefs."""
-    record, known = matter.record, matter.known
-    used = {name for belief in known["beliefs"] for name in belief["evidence"]}
-    for fact in _newest_first(known["facts"], used):
+    record, fields = matter.record, matter.known
+    used = {name for belief in fields["beliefs"] for name in belief["evidence"]}
+    for fact in _newest_first(fields["facts"], used):
         sure = "" if fact["confidence"] >= 0.5 else f" (confidence {fact['confidence']:g})"
         yield RecordLine(f"{fact['content']}{sure}")
     for learning in reversed(record["learnings"]):
         if learning["type"] in ("insight", "pattern"):
             yield RecordLine(f"{learning['type']}: {learning['content']}")
-    for question in sorted(known["openQuestions"], key=_rank):
+    for question in sorted(fields["openQuestions"], key=_rank):
         yield RecordLine(f"open question: {question['question']}")
-    for assumption in reversed(known["assumptions"]):
+    for assumption in reversed(fields["assumptions"]):
         checked = "unverified" if assumption.get("validatedAt") is None else "validated"
         yield RecordLine(f"assumed, {checked}: {assumption['content']}")
-    contents = {name: fact["content"] for name, fact in by_id(known["facts"]).items()}
-    for belief in reversed(known["beliefs"]):
+    contents = {name: fact["content"] for name, fact in by_id(fields["facts"]).items()}
+    for belief in reversed(fields["beliefs"]):
         evidence = "; ".join(contents.get(name, name) for name in belief["evidence"])
         yield RecordLine(
-            f"believed ({belief['confidence']:g}): {belief['statement']}",
-            f"; evidence: {evidence}" if evidence else "",
+            f"believed ({belief['confidence']:g}): {belief['statement']}", f"; evidence: {evidence}" if evidence else ""
         )
 
 

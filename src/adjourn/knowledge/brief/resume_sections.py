@@ -90,31 +90,23 @@ def header(matter: BriefContext, verified: ChainVerification | None) -> Iterator
         yield (f"chain verified: {_verified(verified)}",)
 
 
-def warnings(
-    matter: BriefContext, verified: ChainVerification | None, given: Sequence[str]
-) -> Iterator[Item]:
+def warnings(matter: BriefContext, verified: ChainVerification | None, given: Sequence[str]) -> Iterator[Item]:
     record, hours = matter.record, (matter.now - matter.written_at) / HOUR
     if verified is not None and not verified.valid:
-        yield (
-            f"the record's chain fails verification ({verified.reason}): do not rely on it, and tell a person",
-        )
+        yield (f"the record's chain fails verification ({verified.reason}): do not rely on it, and tell a person",)
     if hours > STALE_HOURS:
         yield (f"this is older than {STALE_HOURS} hours: verify the state outside before anything else",)
     elif hours < 0:
         yield ("this is dated in the future: a clock is wrong",)
     yield from ((text,) for text in given)
     if record.get("conflicts"):
-        yield (
-            f"{len(record['conflicts'])} conflicts of a merge are unresolved: ask before you rely on them",
-        )
+        yield (f"{len(record['conflicts'])} conflicts of a merge are unresolved: ask before you rely on them",)
     for item in record["invariants"]:
         if item["status"] == "violated":
             yield (f"invariant {item['id']} ({item['severity']}) is violated: {item['description']}",)
     for question in record["questionsForUser"]:
         if question["status"] in ("expired", "skipped") and question["priority"] != "blocking":
-            yield (
-                f"question {question['id']} was {question['status']}, not answered: {question['question']}",
-            )
+            yield (f"question {question['id']} was {question['status']}, not answered: {question['question']}",)
 
 
 # --- 3, 4: where to go
@@ -135,11 +127,7 @@ def next_step(matter: BriefContext) -> list[Item]:
     usable = usable_resume_points(record, consumed=matter.consumed)
     if usable:
         return [steps_of(point) for point in usable]
-    return (
-        list(awaited(matter))
-        or from_nodes(matter)
-        or [("no step is recorded: continue towards the mission",)]
-    )
+    return list(awaited(matter)) or from_nodes(matter) or [("no step is recorded: continue towards the mission",)]
 
 
 def steps_of(point: Tree) -> Item:
@@ -200,10 +188,7 @@ def verify_first(matter: BriefContext) -> Iterator[Item]:
     for effect in matter.record["toolEffects"]:
         error = (effect["error"],) if effect.get("error") else ()
         if effect.get("status") in ("claimed", "unknown"):
-            yield (
-                f"started, outcome unknown ({effect['status']}): {_effect(effect)}",
-                *error,
-            )
+            yield (f"started, outcome unknown ({effect['status']}): {_effect(effect)}", *error)
         elif effect.get("status") == "failed" and not effect["isReplayable"] and not _is_unnamed(effect):
             yield (f"failed, ask before you try again: {_effect(effect)}", *error)
     for point in matter.record["resumePoints"]:
@@ -214,9 +199,7 @@ def verify_first(matter: BriefContext) -> Iterator[Item]:
             yield _binding(node)
     for item in matter.record["invariants"]:
         if item["status"] == "unknown" or item.get("lastCheckedAt", -1) < matter.written_at:
-            yield (
-                f"invariant {item['id']} ({item['severity']}) was not checked since: {item['description']}",
-            )
+            yield (f"invariant {item['id']} ({item['severity']}) was not checked since: {item['description']}",)
 
 
 def _is_unnamed(effect: Tree) -> bool:

@@ -100,7 +100,7 @@ def create_checkpoint(
     if new_id in session["checkpoints"]:
         raise InvalidError(f"session {session['id']} already has a checkpoint {new_id}", "use a new id")
     state = session["workingState"]
-    made = {
+    fields = {
         "id": new_id,
         "timestamp": now,
         "label": label,
@@ -115,7 +115,7 @@ def create_checkpoint(
             "elapsedMs": max(0, now - session["createdAt"]),
         },
     }
-    checkpoint = accept(made, CognitiveCheckpoint)
+    checkpoint = accept(fields, CognitiveCheckpoint)
     metrics = {**tree_of(TotalMetrics()), **session["totalMetrics"]}
     changed = {
         **session,
@@ -168,10 +168,7 @@ def validate_checkpoint(checkpoint: Mapping[str, Any], *, expected_hash: str = "
     if expected_hash:
         errors += _hash_errors(checkpoint, expected_hash)
     try:
-        view(
-            {**dict.fromkeys(missing, "-"), **{k: v for k, v in checkpoint.items() if v != ""}},
-            CognitiveCheckpoint,
-        )
+        view({**dict.fromkeys(missing, "-"), **{k: v for k, v in checkpoint.items() if v != ""}}, CognitiveCheckpoint)
     except InvalidError as error:
         return Validity(False, [*errors, str(error)], [])
     tree = dict(checkpoint)
@@ -294,9 +291,7 @@ def _record_warnings(record: Tree, checkpoint: Tree) -> list[str]:
         for question in record["questionsForUser"]
         if question["priority"] == "blocking" and is_unanswered(record, question)
     ]
-    unchecked = [
-        item for item in record["invariants"] if item.get("lastCheckedAt", -1) < checkpoint["timestamp"]
-    ]
+    unchecked = [item for item in record["invariants"] if item.get("lastCheckedAt", -1) < checkpoint["timestamp"]]
     return [
         *(
             f"Effect {effect['id']} of {effect['toolName']} is {effect['status']}: verify whether it happened"

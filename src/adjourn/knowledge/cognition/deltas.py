@@ -60,8 +60,7 @@ def unpack(line: Iterable[Snapshot]) -> Tree:
             tree = load(snapshot.data)
         elif tree is None or tree["id"] != snapshot.base:
             raise IntegrityError(
-                f"the base {snapshot.base} of checkpoint {snapshot.id} is missing",
-                "restore another checkpoint",
+                f"the base {snapshot.base} of checkpoint {snapshot.id} is missing", "restore another checkpoint"
             )
         else:
             tree = apply(tree, load(snapshot.data))
@@ -87,8 +86,7 @@ def diff_checkpoints(base: Tree, current: Tree) -> Tree:
     for checkpoint in (base, current):
         if not _has_unique_ids(checkpoint):
             raise InvalidError(
-                f"checkpoint {checkpoint['id']} uses one id for two items",
-                "store it whole instead of as a difference",
+                f"checkpoint {checkpoint['id']} uses one id for two items", "store it whole instead of as a difference"
             )
     return _difference(base, current, digest(canonical(current)))
 
@@ -204,11 +202,7 @@ def _given(name: str, value: Any) -> Tree:
 
 def _has_unique_ids(checkpoint: Tree) -> bool:
     knowledge = checkpoint["epistemicState"]
-    lists = [
-        checkpoint["nodes"],
-        checkpoint["intentGraph"]["goals"],
-        *(knowledge[name] for name in _KNOWLEDGE),
-    ]
+    lists = [checkpoint["nodes"], checkpoint["intentGraph"]["goals"], *(knowledge[name] for name in _KNOWLEDGE)]
     return all(len(by_id(items)) == len(items) for items in lists)
 
 

@@ -85,25 +85,17 @@ def _nodes(nodes: Sequence[Tree]) -> Iterator[Finding]:
         path = pointer("nodes", node["id"])
         yield from _node_tree(path, node, ids, listed)
         yield from (
-            _missing(f"{path}/blockedBy", name, "node")
-            for name in node.get("blockedBy", ())
-            if name not in ids
+            _missing(f"{path}/blockedBy", name, "node") for name in node.get("blockedBy", ()) if name not in ids
         )
     yield from _confidences("nodes", "Node", nodes)
     if has_circular_references(nodes):
         yield _finding(
-            "cycle",
-            "/nodes",
-            "Circular reference detected in node graph",
-            "give each node one parent, and no cycle",
+            "cycle", "/nodes", "Circular reference detected in node graph", "give each node one parent, and no cycle"
         )
     stuck = find_cycle({node["id"]: node.get("blockedBy", ()) for node in nodes})
     if stuck is not None:
         yield _finding(
-            "deadlock",
-            pointer("nodes", stuck, "blockedBy"),
-            f"node {stuck} is blocked by itself",
-            _ADD_OR_CUT,
+            "deadlock", pointer("nodes", stuck, "blockedBy"), f"node {stuck} is blocked by itself", _ADD_OR_CUT
         )
 
 
@@ -214,9 +206,7 @@ def _questions(record: Tree) -> Iterator[Finding]:
         if "questionId" in blocker and blocker["questionId"] not in question_ids:
             path = pointer("blockers", blocker["id"], "questionId")
             yield _missing(path, blocker["questionId"], "question", "warning")
-        yield from _settlement(
-            "blockers", blocker, blocker["status"] == "resolved", ("resolvedBy", "resolvedAt")
-        )
+        yield from _settlement("blockers", blocker, blocker["status"] == "resolved", ("resolvedBy", "resolvedAt"))
     for question in record["questionsForUser"]:
         answered = question["status"] == "answered"
         yield from _settlement("questionsForUser", question, answered, ("answer", "answeredBy", "answeredAt"))
@@ -275,9 +265,7 @@ def _one_sided(path: str, message: str) -> Finding:
 
 def _duplicates(path: str, items: Sequence[Tree]) -> Iterator[Finding]:
     for name, count in _repeated([item["id"] for item in items]):
-        yield _finding(
-            "duplicate-id", f"/{path}/{name}", f"{count} have the id {shown(name)}", "use each id once"
-        )
+        yield _finding("duplicate-id", f"/{path}/{name}", f"{count} have the id {shown(name)}", "use each id once")
 
 
 def _repeated(keys: Sequence[str]) -> list[tuple[str, int]]:

@@ -66,9 +66,7 @@ class Plain:
 
     def said(self, response: object) -> ModelReply:
         if not isinstance(response, str):
-            raise UsageError(
-                f"the response is {type(response).__name__}, not text", "pass a dialect that reads it"
-            )
+            raise UsageError(f"the response is {type(response).__name__}, not text", "pass a dialect that reads it")
         return ModelReply(response)
 
 
@@ -112,9 +110,7 @@ class Middleware:
         if auto_checkpoint_interval < 0:
             raise UsageError("the checkpoint interval is negative", "pass 0 to disable automatic checkpoints")
         if max_tokens < 1:
-            raise UsageError(
-                f"max_tokens is {max_tokens}", "pass the number of tokens that the state may take"
-            )
+            raise UsageError(f"max_tokens is {max_tokens}", "pass the number of tokens that the state may take")
         self.memory = memory
         self._interval = auto_checkpoint_interval
         self.dialect: Dialect = dialect or Plain()
@@ -154,9 +150,9 @@ class Middleware:
     def _resume(self, named: Sequence[str]) -> None:
         """Restore the named checkpoint, once, even if every request of the program names it."""
         if len(set(named)) > 1 or not named[0]:
-            shown = ", ".join(f"RESUME_FROM:{name}" for name in dict.fromkeys(named))
+            text = ", ".join(f"RESUME_FROM:{name}" for name in dict.fromkeys(named))
             raise InvalidError(
-                f"the system prompt does not name exactly one checkpoint: {shown}",
+                f"the system prompt does not name exactly one checkpoint: {text}",
                 "name one checkpoint: RESUME_FROM:<id>",
             )
         self.memory.resume_from(named[0])

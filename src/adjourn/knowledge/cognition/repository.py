@@ -18,17 +18,7 @@ from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFound
 from adjourn.knowledge.cognition.checkpoints import create_checkpoint
 from adjourn.knowledge.cognition.deltas import MAX_DIFFS, Snapshot, pack, rebase, unpack
 from adjourn.knowledge.model.cognition import WORKING_STATE, CognitiveSession
-from adjourn.knowledge.model.documents import (
-    DocumentPart,
-    Id,
-    Ids,
-    Sha256,
-    Tree,
-    by_id,
-    tree_of,
-    view,
-    without,
-)
+from adjourn.knowledge.model.documents import DocumentPart, Id, Ids, Sha256, Tree, by_id, tree_of, view, without
 from adjourn.log.canonical_json import canonical, digest
 from adjourn.store.base import EMPTY, Entry, Head, Store
 from adjourn.text.quoting import one_line
@@ -78,15 +68,11 @@ def fired_triggers(
 
     Start with the `trigger_state` of the first session; pass the returned state with the next change.
     """
-    fired = [
-        *_phase(before, after),
-        *_nodes(before, after, watched, threshold),
-        *_branches(before, after),
-    ]
+    fired = [*_phase(before, after), *_nodes(before, after, watched, threshold), *_branches(before, after)]
     now = trigger_state(after, threshold)
     completed = {node["id"] for node in after["workingState"]["nodes"] if node["status"] == "completed"}
-    kept = TriggerState((watched.failed | now.failed) - completed, watched.confident | now.confident)
-    return [occasion for occasion in fired if occasion.trigger in triggers], kept
+    state = TriggerState((watched.failed | now.failed) - completed, watched.confident | now.confident)
+    return [occasion for occasion in fired if occasion.trigger in triggers], state
 
 
 def trigger_state(session: Tree, threshold: float = THRESHOLD) -> TriggerState:
@@ -144,14 +130,8 @@ def _nodes(before: Tree, after: Tree, watched: TriggerState, threshold: float) -
                 yield FiredTrigger("tool_complete", f"Tool: {tool}", f"Completed {label}")
             if node["type"] == "decision":
                 yield FiredTrigger("decision_made", f"Decision: {label}", f"Decided {label}")
-            if (
-                node["id"] in watched.failed
-                or (was and was["status"] == "failed")
-                or _attempt(node) in failed
-            ):
-                yield FiredTrigger(
-                    "error_recovery", f"Recovered: {label}", f"Completed {label} after a failure"
-                )
+            if node["id"] in watched.failed or (was and was["status"] == "failed") or _attempt(node) in failed:
+                yield FiredTrigger("error_recovery", f"Recovered: {label}", f"Completed {label} after a failure")
         was_confident = node["id"] in watched.confident or (was and was["confidence"] >= threshold)
         if node["confidence"] >= threshold and not was_confident:
             text = f"{label} has confidence {node['confidence']:g}"
@@ -168,9 +148,7 @@ def _attempt(node: Tree) -> tuple[str, str] | str:
 def _branches(before: Tree, after: Tree) -> Iterator[FiredTrigger]:
     for name, branch in after["branches"].items():
         if name not in before["branches"]:
-            yield FiredTrigger(
-                "branch_created", f"Branch: {branch['name']}", f"Created branch {branch['name']}"
-            )
+            yield FiredTrigger("branch_created", f"Branch: {branch['name']}", f"Created branch {branch['name']}")
 
 
 # --- sessions in a store
@@ -215,9 +193,7 @@ class SessionRepository:
 
     def ids(self) -> list[str]:
         """The ids of all sessions."""
-        return [
-            name.removeprefix("cognition/") for name in self.store.streams() if name.startswith("cognition/")
-        ]
+        return [name.removeprefix("cognition/") for name in self.store.streams() if name.startswith("cognition/")]
 
     def head(self, session_id: str) -> Head:
         """The position of a session's last page."""
@@ -236,42 +212,40 @@ class SessionRepository:
         watched = TriggerState(watched.failed.union(page.failed), watched.confident.union(page.confident))
         return StoredSession(session, watched, page.resumed_from or "", at)
 
-    def save(self, kept: StoredSession, made: Sequence[Tree] = ()) -> StoredSession:
+    def save(self, stored_session: StoredSession, rows: Sequence[Tree] = ()) -> StoredSession:
         """Write a session after its head `kept.at`, with its new checkpoints, oldest first. Returns it at the new head.
 
         Raises `ConflictError` if another process changed the session, and `InvalidError` for a session that could not be opened again.
         Then nothing is written.
         """
-        view(kept.session, CognitiveSession)
-        session, refs, blobs = kept.session, dict[str, str | None](), list[bytes]()
+        view(stored_session.session, CognitiveSession)
+        session, refs, blobs = stored_session.session, dict[str, str | None](), list[bytes]()
         depths: dict[str, int] = {}
-        for tree in made:
+        for tree in rows:
             depths[tree["id"]] = self._keep(tree, session, depths, refs, blobs)
         depth = self._depth(head_of(session), depths) if head_of(session) else 0
-        snapshot = pack(
-            as_checkpoint(session), session["checkpoints"].get(head_of(session)), base_depth=depth
-        )
+        snapshot = pack(as_checkpoint(session), session["checkpoints"].get(head_of(session)), base_depth=depth)
         blobs.append(snapshot.data)
-        known = trigger_state(session)
+        state = trigger_state(session)
         page = _SessionEntry(
             session=without(session, "workingState", "checkpoints"),
             working=_place(snapshot, session["id"]),
-            failed=tuple(sorted(kept.watched.failed - known.failed)),
-            confident=tuple(sorted(kept.watched.confident - known.confident)),
-            resumed_from=kept.resumed_from or UNSET,
-            made=tuple(tree["id"] for tree in made),
+            failed=tuple(sorted(stored_session.watched.failed - state.failed)),
+            confident=tuple(sorted(stored_session.watched.confident - state.confident)),
+            resumed_from=stored_session.resumed_from or UNSET,
+            made=tuple(tree["id"] for tree in rows),
         )
         data = canonical(tree_of(page))
         try:
             at = self.store.append(
-                _stream(session["id"]), [Entry(digest(data), data)], expect=kept.at, refs=refs, blobs=blobs
+                _stream(session["id"]), [Entry(digest(data), data)], expect=stored_session.at, refs=refs, blobs=blobs
             )
         except ConflictError as error:
             raise ConflictError(
                 f"session {session['id']} changed in another process since you read it; nothing was written",
                 "open the session again and retry, or start another session",
             ) from error
-        return kept._replace(at=at)
+        return stored_session._replace(at=at)
 
     def checkpoint(self, checkpoint_id: str) -> Tree | None:
         """A checkpoint of any session; None without a checkpoint of that id. Raises `IntegrityError`."""
@@ -287,9 +261,7 @@ class SessionRepository:
             name = place.base or ""
         tree = unpack(reversed(line)) if line else None
         if tree is not None and tree["id"] != checkpoint_id:
-            raise IntegrityError(
-                f"the store has checkpoint {tree['id']} under the id {checkpoint_id}", _RESTORE
-            )
+            raise IntegrityError(f"the store has checkpoint {tree['id']} under the id {checkpoint_id}", _RESTORE)
         return tree
 
     def made(self, session_id: str) -> Iterator[str]:
@@ -303,9 +275,7 @@ class SessionRepository:
         """
         place = self._find(checkpoint_id)
         if place is None:
-            raise NotFoundError(
-                f"there is no checkpoint {checkpoint_id}", "name one that was made in this store"
-            )
+            raise NotFoundError(f"there is no checkpoint {checkpoint_id}", "name one that was made in this store")
         for session_id in self.ids():
             if checkpoint_id in self._heads(session_id):
                 raise RefusedError(
@@ -345,9 +315,7 @@ class SessionRepository:
             try:
                 yield msgspec.json.decode(entry.data, type=_SessionEntry)
             except msgspec.DecodeError as error:
-                raise IntegrityError(
-                    f"not a page of session {session_id}: {error}", "update adjourn"
-                ) from error
+                raise IntegrityError(f"not a page of session {session_id}: {error}", "update adjourn") from error
 
     def _session(self, page: _SessionEntry) -> Tree:
         base_id = page.working.base or ""
@@ -366,21 +334,16 @@ class SessionRepository:
         return session
 
     def _keep(
-        self,
-        made: Tree,
-        session: Tree,
-        depths: Mapping[str, int],
-        refs: dict[str, str | None],
-        blobs: list[bytes],
+        self, fields: Tree, session: Tree, depths: Mapping[str, int], refs: dict[str, str | None], blobs: list[bytes]
     ) -> int:
         """Add the blob and the ref of a new checkpoint. Returns how many differences it is stored as."""
-        if self._find(made["id"]) is not None:
-            raise InvalidError(f"checkpoint {made['id']} already exists", "use a new id")
-        parent = made.get("parentCheckpointId", "")
+        if self._find(fields["id"]) is not None:
+            raise InvalidError(f"checkpoint {fields['id']} already exists", "use a new id")
+        parent = fields.get("parentCheckpointId", "")
         base = session["checkpoints"].get(parent)
-        snapshot = pack(made, base, base_depth=self._depth(parent, depths) if base else 0)
+        snapshot = pack(fields, base, base_depth=self._depth(parent, depths) if base else 0)
         blobs.append(snapshot.data)
-        refs[_ref(made["id"])] = _written(_place(snapshot, session["id"]))
+        refs[_ref(fields["id"])] = _written(_place(snapshot, session["id"]))
         return snapshot.depth
 
     def _find(self, checkpoint_id: str) -> SnapshotLocation | None:

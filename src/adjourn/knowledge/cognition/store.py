@@ -13,12 +13,7 @@ from uuid import uuid4
 
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, UsageError
 from adjourn.host.clock import now
-from adjourn.knowledge.brief.compose import (
-    MAX_TOKENS,
-    Tokenizer,
-    format_current_state,
-    format_state_for_prompt,
-)
+from adjourn.knowledge.brief.compose import MAX_TOKENS, Tokenizer, format_current_state, format_state_for_prompt
 from adjourn.knowledge.cognition import checkpoints
 from adjourn.knowledge.cognition.checkpoints import RestoredSession
 from adjourn.knowledge.cognition.invariants import check_working_state, require
@@ -44,16 +39,7 @@ from adjourn.knowledge.model.cognition import (
     apply_reply,
     parse_reply,
 )
-from adjourn.knowledge.model.documents import (
-    MAX_COUNT,
-    Tree,
-    accept,
-    copy_of,
-    require_one_of,
-    same,
-    tree_of,
-    view,
-)
+from adjourn.knowledge.model.documents import MAX_COUNT, Tree, accept, copy_of, require_one_of, same, tree_of, view
 from adjourn.store.base import EMPTY, Store, wait_for_turn
 
 _OF_A_RESTORE: tuple[Trigger, ...] = ("branch_created",)
@@ -109,9 +95,7 @@ class CognitiveStore:
         options: SessionOptions = SessionOptions(),  # noqa: B008  # a constant
     ) -> None:
         if not 0 <= options.threshold <= 1:
-            raise UsageError(
-                f"the threshold {options.threshold} is not a confidence", "use a number from 0 to 1"
-            )
+            raise UsageError(f"the threshold {options.threshold} is not a confidence", "use a number from 0 to 1")
         self._pages = SessionRepository(store)
         self._options = options
         self._lock = RLock()
@@ -233,15 +217,15 @@ class CognitiveStore:
 
     def create_checkpoint(self, label: str, description: str = "") -> Tree:
         """Create a checkpoint, and return it."""
-        made: list[Tree] = []
+        rows: list[Tree] = []
 
         def step(before: Tree, _at: int) -> _Change:
             session, checkpoint = self._checkpoint(before, label, description)
-            made[:] = [checkpoint]
-            return _Change(session, made=made, triggers=())
+            rows[:] = [checkpoint]
+            return _Change(session, made=rows, triggers=())
 
         self._commit(step)
-        return copy_of(made[0])
+        return copy_of(rows[0])
 
     def record_changed(self, before: Tree, after: Tree) -> Tree | None:
         """Create a checkpoint if a change of the task's Continuation Record fires triggers; else return None."""
@@ -265,10 +249,7 @@ class CognitiveStore:
             )
             outcome[:] = [restored]
             return _Change(
-                restored.session,
-                made=[tree] if is_new else [],
-                triggers=_OF_A_RESTORE,
-                resumed_from=tree["id"],
+                restored.session, made=[tree] if is_new else [], triggers=_OF_A_RESTORE, resumed_from=tree["id"]
             )
 
         def restored() -> None:
@@ -294,12 +275,10 @@ class CognitiveStore:
         def step(before: Tree, at: int) -> _Change:
             source = before
             if checkpoint_id:
-                found, _ = self._known(checkpoint_id)
-                source = {**before, "checkpoints": {**before["checkpoints"], checkpoint_id: found}}
+                fields, _ = self._known(checkpoint_id)
+                source = {**before, "checkpoints": {**before["checkpoints"], checkpoint_id: fields}}
             new_id = self._options.new_id()
-            return _Change(
-                checkpoints.fork_branch(source, name, at, new_id=new_id, checkpoint_id=checkpoint_id)
-            )
+            return _Change(checkpoints.fork_branch(source, name, at, new_id=new_id, checkpoint_id=checkpoint_id))
 
         return self._commit(step)
 
@@ -352,9 +331,9 @@ class CognitiveStore:
                 )
             for number in count():
                 before = self._kept.session
-                stored, made = self._with_checkpoint(step(before, self._options.clock()))
+                stored, rows = self._with_checkpoint(step(before, self._options.clock()))
                 try:
-                    self._save(stored, made)
+                    self._save(stored, rows)
                     break
                 except ConflictError as error:
                     wait_for_turn(error, number, f"session {before['id']}")
@@ -374,12 +353,12 @@ class CognitiveStore:
             triggers=[trigger for trigger in self.triggers if trigger in change.triggers],
             threshold=self._options.threshold,
         )
-        session, made = change.session, change.made
+        session, rows = change.session, change.made
         if fired or change.due:
             session, checkpoint = self._checkpoint(session, *combined_label([*change.due, *fired]))
-            made = [*made, checkpoint]
+            rows = [*rows, checkpoint]
         resumed_from = self._kept.resumed_from if change.resumed_from is None else change.resumed_from
-        return self._kept._replace(session=session, watched=watched, resumed_from=resumed_from), made
+        return self._kept._replace(session=session, watched=watched, resumed_from=resumed_from), rows
 
     def _checkpoint(self, session: Tree, label: str, description: str) -> tuple[Tree, Tree]:
         return checkpoints.create_checkpoint(
@@ -420,9 +399,7 @@ class CognitiveStore:
                 raise NotFoundError(f"there is no checkpoint {name}", "name one that was made in this store")
             return saved, False
         if saved is not None and not same(saved, checkpoint):
-            raise InvalidError(
-                f"the store has another checkpoint under the id {name}", "restore it by its id"
-            )
+            raise InvalidError(f"the store has another checkpoint under the id {name}", "restore it by its id")
         return accept(checkpoint, CognitiveCheckpoint), saved is None
 
     def _notify(self, before: Tree, session: Tree) -> None:
@@ -449,6 +426,5 @@ def _counted(session: Tree, **more: int) -> Tree:
     metrics = {**tree_of(TotalMetrics()), **session["totalMetrics"]}
     return {
         **session,
-        "totalMetrics": metrics
-        | {name: min(MAX_COUNT, metrics[name] + number) for name, number in more.items()},
+        "totalMetrics": metrics | {name: min(MAX_COUNT, metrics[name] + number) for name, number in more.items()},
     }

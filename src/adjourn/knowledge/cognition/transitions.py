@@ -23,12 +23,7 @@ EDGES: dict[str, dict[str, tuple[str, ...]]] = {
         "deferred": ("pending",),
         "completed": (),
     },
-    "goal": {
-        "active": ("achieved", "abandoned", "deferred"),
-        "deferred": ("active",),
-        "achieved": (),
-        "abandoned": (),
-    },
+    "goal": {"active": ("achieved", "abandoned", "deferred"), "deferred": ("active",), "achieved": (), "abandoned": ()},
     "task": {
         "not-started": ("in-progress",),
         "in-progress": ("blocked", "completed", "failed"),
@@ -50,11 +45,7 @@ EDGES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "question": {"open": ("answered", "expired", "skipped"), "answered": (), "expired": (), "skipped": ()},
     "blocker": {"active": ("resolved",), "resolved": ()},
-    "invariant": {
-        "unknown": ("holding", "violated"),
-        "holding": ("violated",),
-        "violated": ("holding",),
-    },
+    "invariant": {"unknown": ("holding", "violated"), "holding": ("violated",), "violated": ("holding",)},
     "effect": {
         "claimed": ("completed", "failed", "unknown"),
         "unknown": ("completed", "failed", "claimed"),
@@ -104,12 +95,11 @@ def find(record: Tree, kind: str, name: str) -> Tree:
     items = record[COLLECTION[kind]]
     for item in items:
         if item["id"] == name:
-            found: Tree = item
-            return found
+            fields: Tree = item
+            return fields
     ids = ", ".join(item["id"] for item in items[:10])
     raise NotFoundError(
-        f"record {record.get('id', '')} has no {kind} {name}",
-        f"use one of: {ids}" if ids else f"add a {kind} first",
+        f"record {record.get('id', '')} has no {kind} {name}", f"use one of: {ids}" if ids else f"add a {kind} first"
     )
 
 
@@ -143,9 +133,7 @@ def move_node(state: Tree, node_id: str, status: str, now: int) -> Tree:
     node = nodes[node_id]
     require_edge("node", node_id, node["status"], status)
     if status == "active":
-        waiting = [
-            name for name in node.get("blockedBy", ()) if nodes.get(name, {}).get("status") != "completed"
-        ]
+        waiting = [name for name in node.get("blockedBy", ()) if nodes.get(name, {}).get("status") != "completed"]
         if waiting:
             raise RefusedError(f"node {node_id} waits for {', '.join(waiting)}", "complete them first")
     moved = {**without(node, "completedAt"), "status": status}
@@ -165,9 +153,7 @@ def move_goal(state: Tree, goal_id: str, status: str) -> tuple[Tree, list[str]]:
     goal = goals[goal_id]
     require_edge("goal", goal_id, goal["status"], status)
     open_parts = [name for name in goal["subGoalIds"] if goals.get(name, {}).get("status") == "active"]
-    warnings = [
-        f"goal {goal_id} is achieved while {name} is active" for name in open_parts if status == "achieved"
-    ]
+    warnings = [f"goal {goal_id} is achieved while {name} is active" for name in open_parts if status == "achieved"]
     moved = [{**old, "status": status} if old is goal else old for old in graph["goals"]]
     return {**state, "intentGraph": {**graph, "goals": moved}}, warnings
 
@@ -187,9 +173,7 @@ def set_task(record: Tree, status: str, now: int) -> Tree:
     if status == "completed":
         why = [*blocking_questions(record), *broken_invariants(record)]
         if why:
-            raise RefusedError(
-                f"task {task['id']} cannot be completed: {'; '.join(why)}", "settle that first"
-            )
+            raise RefusedError(f"task {task['id']} cannot be completed: {'; '.join(why)}", "settle that first")
     moved = {**without(task, "completedAt"), "status": status}
     if status == "in-progress":
         moved.setdefault("startedAt", now)
@@ -204,14 +188,10 @@ def resolve_blocker(record: Tree, blocker_id: str, resolution: str, author: CRAu
     require_edge("blocker", blocker_id, blocker["status"], "resolved")
     resolved = {**blocker, "status": "resolved", **signed("resolved", author, now), "resolution": resolution}
     after = with_blocking(record, put(record, "blocker", resolved), now)
-    return Transition(
-        after, (RecordChange("updated", path_of("blocker", blocker_id), {"resolution": resolution}),)
-    )
+    return Transition(after, (RecordChange("updated", path_of("blocker", blocker_id), {"resolution": resolution}),))
 
 
-def check_invariant(
-    record: Tree, invariant_id: str, status: str, now: int, *, evidence: str = ""
-) -> Transition:
+def check_invariant(record: Tree, invariant_id: str, status: str, now: int, *, evidence: str = "") -> Transition:
     """Record the result of checking an invariant. A newly violated hard invariant is an event of its own."""
     invariant = find(record, "invariant", invariant_id)
     if status != invariant["status"]:
@@ -221,8 +201,7 @@ def check_invariant(
         checked["evidence"] = evidence
     after = put(record, "invariant", checked)
     return Transition(
-        after,
-        tuple(violations(record, after)) or (RecordChange("updated", path_of("invariant", invariant_id)),),
+        after, tuple(violations(record, after)) or (RecordChange("updated", path_of("invariant", invariant_id)),)
     )
 
 
@@ -289,8 +268,7 @@ def _is_blocked(record: Tree) -> bool:
         if question["priority"] == "blocking" and is_unanswered(record, question):
             covered.update(question["blocksResumePoints"])
     return all(
-        point["approvalStatus"] == "denied"
-        or (point["approvalStatus"] == "pending" and point["id"] in covered)
+        point["approvalStatus"] == "denied" or (point["approvalStatus"] == "pending" and point["id"] in covered)
         for point in points
     )
 

@@ -341,9 +341,7 @@ class Collection:
         self.changed = False
         self._name = name
         self._kind = kind
-        self._places = {
-            normalised(item[name]): place for place, item in reversed(list(enumerate(self.items)))
-        }
+        self._places = {normalised(item[name]): place for place, item in reversed(list(enumerate(self.items)))}
         self._ids = {item["id"] for item in self.items}
 
     def has(self, text: str) -> bool:

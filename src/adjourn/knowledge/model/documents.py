@@ -119,13 +119,11 @@ def copy_of(tree: Mapping[str, Any]) -> Tree:
     return load(msgspec.json.encode(tree))
 
 
-def same(one: object, other: object) -> bool:
+def same(value: object, other: object) -> bool:
     """Whether two JSON values have the same canonical form. (For Python, 1 is True.)"""
-    if one is other:
+    if value is other:
         return True
-    return one == other and (
-        _encode_sorted(one) == _encode_sorted(other) or canonical(one) == canonical(other)
-    )
+    return value == other and (_encode_sorted(value) == _encode_sorted(other) or canonical(value) == canonical(other))
 
 
 def by_id(items: Sequence[Tree]) -> dict[str, Tree]:
@@ -135,10 +133,10 @@ def by_id(items: Sequence[Tree]) -> dict[str, Tree]:
 
 def without(tree: Mapping[str, Any], *names: str) -> Tree:
     """A copy of an object without some members."""
-    rest = dict(tree)
+    fields = dict(tree)
     for name in names:
-        rest.pop(name, None)
-    return rest
+        fields.pop(name, None)
+    return fields
 
 
 def pointer(*parts: str | int) -> str:
@@ -170,8 +168,7 @@ def _object(pairs: list[tuple[str, Any]]) -> Tree:
 
 def _too_large(size: int, kind: type) -> InvalidError:
     return InvalidError(
-        f"{kind.__name__}: too large: {size} bytes (limit {MAX_DOCUMENT_BYTES})",
-        "archive old items, or split the task",
+        f"{kind.__name__}: too large: {size} bytes (limit {MAX_DOCUMENT_BYTES})", "archive old items, or split the task"
     )
 
 
@@ -197,9 +194,7 @@ def _explained(error: msgspec.ValidationError, value: Any, kind: Any) -> Invalid
 def _inner(expected: Any, step: str, value: Any) -> tuple[str | int, Any]:
     """The next step of a path, and the type of what is there."""
     if isinstance(expected, type) and issubclass(expected, DocumentPart):
-        return step, next(
-            field.type for field in msgspec.structs.fields(expected) if field.encode_name == step
-        )
+        return step, next(field.type for field in msgspec.structs.fields(expected) if field.encode_name == step)
     inner = get_args(expected)[-1 if get_origin(expected) is dict else 0]
     if step == "...":
         return next(key for key, item in value.items() if not _fits(item, inner)), inner
@@ -246,8 +241,8 @@ def from_published(value: Mapping[str, Any], kind: type[DocumentPart]) -> Tree:
         if member is not None or name not in types
     }
     version = tree.get("version")
-    if isinstance(version, str) and (found := _VERSION.fullmatch(version)):
-        tree["version"] = found[1]
+    if isinstance(version, str) and (match := _VERSION.fullmatch(version)):
+        tree["version"] = match[1]
     return tree
 
 
@@ -302,10 +297,7 @@ class EncodedDocument:
 
     def shared(self, values: Mapping[str, Any]) -> Tree:
         """The values, with each item of a list that equals an item of this document replaced by that item."""
-        return {
-            name: self._shared(name, value) if type(value) is list else value
-            for name, value in values.items()
-        }
+        return {name: self._shared(name, value) if type(value) is list else value for name, value in values.items()}
 
     def follow(self, tree: Mapping[str, Any]) -> EncodedDocument:
         """Encode and check `tree`. Finds the parts that it shares with this document by identity.
@@ -316,11 +308,7 @@ class EncodedDocument:
         if len(tree) != len(before) or not before.keys() >= tree.keys():
             return EncodedDocument(write(tree, self.kind), self.kind)
         follower = EncodedDocument(b"", self.kind)
-        follower.tree, follower._members, follower._items = (
-            dict(before),
-            dict(self._members),
-            dict(self._items),
-        )
+        follower.tree, follower._members, follower._items = (dict(before), dict(self._members), dict(self._items))
         single: Tree = {}
         try:
             for name, value in tree.items():

@@ -20,14 +20,7 @@ from adjourn.errors import ConflictError, InvalidError, RefusedError
 from adjourn.knowledge.cognition.repository import SessionRepository, head_of
 from adjourn.knowledge.cognition.store import CognitiveStore, SessionOptions
 from adjourn.knowledge.cognition.transitions import Transition
-from adjourn.knowledge.model.cognition import (
-    WORKING_STATE,
-    Collection,
-    Tag,
-    TaggedStatement,
-    apply_reply,
-    normalised,
-)
+from adjourn.knowledge.model.cognition import WORKING_STATE, Collection, Tag, TaggedStatement, apply_reply, normalised
 from adjourn.knowledge.model.documents import Tree, by_id, same, tree_of
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records.store import CRStore
@@ -148,9 +141,7 @@ def read_note(arguments: Mapping[str, Any]) -> AgentNote:
     """Read a note from outside. Raises `InvalidError` if it is malformed or empty."""
     note = _read(arguments, AgentNote)
     if note == AgentNote():
-        raise InvalidError(
-            "the note is empty", f"give one or more of {', '.join(AgentNote.__struct_encode_fields__)}"
-        )
+        raise InvalidError("the note is empty", f"give one or more of {', '.join(AgentNote.__struct_encode_fields__)}")
     return note
 
 
@@ -232,15 +223,7 @@ def changed_by_note(record: Tree, note: AgentNote, author: CRAuthor, now: int) -
     learnings = Collection(record["learnings"], "content", "learning")
     for each in note.learnings:
         sure = {} if each.confidence is UNSET else {"confidence": each.confidence}
-        learnings.add(
-            each.content,
-            type=each.type,
-            source=each.source,
-            learnedBy=by,
-            learnedAt=now,
-            affects=[],
-            **sure,
-        )
+        learnings.add(each.content, type=each.type, source=each.source, learnedBy=by, learnedAt=now, affects=[], **sure)
     points = _resume_points(record, note, now)
     changed = {
         "decisions": decisions.items,
@@ -279,9 +262,7 @@ def _blockers(record: Tree, note: AgentNote, points: list[Tree], by: Tree, now: 
     resolved = dict[str, Tree]()
     for blocker in note.blockers:
         if blocker.resolution:
-            old = next(
-                (b for b in active if normalised(b["description"]) == normalised(blocker.description)), None
-            )
+            old = next((b for b in active if normalised(b["description"]) == normalised(blocker.description)), None)
             if old is None:
                 continue
             if old["type"] in _OF_PEOPLE:
@@ -331,9 +312,7 @@ def _invariants(record: Tree, note: AgentNote, by: Tree, now: int) -> list[Tree]
             establishedAt=now,
         )
     checks = {
-        normalised(invariant.description): invariant
-        for invariant in note.invariants
-        if invariant.status is not UNSET
+        normalised(invariant.description): invariant for invariant in note.invariants if invariant.status is not UNSET
     }
     return [
         _checked(item, checks[text], now) if (text := normalised(item["description"])) in checks else item
@@ -346,8 +325,8 @@ def _checked(invariant: Tree, check: NotedInvariant, now: int) -> Tree:
     evidence = {"evidence": check.evidence} if check.evidence else {}
     if invariant["status"] == check.status and evidence.items() <= invariant.items():
         return invariant
-    kept = {name: value for name, value in invariant.items() if name != "evidence"}
-    return {**kept, "status": check.status, "lastCheckedAt": now, **evidence}
+    fields = {name: value for name, value in invariant.items() if name != "evidence"}
+    return {**fields, "status": check.status, "lastCheckedAt": now, **evidence}
 
 
 def _task(record: Tree, note: AgentNote) -> Tree:
@@ -362,9 +341,7 @@ def _task(record: Tree, note: AgentNote) -> Tree:
 
 def _metadata(record: Tree, note: AgentNote) -> Tree:
     tags = _united("tags", record["metadata"]["tags"], note.tags)
-    return (
-        {} if same(tags, record["metadata"]["tags"]) else {"metadata": {**record["metadata"], "tags": tags}}
-    )
+    return {} if same(tags, record["metadata"]["tags"]) else {"metadata": {**record["metadata"], "tags": tags}}
 
 
 def _united(name: str, old: list[str], new: Iterable[str]) -> list[str]:
@@ -479,8 +456,8 @@ def _remember(task: Task, note: AgentNote, added: dict[str, int]) -> None:
 
 def _newest_of_mind(task: Task) -> Tree:
     """The member of a record that names its state of mind. Another proxy of the task may have written a newer one with both notes."""
-    kept = SessionRepository(task.store).open(task.id)
-    head = head_of(kept.session) if kept else ""
+    session = SessionRepository(task.store).open(task.id)
+    head = head_of(session.session) if session else ""
     return {"checkpointId": head} if head else {}
 
 
@@ -515,14 +492,10 @@ def _bounded(name: str, record: Tree, items: list[Tree]) -> list[Tree]:
 
 def _check_size(name: str, size: int, before: int) -> None:
     if size > max(MAX_KEPT, before):
-        raise InvalidError(
-            f"too many {name}: {size} (limit {MAX_KEPT})", "note only the most important items"
-        )
+        raise InvalidError(f"too many {name}: {size} (limit {MAX_KEPT})", "note only the most important items")
 
 
 def _free_id(text: str, taken: Container[str]) -> str:
     """An id for a person to type, made from the text."""
     candidate = f"q-{digest(text.encode())}"
-    return next(
-        candidate[:length] for length in range(8, len(candidate) + 1) if candidate[:length] not in taken
-    )
+    return next(candidate[:length] for length in range(8, len(candidate) + 1) if candidate[:length] not in taken)

@@ -39,10 +39,7 @@ def verify_log(
     try:
         entries = chain.from_iterable(versions.entries(name, 0, stop) for name, stop in parts)
         verification = verify_versions(
-            entries,
-            roots=_roots(versions, parts),
-            expected_head=expected_head,
-            expected_root=expected_root,
+            entries, roots=_roots(versions, parts), expected_head=expected_head, expected_root=expected_root
         )
     except (IntegrityError, TypeError, UnicodeDecodeError):  # something cannot be read, or has another type
         verification = verify_versions(_present(versions, parts))
@@ -52,9 +49,7 @@ def verify_log(
         return ChainVerification(verification.checked, verification.head, at.hash, "sequence-gap")
     fold = versions.fold(record)
     if fold is None and versions.has_fold(record):
-        return ChainVerification(
-            verification.checked, verification.head, verification.head, "merkle-mismatch"
-        )
+        return ChainVerification(verification.checked, verification.head, verification.head, "merkle-mismatch")
     if fold is not None and fold.position > versions.head_position(record).seq:
         return ChainVerification(verification.checked, verification.head, verification.head, "head-mismatch")
     return verification

@@ -106,9 +106,7 @@ def names_of(task: Task, ledger: Ledger, call: EffectCall) -> list[str]:
     own = key if _HASH.fullmatch(key) else digest(f"key {key}".encode())
     if call.replayable:
         return [own]
-    return list(
-        dict.fromkeys([own, *_ruled(task, ledger, call), idempotency.call_key(call.name, call.digest)])
-    )
+    return list(dict.fromkeys([own, *_ruled(task, ledger, call), idempotency.call_key(call.name, call.digest)]))
 
 
 def _ruled(task: Task, ledger: Ledger, call: EffectCall) -> Iterator[str]:
@@ -127,22 +125,26 @@ def look_up(task: Task, ledger: Ledger, call: EffectCall, names: Sequence[str]) 
     for state in ("open", "done", "doubt"):
         for claim in claims:
             is_own = claim.owner in ("", task.id)
-            let_again = (
-                state == "doubt" and is_own and claim.call not in ledger.doubts
-            )  # by a person, as another call
+            let_again = state == "doubt" and is_own and claim.call not in ledger.doubts  # by a person, as another call
             if claim.state == state and not let_again:
                 return FoundEffect(claim.call, claim.state, keyed=claim.key == names[0], owner=claim.owner)
     if call.replayable:
         return None
-    for one in (*ledger.open_calls.values(), *ledger.doubts.values()):
-        if one.session and one.digest == call.digest and call.name in (one.tool, tool_name(one)):
-            return FoundEffect(one.call, "doubt" if one.call in ledger.doubts else "open")
+    for open_call in (*ledger.open_calls.values(), *ledger.doubts.values()):
+        if (
+            open_call.session
+            and open_call.digest == call.digest
+            and call.name in (open_call.tool, tool_name(open_call))
+        ):
+            return FoundEffect(open_call.call, "doubt" if open_call.call in ledger.doubts else "open")
     if done := _done_by_others(task, ledger, call):
         return FoundEffect(done, "done")
     elsewhere = open_elsewhere(task, call.digest)
-    for one in (*elsewhere.state.doubts, *elsewhere.state.unseen):
-        if call.name in (one.tool, tool_name(one)):
-            return FoundEffect(one.call, "done" if one.ended else "doubt", owner=elsewhere.owners[one.call])
+    for open_call in (*elsewhere.state.doubts, *elsewhere.state.unseen):
+        if call.name in (open_call.tool, tool_name(open_call)):
+            return FoundEffect(
+                open_call.call, "done" if open_call.ended else "doubt", owner=elsewhere.owners[open_call.call]
+            )
     return None
 
 
@@ -229,9 +231,7 @@ def from_chain(task: Task, call: str) -> Tree:
     )
     effects = by_id(fold_events({"toolEffects": []}, told_of)["toolEffects"])
     if call not in effects:
-        raise IntegrityError(
-            f"call {call[:80]} is not in the history of task {task.id}", "run: adjourn verify"
-        )
+        raise IntegrityError(f"call {call[:80]} is not in the history of task {task.id}", "run: adjourn verify")
     return effects[call]
 
 
@@ -283,11 +283,7 @@ def last_folded_position(record: Tree) -> int:
 
 def omitted_count(record: Tree) -> int:
     """How many settled effects of the task a record leaves out, because they are older than those it shows."""
-    return (
-        max(0, record[EFFECTS_THROUGH]["count"] - len(record["toolEffects"]))
-        if EFFECTS_THROUGH in record
-        else 0
-    )
+    return max(0, record[EFFECTS_THROUGH]["count"] - len(record["toolEffects"])) if EFFECTS_THROUGH in record else 0
 
 
 def is_call(effect: Tree) -> bool:
@@ -401,9 +397,7 @@ def _bounded(effects: list[Tree]) -> list[Tree]:
     spare: set[str] = set()
     for unsettled, limit in ((False, MAX_SETTLED), (True, MAX_UNSETTLED)):
         calls = [
-            effect["id"]
-            for effect in effects
-            if is_call(effect) and (effect.get("status") in UNSETTLED) is unsettled
+            effect["id"] for effect in effects if is_call(effect) and (effect.get("status") in UNSETTLED) is unsettled
         ]
         spare.update(calls[:-limit])
     return [effect for effect in effects if effect["id"] not in spare] if spare else effects

@@ -17,14 +17,7 @@ from uuid import uuid4
 
 from adjourn.errors import IntegrityError, NotFoundError, RefusedError
 from adjourn.host import keys
-from adjourn.knowledge.cognition.transitions import (
-    RecordChange,
-    Transition,
-    derived_id,
-    path_of,
-    put,
-    with_blocking,
-)
+from adjourn.knowledge.cognition.transitions import RecordChange, Transition, derived_id, path_of, put, with_blocking
 from adjourn.knowledge.model.documents import Tree, by_id, same, view
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import effect_lookup, interventions
@@ -87,9 +80,7 @@ class Effects:
         self._clock = clock
         self._tasks: dict[str, Task] = {}
 
-    def claim(
-        self, cr_id: str, call: EffectCall, author: CRAuthor, *, probe: Probe | None = None
-    ) -> EffectClaim:
+    def claim(self, cr_id: str, call: EffectCall, author: CRAuthor, *, probe: Probe | None = None) -> EffectClaim:
         """Claim an effect before its tool runs, or find that it happened already.
 
         Effects of a proxy of the task count too, and a proxy sees the claims made here. `probe` checks an effect in doubt. Raises
@@ -131,10 +122,7 @@ class Effects:
         members = {} if outputs is None else {"outputs": dict(outputs)}
         document = canonical(members["outputs"]) if members else b""
         settled = kinds.ToolSettled(
-            answer=digest(document) if document else "",
-            call=claim.effect["id"],
-            milliseconds=took_ms,
-            outcome="ok",
+            answer=digest(document) if document else "", call=claim.effect["id"], milliseconds=took_ms, outcome="ok"
         )
         self._settle(claim, settled, author, document)
         done = {**claim.effect, **members, "status": "completed", "durationMs": took_ms}
@@ -145,9 +133,7 @@ class Effects:
 
         For the task, an effect that is not replayable is then in doubt: only a person can allow another attempt. Returns the record.
         """
-        outcome: Literal["tool-error", "no-answer"] = (
-            "tool-error" if claim.effect["isReplayable"] else "no-answer"
-        )
+        outcome: Literal["tool-error", "no-answer"] = "tool-error" if claim.effect["isReplayable"] else "no-answer"
         settled = kinds.ToolSettled(
             call=claim.effect["id"], message=first_line(error), milliseconds=took_ms, outcome=outcome
         )
@@ -157,8 +143,8 @@ class Effects:
 
     def unsettled(self, cr_id: str) -> list[Tree]:
         """The effects of which nobody knows whether they happened. Check them first."""
-        known = self._current(cr_id)["toolEffects"]
-        return [effect for effect in known if effect.get("status") in effect_lookup.UNSETTLED]
+        tool_effects = self._current(cr_id)["toolEffects"]
+        return [effect for effect in tool_effects if effect.get("status") in effect_lookup.UNSETTLED]
 
     def compensation(self, cr_id: str, content_hash: str) -> Compensation:
         """The effects since a version of the record, for a return to that version."""
@@ -182,9 +168,7 @@ class Effects:
 
     def answered(self, record: Tree, question_id: str) -> Tree:
         """Settle an effect in doubt by the answer to its question, for every client of the task. Other questions change nothing."""
-        effect = next(
-            (effect for effect in record["toolEffects"] if _question_id(effect) == question_id), None
-        )
+        effect = next((effect for effect in record["toolEffects"] if _question_id(effect) == question_id), None)
         if effect is None or effect.get("status", "completed") == "completed":
             return record
         question = by_id(record["questionsForUser"])[question_id]
@@ -204,22 +188,20 @@ class Effects:
 
         def build(ledger: Ledger) -> list[NewEvent]:
             names = effect_lookup.names_of(task, ledger, call)
-            known = (
-                effect_lookup.look_up(task, ledger, call, names)
-                or effect_lookup.found_in_record(record, call)
-                or new
+            effect = (
+                effect_lookup.look_up(task, ledger, call, names) or effect_lookup.found_in_record(record, call) or new
             )
-            effects[:] = [known._replace(stamp=task.stamp)]
+            effects[:] = [effect._replace(stamp=task.stamp)]
             changes.clear()
             swaps.clear()
-            if not known.writes:
+            if not effect.writes:
                 return []
-            refs, claimed = idempotency.claims(task, " ".join(names), known.call)
+            refs, claimed = idempotency.claims(task, " ".join(names), effect.call)
             changes.update(refs)
             swaps.update(claimed)
             by = _actor(author)
             opened = [] if ledger.exists else [NewEvent(kinds.TaskOpened(goal=record["task"]["goal"]), by)]
-            return [*opened, NewEvent(_intent(known.call, call, names), by)]
+            return [*opened, NewEvent(_intent(effect.call, call, names), by)]
 
         task.refresh()
         task.commit(build, refs=changes, swaps=swaps)
@@ -269,21 +251,19 @@ class Effects:
     ) -> Tree:
         return self._records.act(cr_id, lambda record, at: step(self._store, record, at, effect), author)
 
-    def _settle(
-        self, claim: EffectClaim, settled: kinds.ToolSettled, author: CRAuthor, kept: bytes = b""
-    ) -> None:
+    def _settle(self, claim: EffectClaim, settled: kinds.ToolSettled, author: CRAuthor, data: bytes = b"") -> None:
         task = self._task(self._records.resolve(claim.record))
         changes: dict[str, str | None] = {}
 
         def build(ledger: Ledger) -> list[NewEvent]:
             if settled.call not in ledger.doubts and settled.call not in ledger.open_calls:
-                known = effect_lookup.from_chain(task, settled.call)["status"]
-                raise RefusedError(f"effect {settled.call} is {known} already", "claim it again")
+                status = effect_lookup.from_chain(task, settled.call)["status"]
+                raise RefusedError(f"effect {settled.call} is {status} already", "claim it again")
             changes.update(idempotency.ended(ledger, settled, idempotency.DONE, task.store.ref))
             return [NewEvent(settled, _actor(author))]
 
         task.refresh()
-        task.commit(build, refs=changes, blobs=[kept] if 0 < len(kept) <= idempotency.MAX_ANSWER else [])
+        task.commit(build, refs=changes, blobs=[data] if 0 < len(data) <= idempotency.MAX_ANSWER else [])
 
 
 def _intent(name: str, call: EffectCall, names: Sequence[str]) -> kinds.ToolAllowed:
@@ -344,9 +324,7 @@ def _add_claim(store: Store, record: Tree, at: int, effect: Tree) -> Transition:
     """A record with the details of a claimed effect, if it has only the effect's event. Its status is the chain's."""
     step = _update_effects(store, record, at)
     recorded = by_id(step.record["toolEffects"]).get(effect["id"])
-    if recorded is None or (
-        effect_lookup.is_call(recorded) and recorded["status"] in effect_lookup.UNSETTLED
-    ):
+    if recorded is None or (effect_lookup.is_call(recorded) and recorded["status"] in effect_lookup.UNSETTLED):
         return _recorded(step, effect) if effect_lookup.is_own(effect) else step
     return step
 

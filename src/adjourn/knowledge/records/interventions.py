@@ -31,12 +31,7 @@ SYSTEM = CRAuthor(id="adjourn", type="system")
 MAX_ATTEMPTS = 3
 _MAX_LABEL = 200
 
-_MAY = {
-    "any": ("human", "agent", "system"),
-    "human": ("human",),
-    "agent": ("agent", "human"),
-    "system": ("system",),
-}
+_MAY = {"any": ("human", "agent", "system"), "human": ("human",), "agent": ("agent", "human"), "system": ("system",)}
 """Who satisfies a resume point's required authority."""
 _ASKED_OF_PEOPLE = ("approval", "override", "scope-change")
 
@@ -75,9 +70,7 @@ def skip_question(record: Tree, question_id: str, reason: str, author: CRAuthor,
     """Skip an open question. Only people can skip a blocking question, or one that asks for a person's decision."""
     question = find(record, "question", question_id)
     require_edge("question", question_id, question["status"], "skipped")
-    if author.type != "human" and (
-        question["type"] in _ASKED_OF_PEOPLE or question["priority"] == "blocking"
-    ):
+    if author.type != "human" and (question["type"] in _ASKED_OF_PEOPLE or question["priority"] == "blocking"):
         raise RefusedError(f"only a person can skip question {question_id}", "ask a person to skip it")
     after = put(record, "question", {**question, "status": "skipped", "skippedReason": reason})
     change = RecordChange("updated", path_of("question", question_id), {"skippedReason": reason})
@@ -108,9 +101,7 @@ def obstacles(record: Tree, point_id: str, *, but: str = "") -> list[str]:
         *(
             f"question {question['id']} is unanswered"
             for question in record["questionsForUser"]
-            if point_id in question["blocksResumePoints"]
-            and question["id"] != but
-            and is_unanswered(record, question)
+            if point_id in question["blocksResumePoints"] and question["id"] != but and is_unanswered(record, question)
         ),
         *(
             f"blocker {blocker['id']} is active"
@@ -176,20 +167,15 @@ def consumption_key(record: Tree, point_id: str) -> str:
 def already_used(point_id: str) -> RefusedError:
     """The error for a second use of an approval."""
     return RefusedError(
-        f"the approval of resume point {point_id} was used already",
-        "add a new resume point and ask for its approval",
+        f"the approval of resume point {point_id} was used already", "add a new resume point and ask for its approval"
     )
 
 
-def consume_resume_point(
-    record: Tree, point_id: str, now: int, *, consumed: Container[str] = ()
-) -> Transition:
+def consume_resume_point(record: Tree, point_id: str, now: int, *, consumed: Container[str] = ()) -> Transition:
     """Use the approval of a point whose steps start now. `consumed` are the keys of all approvals of the task ever used."""
     point = find(record, "resume point", point_id)
     if point["approvalStatus"] not in ("approved", "auto-approved"):
-        raise RefusedError(
-            f"resume point {point_id} is {point['approvalStatus']}", "ask for its approval first"
-        )
+        raise RefusedError(f"resume point {point_id} is {point['approvalStatus']}", "ask for its approval first")
     if "consumedAt" in point or consumption_key(record, point_id) in consumed:
         raise already_used(point_id)
     _require_free(record, point_id, "used")
@@ -213,9 +199,7 @@ def usable_resume_points(record: Tree, *, consumed: Container[str] = ()) -> list
 def may_run_by_itself(record: Tree, point: Tree) -> bool:
     """Whether a point may be approved automatically."""
     return bool(
-        point["safeToAutoExecute"]
-        and point["requiredAuthority"] != "human"
-        and not obstacles(record, point["id"])
+        point["safeToAutoExecute"] and point["requiredAuthority"] != "human" and not obstacles(record, point["id"])
     )
 
 

@@ -103,13 +103,7 @@ def merge(a: Tree, b: Tree, base: Tree | None, strategy: Strategy) -> Merged:
 
 
 def resolve_conflict(
-    record: Tree,
-    path: str,
-    take: Literal["a", "b", "base"] | None,
-    author: CRAuthor,
-    now: int,
-    *,
-    value: Any = UNSET,
+    record: Tree, path: str, take: Literal["a", "b", "base"] | None, author: CRAuthor, now: int, *, value: Any = UNSET
 ) -> Transition:
     """Resolve a conflict that a record keeps: take the value of one side, or set another `value`."""
     if take is not None:
@@ -154,11 +148,7 @@ def _merged(merger: Merger, a: Tree, b: Tree, base: Tree | None) -> Tree:
         result[name] = _items(merger, name, Sides(old.get(name, []), a[name], b[name]))
     result["task"] = merger.task(Sides(old.get("task", UNSET), a["task"], b["task"]))
     result["executionSummary"] = merger.summary(
-        Sides(
-            old.get("executionSummary", blank["executionSummary"]),
-            a["executionSummary"],
-            b["executionSummary"],
-        )
+        Sides(old.get("executionSummary", blank["executionSummary"]), a["executionSummary"], b["executionSummary"])
     )
     result["metadata"] = merger.metadata(Sides(old.get("metadata", UNSET), a["metadata"], b["metadata"]))
     if EFFECTS_THROUGH in a:  # of the record that gets the merge; the chain has what B knows beyond it
@@ -168,23 +158,23 @@ def _merged(merger: Merger, a: Tree, b: Tree, base: Tree | None) -> Tree:
         if name not in done:
             result |= merger.member((name,), Sides.of(name, old, a, b), based=base is not None)
     result |= merger.pointer_of_lineage(Sides.of("checkpointId", old, a, b))
-    kept = _kept_conflicts(
+    kept_conflicts = _kept_conflicts(
         merger, Sides(old.get("conflicts", []), a.get("conflicts", []), b.get("conflicts", []))
     )
-    return {**result, **({"conflicts": kept} if kept else {})}
+    return {**result, **({"conflicts": kept_conflicts} if kept_conflicts else {})}
 
 
 def _items(merger: Merger, collection: str, lists: Sides) -> list[Tree]:
     """A merged collection: the items of the base in its order, then the added ones by time."""
     base, a, b = (by_id(items) for items in lists)
-    kept: list[Tree] = []
+    rows: list[Tree] = []
     added: list[Tree] = []
     for name in dict.fromkeys([*base, *a, *b]):
         sides = Sides(base.get(name, UNSET), a.get(name, UNSET), b.get(name, UNSET))
         items = _item(merger, collection, name, sides)
-        (added if sides.base is UNSET else kept).extend(items[:1])
+        (added if sides.base is UNSET else rows).extend(items[:1])
         added.extend(items[1:])
-    return kept + sorted(added, key=lambda item: (_time(item), item["id"]))
+    return rows + sorted(added, key=lambda item: (_time(item), item["id"]))
 
 
 def _item(merger: Merger, collection: str, name: str, sides: Sides) -> list[Tree]:
@@ -215,9 +205,7 @@ def _time(item: Tree) -> int:
 def _kept_conflicts(merger: Merger, sides: Sides) -> list[Tree]:
     """The unresolved conflicts: those of both sides that neither has resolved, and the new ones. The newest at a path wins."""
     base, a, b = ({item["path"]: item for item in items} for items in sides)
-    kept = {
-        path: b.get(path) or a[path] for path in {**a, **b} if path not in base or (path in a and path in b)
-    }
+    kept = {path: b.get(path) or a[path] for path in {**a, **b} if path not in base or (path in a and path in b)}
     kept |= {new.path: tree_of(new) for new in merger.conflicts if new.resolution == "unresolved"}
     return [kept[path] for path in sorted(kept)]
 
@@ -338,25 +326,25 @@ _ELSEWHERE = "apply the changes to the record that they were made from"
 
 def _apply(result: Tree, parts: list[str], change: CRChange) -> None:
     """Change `result`, whose collections are by id. Copies the deeper parts, which other trees share."""
-    name, rest = parts[0], parts[1:]
-    if not rest:
+    name, texts = parts[0], parts[1:]
+    if not texts:
         _set(result, name, change)
-    elif name in COLLECTIONS and len(rest) == 1:
-        _set(result[name], rest[0], change)
+    elif name in COLLECTIONS and len(texts) == 1:
+        _set(result[name], texts[0], change)
     elif name in COLLECTIONS:
-        if rest[0] not in result[name]:
+        if texts[0] not in result[name]:
             raise InvalidError(f"{change.path}: no item has this id", _ELSEWHERE)
-        item = dict(result[name][rest[0]])
-        _set(item, rest[1], change)
-        result[name][rest[0]] = item
+        item = dict(result[name][texts[0]])
+        _set(item, texts[1], change)
+        result[name][texts[0]] = item
     elif name not in _OBJECTS:
         raise InvalidError(f"{change.path}: {name} has no members to change", _ELSEWHERE)
     else:
         inner = dict(result[name])
-        if _SETS.get(rest[0]) == name:
-            inner[rest[0]] = _with_element(inner[rest[0]], change)
+        if _SETS.get(texts[0]) == name:
+            inner[texts[0]] = _with_element(inner[texts[0]], change)
         else:
-            _set(inner, rest[0], change)
+            _set(inner, texts[0], change)
         result[name] = inner
 
 

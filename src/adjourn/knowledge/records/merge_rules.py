@@ -36,9 +36,7 @@ class Sides(NamedTuple):
 
     def only(self, names: Sequence[str]) -> Sides:
         """Objects with some of their members."""
-        return Sides(
-            *({n: side[n] for n in names if n in side} if side is not UNSET else {} for side in self)
-        )
+        return Sides(*({n: side[n] for n in names if n in side} if side is not UNSET else {} for side in self))
 
     @property
     def settled(self) -> Any:
@@ -107,21 +105,11 @@ class Merger:
         group = sides.only(names)
         state = group.settled
         if state is CLASH:
-            status = self.member(("task", "status"), Sides.of("status", *group), based=bool(group.base))[
-                "status"
-            ]
-            state = next(
-                (side for side in (group.a, group.b, group.base) if side.get("status") == status), {}
-            )
-            times = [
-                side["startedAt"] for side in group if side.get("status") == status and "startedAt" in side
-            ]
+            status = self.member(("task", "status"), Sides.of("status", *group), based=bool(group.base))["status"]
+            state = next((side for side in (group.a, group.b, group.base) if side.get("status") == status), {})
+            times = [side["startedAt"] for side in group if side.get("status") == status and "startedAt" in side]
             state = {**state, "status": status, **({"startedAt": min(times)} if times else {})}
-            ends = [
-                side["completedAt"]
-                for side in group
-                if side.get("status") == status and "completedAt" in side
-            ]
+            ends = [side["completedAt"] for side in group if side.get("status") == status and "completedAt" in side]
             state |= {"completedAt": min(ends)} if ends else {}
         return {**self.members(("task",), sides, {}, names), **state}
 
@@ -196,9 +184,7 @@ def _earliest(merger: Merger, path: Path, sides: Sides) -> int:
 ItemRule = Callable[[Merger, Path, Sides], list[Tree]]
 
 
-def _group(
-    merger: Merger, path: Path, sides: Sides, names: Sequence[str], rank: Callable[[Tree], Any]
-) -> Tree:
+def _group(merger: Merger, path: Path, sides: Sides, names: Sequence[str], rank: Callable[[Tree], Any]) -> Tree:
     """Members that belong together: those of the side with the lowest rank."""
     group = sides.only(names)
     settled: Tree = group.settled
@@ -236,8 +222,8 @@ def _decision(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
 def keeping_variants(decision: Tree, base: Tree) -> Tree:
     """A decision that one side changed, with its earlier variants."""
     variants = decision.get("variants", [])
-    kept = with_variants(variants, *base.get("variants", []))
-    return decision if len(kept) == len(variants) else {**decision, "variants": kept}
+    rows = with_variants(variants, *base.get("variants", []))
+    return decision if len(rows) == len(variants) else {**decision, "variants": rows}
 
 
 def _with_side(variants: list[Tree], decision: Tree) -> list[Tree]:
@@ -279,9 +265,7 @@ def _question(merger: Merger, path: Path, sides: Sides) -> list[Tree]:
         if side:
             return [{**members, **getattr(group, side)}]
         both = sorted((group.a, group.b), key=lambda answer: (answer.get("answeredAt", 0), canonical(answer)))
-        lines = [
-            f"{answer.get('answeredBy', {}).get('id', '?')} answered: {answer['answer']}" for answer in both
-        ]
+        lines = [f"{answer.get('answeredBy', {}).get('id', '?')} answered: {answer['answer']}" for answer in both]
         context = "\n".join([*([members["context"]] if members["context"] else []), *lines])
         return [{**members, "context": context[-MAX_TEXT:], "status": "open"}]
     answer = _group(

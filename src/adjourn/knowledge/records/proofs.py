@@ -125,12 +125,7 @@ def read_proof(value: Mapping[str, Any]) -> InclusionProof | ConsistencyProof | 
 
 def _message(head: SignedRecordHead) -> bytes:
     return head_message(
-        {
-            "id": head.id,
-            "sequence": head.sequence,
-            "contentHash": head.content_hash,
-            "merkleRoot": head.merkle_root,
-        }
+        {"id": head.id, "sequence": head.sequence, "contentHash": head.content_hash, "merkleRoot": head.merkle_root}
     )
 
 

@@ -32,14 +32,7 @@ from adjourn.knowledge.records.proofs import (
     sign_head,
 )
 from adjourn.knowledge.records.version_log import VersionStore, unknown_record
-from adjourn.knowledge.records.versions import (
-    ENVELOPE,
-    ChainVerification,
-    Stored,
-    next_version,
-    sealed,
-    store_form,
-)
+from adjourn.knowledge.records.versions import ENVELOPE, ChainVerification, Stored, next_version, sealed, store_form
 from adjourn.knowledge.records.writer import Operation, Subscriber, UsedApprovals, VersionWriter
 from adjourn.store.base import EMPTY, Store, append_with_retry
 
@@ -60,11 +53,7 @@ class CRStore:
     """
 
     def __init__(
-        self,
-        store: Store,
-        *,
-        clock: Callable[[], int] = now,
-        new_id: Callable[[], str] = lambda: str(uuid4()),
+        self, store: Store, *, clock: Callable[[], int] = now, new_id: Callable[[], str] = lambda: str(uuid4())
     ) -> None:
         self.store = store
         self.versions = VersionStore(store)
@@ -123,10 +112,7 @@ class CRStore:
 
     def get_history(self, cr_id: str) -> list[Tree]:
         """All versions of a record, oldest first, without those of the record that it was forked from."""
-        return [
-            sealed(stored)
-            for stored in self.versions.verified_versions(cr_id, self._writer.log(cr_id).at.seq + 1)
-        ]
+        return [sealed(stored) for stored in self.versions.verified_versions(cr_id, self._writer.log(cr_id).at.seq + 1)]
 
     def get_ancestors(self, content_hash: str) -> list[Tree]:
         """All ancestors of a version, nearest first, each once, without the version itself."""
@@ -165,9 +151,7 @@ class CRStore:
         step = updating.create_record(cr, by, at, new_id=new_id, parent=parent)
         return self._writer.create(new_id, Stored(*store_form(step.record)), tree, step.events, by)
 
-    def fork(
-        self, content_hash: str, updates: Mapping[str, Any], author: CRAuthor, *, cr_id: str = ""
-    ) -> Tree:
+    def fork(self, content_hash: str, updates: Mapping[str, Any], author: CRAuthor, *, cr_id: str = "") -> Tree:
         """Create a record that continues from a version of another: to hand work over, or to keep a change that lost a conflict."""
         return self.create({**updates, "parentCRHash": content_hash}, author=author, cr_id=cr_id)
 
@@ -206,9 +190,7 @@ class CRStore:
     ) -> Tree:
         """Answer an open question. `learn`: also add the answer to the learnings."""
         answered = interventions.answer_question
-        record = self._decide(
-            cr_id, lambda cr, at: answered(cr, question_id, answer, author, at, learn=learn), author
-        )
+        record = self._decide(cr_id, lambda cr, at: answered(cr, question_id, answer, author, at, learn=learn), author)
         return self.effects.answered(record, question_id)
 
     def skip_question(self, cr_id: str, question_id: str, reason: str, author: CRAuthor) -> Tree:
@@ -273,20 +255,14 @@ class CRStore:
         """Replace a decision; the old text stays as a variant."""
         override = updating.override_decision
         return self._decide(
-            cr_id,
-            lambda cr, at: override(cr, decision_id, new_decision, author, at, rationale=rationale),
-            author,
+            cr_id, lambda cr, at: override(cr, decision_id, new_decision, author, at, rationale=rationale), author
         )
 
-    def contest_decision(
-        self, cr_id: str, decision_id: str, decision: str, rationale: str, author: CRAuthor
-    ) -> Tree:
+    def contest_decision(self, cr_id: str, decision_id: str, decision: str, rationale: str, author: CRAuthor) -> Tree:
         """Contest a decision: add another view. The decision is then open until it is settled."""
         contest = updating.contest_decision
         return self._decide(
-            cr_id,
-            lambda cr, at: contest(cr, decision_id, decision, author, at, rationale=rationale),
-            author,
+            cr_id, lambda cr, at: contest(cr, decision_id, decision, author, at, rationale=rationale), author
         )
 
     def settle_decision(
@@ -300,9 +276,7 @@ class CRStore:
     ) -> Tree:
         """Set the status of a decision; `variant` is the position of the variant that a contested one takes its text from."""
         settle = updating.settle_decision
-        return self._decide(
-            cr_id, lambda cr, at: settle(cr, decision_id, status, author, at, variant=variant), author
-        )
+        return self._decide(cr_id, lambda cr, at: settle(cr, decision_id, status, author, at, variant=variant), author)
 
     def resolve_blocker(self, cr_id: str, blocker_id: str, resolution: str, author: CRAuthor) -> Tree:
         """Mark a blocker as resolved."""
@@ -314,9 +288,7 @@ class CRStore:
     ) -> Tree:
         """Record the result of checking an invariant."""
         check = transitions.check_invariant
-        return self._decide(
-            cr_id, lambda cr, at: check(cr, invariant_id, status, at, evidence=evidence), author
-        )
+        return self._decide(cr_id, lambda cr, at: check(cr, invariant_id, status, at, evidence=evidence), author)
 
     def resolve_conflict(
         self,
@@ -339,9 +311,7 @@ class CRStore:
         base = None if a["id"] == b["id"] else Ancestry(self.versions).base(a, b)
         return merge.diff(a, b, base_hash=base or "")
 
-    def merge(
-        self, cr_id_a: str, cr_id_b: str, strategy: Strategy, *, author: CRAuthor = SYSTEM
-    ) -> CRMergeResult:
+    def merge(self, cr_id_a: str, cr_id_b: str, strategy: Strategy, *, author: CRAuthor = SYSTEM) -> CRMergeResult:
         """Merge B (a record id or the hash of a version) into record A, as a new version of A.
 
         Unresolved conflicts are stored in that version, for `resolve_conflict`. Writes nothing if B adds nothing.
@@ -358,8 +328,7 @@ class CRStore:
             merged = merge.merge(a, b, sealed(base[1]) if base else None, strategy)
             if merged.record["task"]["id"] != a["task"]["id"]:  # what was used up is known by it
                 raise RefusedError(
-                    f"{cr_id_a} and {cr_id_b} are records of different tasks",
-                    "merge with the strategy prefer-a",
+                    f"{cr_id_a} and {cr_id_b} are records of different tasks", "merge with the strategy prefer-a"
                 )
             content = without(merged.record, *ENVELOPE)
             if same(content, without(a, *ENVELOPE)) and not merged.conflicts:

@@ -88,15 +88,11 @@ def import_record(
     """
     groups, signed = _read(lines)
     if signed is None or signed.id not in groups or groups[signed.id][-1].hash != signed.content_hash:
-        raise InvalidError(
-            "the last line is not the signed head of the record in this file", "export the record again"
-        )
+        raise InvalidError("the last line is not the signed head of the record in this file", "export the record again")
     keys = {fingerprint(public): public for public in trusted}
     if signed.key in keys:
         signed.check(keys[signed.key])
-    plans = [
-        _plan(store.versions, groups, record, fork if record == signed.id else None) for record in groups
-    ]
+    plans = [_plan(store.versions, groups, record, fork if record == signed.id else None) for record in groups]
     added = sum(_write(store.versions, plan, fork) for plan in plans)
     forked = any(plan.forks for plan in plans)
     return ImportResult(store.resolve(fork.id if fork and forked else signed.id), added, signed.key)
@@ -195,8 +191,8 @@ def _write(store: VersionStore, plan: _Plan, fork: Fork | None) -> int:
     """Append the new versions. Returns how many there were."""
     record, versions, common, tree, forks = plan
     if forks and fork is not None:
-        parent, said = sealed(versions[common - 1]), sealed(versions[-1])
-        first = first_version(said, fork.author, fork.now, new_id=fork.id, parent=parent)
+        parent, fields = sealed(versions[common - 1]), sealed(versions[-1])
+        first = first_version(fields, fork.author, fork.now, new_id=fork.id, parent=parent)
         store.append(None, fork.id, Stored(*store_form(first)), tree)
         return 1
     new = versions[common:]

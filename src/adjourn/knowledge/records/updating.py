@@ -99,9 +99,7 @@ def _with_starts(after: Tree, starts: Mapping[str, int], default: int | None = N
     """The record with a start for each resume point that has a time-out and no `createdAt`, so that later versions do not delay it."""
     points = [
         point
-        if "createdAt" in point
-        or "timeoutMs" not in point
-        or (start := starts.get(point["id"], default)) is None
+        if "createdAt" in point or "timeoutMs" not in point or (start := starts.get(point["id"], default)) is None
         else {**point, "createdAt": start}
         for point in after["resumePoints"]
     ]
@@ -116,9 +114,7 @@ def _changes(before: Tree, after: Tree, updates: Mapping[str, Any]) -> Iterator[
         old_effects = by_id(before["toolEffects"])
         for effect in after["toolEffects"]:
             if not same(old_effects.get(effect["id"]), effect):
-                yield RecordChange(
-                    "effect-recorded", path_of("effect", effect["id"]), {"toolName": effect["toolName"]}
-                )
+                yield RecordChange("effect-recorded", path_of("effect", effect["id"]), {"toolName": effect["toolName"]})
     yield from violations(before, after)
 
 
@@ -160,11 +156,7 @@ def _check_change(kind: str, old: Tree, new: Tree, author: CRAuthor) -> None:
     if kind in _OPEN_TO_UPDATE:
         allowed = _OPEN_TO_UPDATE[kind]
         for member in old.keys() | new.keys():
-            if (
-                member not in allowed
-                and member in _KNOWN[kind]
-                and not same(old.get(member), new.get(member))
-            ):
+            if member not in allowed and member in _KNOWN[kind] and not same(old.get(member), new.get(member)):
                 raise RefusedError(f"{member} of {kind} {name} cannot be updated", f"use {_OPERATION[kind]}")
     if was != status:
         require_edge(kind, name, was, status)
@@ -173,11 +165,7 @@ def _check_change(kind: str, old: Tree, new: Tree, author: CRAuthor) -> None:
     weaker = ("severity", "check", "description", "scope")
     if kind == "invariant" and author.type != "human" and not same(_only(old, weaker), _only(new, weaker)):
         raise RefusedError(f"only a person can change invariant {name}", "add another invariant")
-    if (
-        kind == "effect"
-        and was == "completed"
-        and not same(without(old, "sideEffects"), without(new, "sideEffects"))
-    ):
+    if kind == "effect" and was == "completed" and not same(without(old, "sideEffects"), without(new, "sideEffects")):
         raise RefusedError(f"effect {name} is completed and cannot change", "record a new effect")
 
 
@@ -259,15 +247,10 @@ def settle_decision(
         variants = decision.get("variants", [])
         if not 0 <= variant < len(variants):
             raise InvalidError(
-                f"decision {decision_id} has no variant {variant}",
-                f"give a number from 0 to {len(variants) - 1}",
+                f"decision {decision_id} has no variant {variant}", f"give a number from 0 to {len(variants) - 1}"
             )
         chosen = variants[variant]
-        changed |= {
-            "description": chosen["decision"],
-            "rationale": chosen["rationale"],
-            **signed("made", author, now),
-        }
+        changed |= {"description": chosen["decision"], "rationale": chosen["rationale"], **signed("made", author, now)}
         if decision["status"] != "contested":  # a contested one has its text among its variants
             changed["variants"] = with_variants(variants, variant_of(decision))
     change = RecordChange(

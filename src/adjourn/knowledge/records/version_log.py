@@ -150,9 +150,7 @@ class VersionStore:
             refs[_stream(record)] = _folded(at, tree)
             tail = UnfoldedTail(at.seq, (), 0)
         self.store.append(_stream(record), [entry], expect=log.at if log else EMPTY, refs=refs)
-        appended = VersionLog(
-            record, at, root, encoded or EncodedDocument(stored.content, RecordContent), tree, tail
-        )
+        appended = VersionLog(record, at, root, encoded or EncodedDocument(stored.content, RecordContent), tree, tail)
         self._keep(appended)
         return appended
 
@@ -253,11 +251,7 @@ class VersionStore:
         if known is not None and known.at.seq <= at.seq:
             since, tree, tail = known.at, copy_frontier(known.tree), known.tail
         elif fold is not None and fold.position <= at.seq:
-            since, tree, tail = (
-                Head(fold.position, fold.hash),
-                fold.frontier(),
-                UnfoldedTail(fold.position, (), 0),
-            )
+            since, tree, tail = (Head(fold.position, fold.hash), fold.frontier(), UnfoldedTail(fold.position, (), 0))
         else:
             return self._rebuild(record, at)
         last: Entry | None = None
@@ -275,13 +269,9 @@ class VersionStore:
         last = next(self.entries(record, at.seq, at.seq + 1), None)
         return self._log(record, at, last, tree, UnfoldedTail(at.seq, (), FOLD_BYTES))
 
-    def _log(
-        self, record: str, at: Head, last: Entry | None, tree: Frontier, tail: UnfoldedTail
-    ) -> VersionLog:
+    def _log(self, record: str, at: Head, last: Entry | None, tree: Frontier, tail: UnfoldedTail) -> VersionLog:
         if last is None or last.hash != at.hash:
-            raise IntegrityError(
-                f"the head of record {record} cannot be read", f"run: adjourn record verify {record}"
-            )
+            raise IntegrityError(f"the head of record {record} cannot be read", f"run: adjourn record verify {record}")
         content = verified_version(last, record).content
         return VersionLog(record, at, tree.root().hex(), EncodedDocument(content, RecordContent), tree, tail)
 
@@ -338,10 +328,10 @@ def unknown_record(name: str) -> UnknownRecordError:
     )
 
 
-def head_moved(record: str, expected: str, found: str) -> ConflictError:
+def head_moved(record: str, expected: str, text: str) -> ConflictError:
     """The error of a writer whose expected head is no longer the newest version."""
     return ConflictError(
-        f"record {record} changed since you read it: its head is {found}, not {expected}; nothing was written",
+        f"record {record} changed since you read it: its head is {text}, not {expected}; nothing was written",
         f"read it again and retry; or keep your change: `fork` version {expected[:12]}, then `merge` the fork",
     )
 

@@ -114,8 +114,7 @@ def first_version(
     """The first version of a record: sequence 0, or with a sealed `parent` of another record, its fork, next in sequence."""
     if parent is not None and parent["id"] == new_id:
         raise InvalidError(
-            f"record {new_id} cannot be a fork of itself",
-            "choose another id for the fork, or update the record",
+            f"record {new_id} cannot be a fork of itself", "choose another id for the fork, or update the record"
         )
     by = tree_of(author)
     return {
@@ -132,19 +131,19 @@ def first_version(
 
 
 def next_version(
-    head: Tree, said: Mapping[str, Any], author: CRAuthor, now: int, *, merged: Sequence[str] = ()
+    head: Tree, fields: Mapping[str, Any], author: CRAuthor, now: int, *, merged: Sequence[str] = ()
 ) -> Tree | None:
-    """The version after a sealed `head` with the content of `said`; None if the head has that content already.
+    """The version after a sealed `head` with the content of `fields`; None if the head has that content already.
 
-    `merged` are the hashes of further parents. Ignores the envelope members of `said`.
+    `merged` are the hashes of further parents. Ignores the envelope members of `fields`.
     """
-    content = without(said, *ENVELOPE)
+    content = without(fields, *ENVELOPE)
     if not merged and same(content, without(head, *ENVELOPE)):
         return None
     return {
         **content,
         "id": head["id"],
-        "version": _later(head["version"], said.get("version", VERSION)),
+        "version": _later(head["version"], fields.get("version", VERSION)),
         "sequence": head["sequence"] + 1,
         "parentCRHash": head["contentHash"],
         **({"mergeParentHashes": list(merged)} if merged else {}),
@@ -159,9 +158,7 @@ def updated(head: Tree, updates: Mapping[str, Any]) -> Tree:
     """`head` with the members of `updates`; None removes a member. Raises `RefusedError` for a member that only the store sets."""
     for name in ENVELOPE:
         if name in updates and name != "version" and not same(updates[name], head.get(name)):
-            raise RefusedError(
-                f"{name} of record {head['id']} cannot be set: the store sets it", "leave it out"
-            )
+            raise RefusedError(f"{name} of record {head['id']} cannot be set: the store sets it", "leave it out")
     if not same(updates.get("conflicts"), head.get("conflicts")) and "conflicts" in updates:
         raise RefusedError(f"conflicts of record {head['id']} cannot be set", "resolve them one by one")
     after = {**head, **updates}
@@ -220,13 +217,12 @@ def _check_version(version: str) -> None:
     """Refuse a record of a newer major format version."""
     if _version_key(version)[0] > _version_key(VERSION)[0]:
         raise InvalidError(
-            f"the record has format version {version}; this version of adjourn supports {VERSION}",
-            "update adjourn",
+            f"the record has format version {version}; this version of adjourn supports {VERSION}", "update adjourn"
         )
 
 
-def _later(one: str, other: str) -> str:
-    return one if one == other else max(one, other, key=_version_key)
+def _later(text: str, other: str) -> str:
+    return text if text == other else max(text, other, key=_version_key)
 
 
 @lru_cache(16)
@@ -290,14 +286,10 @@ def verify_versions(
     )
 
 
-def verify_sealed(
-    versions: Sequence[Stored], *, tree: Frontier | None = None, **known: Any
-) -> ChainVerification:
+def verify_sealed(versions: Sequence[Stored], *, tree: Frontier | None = None, **known: Any) -> ChainVerification:
     """`verify_versions` for versions that have their roots."""
     roots = {at: one.root for at, one in enumerate(versions, len(tree) if tree else 0) if one.root}
-    return verify_versions(
-        ((version.hash, version.content) for version in versions), roots=roots, tree=tree, **known
-    )
+    return verify_versions(((version.hash, version.content) for version in versions), roots=roots, tree=tree, **known)
 
 
 def _wrong(content: bytes, previous: str, sequence: int) -> Reason | None:
@@ -308,10 +300,10 @@ def _wrong(content: bytes, previous: str, sequence: int) -> Reason | None:
         is_readable = version == VERSION or _version_key(version)[0] <= _version_key(VERSION)[0]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return "version-unsupported"
-    parent, found = link.parent_cr_hash, link.sequence
-    if parent == previous and found == sequence and (not parent) == (not found):
+    parent, number = link.parent_cr_hash, link.sequence
+    if parent == previous and number == sequence and (not parent) == (not number):
         return None if is_readable else "version-unsupported"
-    if (not parent) == (found > 0) or (parent and not previous):
+    if (not parent) == (number > 0) or (parent and not previous):
         return "missing-parent"
     return "parent-mismatch" if parent != previous else "sequence-gap"
 
@@ -336,4 +328,4 @@ def common_ancestor(a: str, b: str, parents_of: ParentsOf, sequence_of: Callable
     common = {a, *ancestors(a, parents_of)} & {b, *ancestors(b, parents_of)}
     older = {parent for child in common for parent in parents_of(child)}
     # A common version that is no parent of another common one is a nearest one: ancestors of common ones are common.
-    return max(common - older, key=lambda found: (sequence_of(found), found), default=None)
+    return max(common - older, key=lambda text: (sequence_of(text), text), default=None)

@@ -49,12 +49,7 @@ class VersionWriter:
         return log
 
     def create(
-        self,
-        cr_id: str,
-        stored: Stored,
-        parent: Frontier | None,
-        changes: Sequence[RecordChange],
-        author: CRAuthor,
+        self, cr_id: str, stored: Stored, parent: Frontier | None, changes: Sequence[RecordChange], author: CRAuthor
     ) -> Tree:
         """Write the first version of a record; `parent` is the Merkle frontier of the version that it is a fork of.
 
@@ -64,23 +59,19 @@ class VersionWriter:
             try:
                 log = self.versions.append(None, cr_id, stored, parent)
             except ConflictError as error:
-                raise ConflictError(
-                    f"record {cr_id} already exists", "update it, or choose another id"
-                ) from error
+                raise ConflictError(f"record {cr_id} already exists", "update it, or choose another id") from error
             self.subscribers.queue(log, changes, author)
         self.subscribers.deliver()
         return log.record
 
-    def update(
-        self, cr_id: str, change: Change, author: CRAuthor, *, expected_head: str | None = None
-    ) -> Tree:
+    def update(self, cr_id: str, change: Change, author: CRAuthor, *, expected_head: str | None = None) -> Tree:
         """Write the version that `change` makes of the newest one, or return that one if nothing changes. Never retries.
 
         Raises `ConflictError` if another process wrote first, or if `expected_head` is not the newest version.
         """
-        made = self._write_after_cached(cr_id, change, author, expected_head)
-        if made is not None:
-            return made
+        fields = self._write_after_cached(cr_id, change, author, expected_head)
+        if fields is not None:
+            return fields
         log = self.log(cr_id)
         if expected_head not in (None, log.at.hash):
             raise head_moved(cr_id, str(expected_head), log.at.hash)
@@ -99,20 +90,18 @@ class VersionWriter:
             log = self.log(cr_id)
             return self._write(log, change, author) or log.record
 
-        made = self._write_after_cached(cr_id, change, author)
-        return made or append_with_retry(attempt, f"record {cr_id}")
+        fields = self._write_after_cached(cr_id, change, author)
+        return fields or append_with_retry(attempt, f"record {cr_id}")
 
-    def commit(
-        self, log: VersionLog, version: Tree, changes: Sequence[RecordChange], author: CRAuthor
-    ) -> Tree:
+    def commit(self, log: VersionLog, version: Tree, changes: Sequence[RecordChange], author: CRAuthor) -> Tree:
         """Write a version after the head of `log`, and return it sealed. Raises `ConflictError`, `InvalidError`."""
         stored, encoded = following(log.encoded, version)
         copy = encoded.copy()  # before the write, which waits for the disk: after it, the caches are cold
         with self.lock:
-            made = self.versions.append(log, log.id, stored, encoded=encoded)
-            self.subscribers.queue(made, changes, author)
+            append = self.versions.append(log, log.id, stored, encoded=encoded)
+            self.subscribers.queue(append, changes, author)
         self.subscribers.deliver()
-        return made.seal(copy)
+        return append.seal(copy)
 
     def _write_after_cached(
         self, cr_id: str, change: Change, author: CRAuthor, expected_head: str | None = None

@@ -79,12 +79,7 @@ Texts = list[tuple[str, str | tuple[str, ...]]]
 
 
 def protected_path(
-    arguments: object,
-    places: ProtectedPlaces,
-    working_directory: str = "",
-    *,
-    tool: str = "",
-    reads: bool = False,
+    arguments: object, places: ProtectedPlaces, working_directory: str = "", *, tool: str = "", reads: bool = False
 ) -> str | None:
     """The protected place that a call of a tool would touch, if any.
 
@@ -96,9 +91,7 @@ def protected_path(
     if call and monotonic_ns() < places.spared.get(call, 0):
         return None
     places.is_current = False
-    is_plain = (
-        call and working_directory in ("", places.root) and _opens_plain_files(given, places, _traits(tool))
-    )
+    is_plain = call and working_directory in ("", places.root) and _opens_plain_files(given, places, _traits(tool))
     place = None if is_plain else _Search(places, working_directory, tool, reads=reads).found(given)
     if call and place is None and (is_plain or max(map(len, call), default=0) < MAX_PATH):
         # reuse the answer to a call that reaches no private place: but not for long, since a link can be exchanged after any look
@@ -221,9 +214,7 @@ class _Search:
             if name and key not in self._traits.data and key not in _LIMITS and not key.startswith(_EXCEPT)
         ]
         patterns = [
-            (key, name)
-            for key, name in names
-            if _WILD(name) and (key in BASE_KEYS or self._is_pattern(key, name))
+            (key, name) for key, name in names if _WILD(name) and (key in BASE_KEYS or self._is_pattern(key, name))
         ]
         if len({key for key, _ in names}) > 1 and len(patterns) * len(names) * len(self._bases) > MAX_PAIRS:
             raise ValueError("too many names in too many folders")
@@ -281,9 +272,7 @@ class _Search:
         self._names += ((key, name) for name in names)
 
     def _speaks_of_keys(self, text: str) -> bool:
-        is_long = (
-            "/" in text or self._places.has_settings
-        )  # each private place has a slash in it, but for settings
+        is_long = "/" in text or self._places.has_settings  # each private place has a slash in it, but for settings
         return self._reads and is_long and self._places.mentions_private(text.casefold()) is not None
 
     def _words(self, words: tuple[str, ...]) -> str | None:
@@ -376,9 +365,7 @@ class _Search:
                 for only in () if is_whole else {private, True}:
                     shown = hidden or only
                     around = self._removes and not only
-                    if place := matched(
-                        glob, self._places, folder, around=around, hidden=shown, private=only
-                    ):
+                    if place := matched(glob, self._places, folder, around=around, hidden=shown, private=only):
                         return place
                 if place := linked(glob, self._places, folder):
                     return place
@@ -445,12 +432,7 @@ def _words_of(given: dict[str, object]) -> list[str]:
     more = next((item for key, item in given.items() if key in WORD_KEYS), None)
     command = next((item for key, item in given.items() if key in LINE_KEYS), None)
     words = [command] if isinstance(command, str) else command
-    if (
-        isinstance(more, list)
-        and isinstance(words, list)
-        and _is_command(words)
-        and _is_command([*words, *more])
-    ):
+    if isinstance(more, list) and isinstance(words, list) and _is_command(words) and _is_command([*words, *more]):
         return [*words, *more]
     return []
 

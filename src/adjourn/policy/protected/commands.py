@@ -108,9 +108,7 @@ class _Judge:
         for base in bases:
             if base == ANYWHERE:
                 for _, place in self._places.all_paths():
-                    folders |= dict.fromkeys(
-                        place[:at] or "/" for at, char in enumerate(place) if char == "/"
-                    )
+                    folders |= dict.fromkeys(place[:at] or "/" for at, char in enumerate(place) if char == "/")
             else:
                 folders[os.path.join(self._places.root, base)] = None
         return [Reach(self._places, base, self._hidden) for base in folders]
@@ -120,9 +118,7 @@ class _Judge:
         if _NOT_KNOWN.search(text) or text.startswith(("/dev/fd/", "/dev/stdin", "/proc/")):
             raise _FoundError(UNREAD)
         for reach in self._reaches(command.bases):
-            self._raise(
-                reach.named([ShellWord(text), *map(ShellWord, text.split())]) or mentioned(text, self._places)
-            )
+            self._raise(reach.named([ShellWord(text), *map(ShellWord, text.split())]) or mentioned(text, self._places))
         self._raise(personal_in(text))
         self._hinted(text.lstrip("!"), strict=text[:1] == "!" or "$(" in text or "`" in text)
 
@@ -144,7 +140,7 @@ class _Judge:
                 self.walk.export(match[1], match[2])
         if not words:
             return False
-        said = words
+        shell_words = words
         words = [words[0], *(word for word in words[1:] if word.text != UNSET)]
         program, rest = name_of(words[0]), words[1:]
         if _NOT_KNOWN.search(program) or (words[0].wild and program != "["):
@@ -165,7 +161,7 @@ class _Judge:
             re.fullmatch(TABLES.orders, name) and name != "LESSCHARSET" for name, _ in command.assigned
         )
         if program in OURS or not reads:
-            self._raise(personal(said))
+            self._raise(personal(shell_words))
         if reads:
             for reach in reaches:
                 self._raise(reach.private(rest))
@@ -180,64 +176,62 @@ class _Judge:
             return False
         return self._judged(program, words, command, reaches)
 
-    def _judged(
-        self, program: str, words: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]
-    ) -> bool:
-        rest = words[1:]
+    def _judged(self, program: str, words: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]) -> bool:
+        shell_words = words[1:]
         if program == "find":
-            return self._find(rest, command, reaches)
+            return self._find(shell_words, command, reaches)
         if program == "mkdir":
-            self._raise(UNREAD if any(UNKNOWN in word.text for word in rest) else None)
+            self._raise(UNREAD if any(UNKNOWN in word.text for word in shell_words) else None)
             for reach in reaches:
-                place = reach.named(rest)
+                place = reach.named(shell_words)
                 self._raise(place if place != FOLDER else None)  # it is there, and stays as it is
             return False
         if program in {"git", "rsync"}:
-            rest, reaches = getattr(self, f"_{program}")(rest, command, reaches)
-            if not rest:
+            shell_words, reaches = getattr(self, f"_{program}")(shell_words, command, reaches)
+            if not shell_words:
                 return False
             if program == "git":
-                program = f"git-{rest[0].text}"
-                self._raise(UNREAD if any(UNKNOWN in word.text for word in rest) else None)
+                program = f"git-{shell_words[0].text}"
+                self._raise(UNREAD if any(UNKNOWN in word.text for word in shell_words) else None)
         if program == "sed":
-            rest = self._sed(rest)
+            shell_words = self._sed(shell_words)
         if program in ("awk", "gawk", "mawk", "nawk"):
-            self._awk(rest)
+            self._awk(shell_words)
         edits = program in WRITERS or (
-            program == "sed" and any(re.match(r"-\w*i|--in", word.text) for word in rest)
+            program == "sed" and any(re.match(r"-\w*i|--in", word.text) for word in shell_words)
         )
         finds = program in {"fd", "fdfind"} and any(
-            re.match(r"-\w*[HuxX]|--(?:hid|unr|no-ig|exec)", word.text) for word in rest
+            re.match(r"-\w*[HuxX]|--(?:hid|unr|no-ig|exec)", word.text) for word in shell_words
         )
-        if finds and not self._reads_by_fd(rest):
+        if finds and not self._reads_by_fd(shell_words):
             raise _FoundError(UNREAD)
-        if program in TABLES.copiers and self._brings(rest, reaches):
+        if program in TABLES.copiers and self._brings(shell_words, reaches):
             raise _FoundError(FOLDER)
-        if edits and any(_NOT_KNOWN.search(word.text) for word in rest):
+        if edits and any(_NOT_KNOWN.search(word.text) for word in shell_words):
             raise _FoundError(UNREAD)
-        if program in ("ln", "cp", "mv", "install", "link") and any(name_of(word) in OURS for word in rest):
+        if program in ("ln", "cp", "mv", "install", "link") and any(name_of(word) in OURS for word in shell_words):
             raise _FoundError(UNREAD)  # another name for our program
         recursive = program in ("chmod", "chown", "chgrp") and any(
-            re.match(r"-\w*R|--rec", word.text) for word in rest
+            re.match(r"-\w*R|--rec", word.text) for word in shell_words
         )
         is_host = program.rstrip("0123456789.") in TABLES.hosts
-        texts = [word.text for word in rest]
+        texts = [word.text for word in shell_words]
         given = (*command.given, *(text for word in texts for text in self.walk.processes(word)))
         for match in filter(None, map(_ORDER.match, texts)):
             self._ordered(match[1], command)
         for reach in reaches:
             if program in TABLES.removers or recursive:
-                operands = [word for word in rest if word.text[:1] != "-"]
-                self._raise(
-                    reach.around(
-                        operands[:-1] if program in TABLES.movers and len(operands) > 1 else operands
-                    )
-                )
+                operands = [word for word in shell_words if word.text[:1] != "-"]
+                self._raise(reach.around(operands[:-1] if program in TABLES.movers and len(operands) > 1 else operands))
             named = (
-                [word for word in rest[:-1] if not word.wild]
-                + list(rest[-1:] if program in TABLES.movers or not rest[-1:] or not rest[-1].wild else ())
+                [word for word in shell_words[:-1] if not word.wild]
+                + list(
+                    shell_words[-1:]
+                    if program in TABLES.movers or not shell_words[-1:] or not shell_words[-1].wild
+                    else ()
+                )
                 if program in TABLES.removers
-                else rest
+                else shell_words
             )
             self._raise(reach.spoken_of((words[0], *named), given))
         if is_host:
@@ -245,9 +239,9 @@ class _Judge:
                 program not in TABLES.lenient_hosts or any(_CODE.search(text) for text in texts)
             ):
                 raise _FoundError(UNREAD)
-            for at, word in enumerate(rest):
+            for at, word in enumerate(shell_words):
                 if name_of(word) in _NESTED:
-                    self._nested(rest[at:], command)
+                    self._nested(shell_words[at:], command)
         if is_host or program.removeprefix("git-") in TABLES.git_texts:
             for text in (*texts, *given):
                 self._raise(personal_in(text))
@@ -255,40 +249,31 @@ class _Judge:
                     self._hinted(text.lstrip("!:"), strict=program in TABLES.strict_hosts)
         return False
 
-    def _reads_by_fd(self, rest: Sequence[ShellWord]) -> bool:
-        at = next((at for at, word in enumerate(rest) if re.match(r"-[xX]$|--exec", word.text)), None)
-        shows = any(re.match(r"-\w*[Hu]|--(?:hid|unr|no-ig)", word.text) for word in rest)
-        return (
-            at is None
-            or not shows
-            or (at + 1 < len(rest) and only_reads(name_of(rest[at + 1]), rest[at + 2 :]))
-        )
+    def _reads_by_fd(self, words: Sequence[ShellWord]) -> bool:
+        at = next((at for at, word in enumerate(words) if re.match(r"-[xX]$|--exec", word.text)), None)
+        shows = any(re.match(r"-\w*[Hu]|--(?:hid|unr|no-ig)", word.text) for word in words)
+        return at is None or not shows or (at + 1 < len(words) and only_reads(name_of(words[at + 1]), words[at + 2 :]))
 
-    def _brings(self, rest: Sequence[ShellWord], reaches: Sequence[Reach]) -> bool:
+    def _brings(self, words: Sequence[ShellWord], reaches: Sequence[Reach]) -> bool:
         """Whether a program unpacks into the folder of protected places, or copies a folder that has such places."""
         unpacks = any(reach.is_inside() for reach in reaches)
         folders = (
-            os.path.join(reach.base, word.text, FOLDER)
-            for reach in reaches
-            for word in rest
-            if word.text[:1] != "-"
+            os.path.join(reach.base, word.text, FOLDER) for reach in reaches for word in words if word.text[:1] != "-"
         )
         root = os.path.realpath(os.path.join(self._places.root, FOLDER))
-        return unpacks or any(
-            os.path.isdir(folder) and os.path.realpath(folder) != root for folder in folders
-        )
+        return unpacks or any(os.path.isdir(folder) and os.path.realpath(folder) != root for folder in folders)
 
     # --- programs with ways of their own
 
-    def _shell(self, program: str, rest: Sequence[ShellWord], command: Command) -> None:
+    def _shell(self, program: str, shell_words: Sequence[ShellWord], command: Command) -> None:
         """A shell that runs a script: given as an argument, as input, or as a file."""
         if program in ("cmd", "powershell", "pwsh", "fish"):
-            for word in rest:
+            for word in shell_words:
                 self._hinted(word.text)
             return
-        words = list(rest)
+        words = list(shell_words)
         if program == "eval":
-            if len(words) != len(rest) or command.words[0].text != "eval":  # behind `sudo`, or from `env -S`
+            if len(words) != len(shell_words) or command.words[0].text != "eval":  # behind `sudo`, or from `env -S`
                 self.walk.child(" ".join(word.text for word in words))
             return
         takes_line = program == "su"
@@ -314,18 +299,16 @@ class _Judge:
         if words and words[0].text != "-" and not words[0].text.startswith(("/dev/", "/proc/")):
             if _NOT_KNOWN.search(words[0].text):
                 raise _FoundError(UNREAD)
-            self._raise(
-                next((place for reach in self._reaches(command.bases) if (place := reach.named(words))), None)
-            )
+            self._raise(next((place for reach in self._reaches(command.bases) if (place := reach.named(words))), None))
             return
         scripts = self.walk.processes(words[0].text if words else "") or command.given or (FOREIGN,)
         for script in scripts:
             self.walk.child(script, [HARMLESS, *map(field_of, words[1:])], ())
 
     def _git(
-        self, rest: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]
+        self, shell_words: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]
     ) -> tuple[Sequence[ShellWord], Sequence[Reach]]:
-        words = list(rest)
+        words = list(shell_words)
         configured = False
         while words and words[0].text[:1] == "-":
             option, _, value = words.pop(0).text.partition("=")
@@ -363,9 +346,7 @@ class _Judge:
                 or any(option.startswith("--f") for option in options)
             )
             excluded = [
-                at
-                for at, word in enumerate(words)
-                if at and re.fullmatch(r"-[a-z]*e|--exclude", words[at - 1].text)
+                at for at, word in enumerate(words) if at and re.fullmatch(r"-[a-z]*e|--exclude", words[at - 1].text)
             ]
             kept = any(
                 ((at in excluded and word.text) or word.text.partition("=")[2]).strip("/*") == FOLDER
@@ -392,9 +373,7 @@ class _Judge:
                 name == "checkout" and any(word.text[:1] != "-" for word in words[:at])
             )
             for reach in reaches:
-                self._raise(
-                    reach.around(word for word in words[at:] if word.text[:1] != "-") if tree else None
-                )
+                self._raise(reach.around(word for word in words[at:] if word.text[:1] != "-") if tree else None)
         if (
             name == "config"
             or (name == "rebase" and letters & {"x"})
@@ -426,91 +405,85 @@ class _Judge:
         return [ShellWord(name), *words], reaches
 
     def _rsync(
-        self, rest: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]
+        self, words: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]
     ) -> tuple[Sequence[ShellWord], Sequence[Reach]]:
         del command
-        if any(word.text.startswith("--del") for word in rest):
+        if any(word.text.startswith("--del") for word in words):
             for reach in reaches:
-                self._raise(reach.around(rest[-1:]))
-        return rest, reaches
+                self._raise(reach.around(words[-1:]))
+        return words, reaches
 
-    def _sed(self, rest: Sequence[ShellWord]) -> Sequence[ShellWord]:
+    def _sed(self, words: Sequence[ShellWord]) -> Sequence[ShellWord]:
         """The words of sed without its scripts, if those do nothing but edit."""
-        scripts = sed_scripts([word.text for word in rest])
+        scripts = sed_scripts([word.text for word in words])
         if any(UNKNOWN in text for text in scripts or ()):
             raise _FoundError(UNREAD)
         if (
             not sed_is_known([re.sub(f"[{FOREIGN}{UNSET}{HARMLESS}]", "0", text) for text in scripts or ()])
             or scripts is None
         ):
-            for word in rest:
+            for word in words:
                 for text in re.split(r"[\n;]", word.text):
                     run = re.search(r"(?:^|[\s\d$/,{])e\s+(.*)|^s(.).*?\2(.*)\2\w*e\w*$", text)
                     if run:
                         self._ordered(run[1] or run[3] or "", Command(()))
             raise UnreadError
-        return [word for word in rest if word.text not in scripts]
+        return [word for word in words if word.text not in scripts]
 
-    def _awk(self, rest: Sequence[ShellWord]) -> None:
+    def _awk(self, words: Sequence[ShellWord]) -> None:
         """Refuse a program of awk that writes to a file, or runs a command, by a name that it puts together."""
-        for word in rest:
+        for word in words:
             if "{" not in word.text and "(" not in word.text:
                 continue
             text = re.sub(r'"(?:\\.|[^"\\])*"', '"', word.text)
             if re.search(
                 r'print[^;}\n]*>|\bsystem\b|\bgetline\b|[^|]\|&?\s*"|\|\s*getline|-i\s*inplace|@', text
             ) and not re.fullmatch(
-                r"[^>|]*print[^;}>|]*>>?\s*\"(?:/dev/stderr|[\w./-]+)\"\s*\}?[^>|]*",
-                word.text.replace(FOREIGN, "0"),
+                r"[^>|]*print[^;}>|]*>>?\s*\"(?:/dev/stderr|[\w./-]+)\"\s*\}?[^>|]*", word.text.replace(FOREIGN, "0")
             ):
                 self._raise(mentioned(word.text, self._places) or UNREAD)
 
-    def _find(self, rest: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]) -> bool:
+    def _find(self, shell_words: Sequence[ShellWord], command: Command, reaches: Sequence[Reach]) -> bool:
         harmless = True
         for reach in reaches:
             harmless = (
-                found_by(reach, rest, lambda words: self._nested(words, command), self._raise) and harmless
+                found_by(reach, shell_words, lambda words: self._nested(words, command), self._raise) and harmless
             )
         return harmless
 
     def _nested(self, words: Sequence[ShellWord], command: Command) -> None:
         self._run(words, Command(tuple(words), command.bases), self._reaches(command.bases))
 
-    def _lists(self, program: str, rest: Sequence[ShellWord], reaches: Sequence[Reach]) -> bool:
+    def _lists(self, program: str, shell_words: Sequence[ShellWord], reaches: Sequence[Reach]) -> bool:
         """Whether a program that lists names lists none of a protected place."""
-        words = [word for word in rest if word.text[:1] != "-"]
-        options = [word.text for word in rest if word.text[:1] == "-"]
-        if any(_NOT_KNOWN.search(word.text) for word in rest):
+        words = [word for word in shell_words if word.text[:1] != "-"]
+        options = [word.text for word in shell_words if word.text[:1] == "-"]
+        if any(_NOT_KNOWN.search(word.text) for word in shell_words):
             return False
         if program == "ls":
             return bool(words) and not any(reach.around(words) for reach in reaches)
         if program in ("grep", "egrep", "fgrep", "rg") and words:
             if not (
                 any(
-                    (option[:2] == "--" and "files-with" in option)
-                    or (option[:2] != "--" and {"l", "L"} & set(option))
+                    (option[:2] == "--" and "files-with" in option) or (option[:2] != "--" and {"l", "L"} & set(option))
                     for option in options
                 )
                 or "--files" in options
             ):
                 return False
             included = [option.partition("=")[2] for option in options if option.startswith("--include=")]
-            if included and all(
-                re.fullmatch(r"\*\.\w+", pattern) and pattern != "*.aex" for pattern in included
-            ):
+            if included and all(re.fullmatch(r"\*\.\w+", pattern) and pattern != "*.aex" for pattern in included):
                 return True
             folders = words if "--files" in options else words[1:]
             if program == "rg" and not folders:
-                return not any(
-                    option.startswith(("--hid", "-u", "-.", "--un", "--no-ig")) for option in options
-                )
+                return not any(option.startswith(("--hid", "-u", "-.", "--un", "--no-ig")) for option in options)
             return not any(reach.around(folders or [ShellWord(".")]) for reach in reaches)
-        if program == "git" and rest[0].text in ("ls-files", "diff", "grep"):
+        if program == "git" and shell_words[0].text in ("ls-files", "diff", "grep"):
             if "-d" in options or "--deleted" in options or "--diff-filter=D" in options:
                 return True
-            specs = [word.text for word in words[2 if rest[0].text == "grep" else 1 :]]
+            specs = [word.text for word in words[2 if shell_words[0].text == "grep" else 1 :]]
             return (
-                rest[0].text != "diff"
+                shell_words[0].text != "diff"
                 and bool(specs)
                 and not any(
                     spec in (".", "*", "/")
@@ -530,11 +503,7 @@ OURS = ("adjourn", "aex")
 _VALUED = frozenset(("-C", "--store", "--record"))
 """Options whose value is not an argument of the command."""
 _TABLES = (AT_TERMINAL, OUTSIDE_CLIENT, BY_CLIENT)
-_GIVEN = {
-    name: tuple(one for table in _TABLES for one in table.get(name, ()))
-    for table in _TABLES
-    for name in table
-}
+_GIVEN = {name: tuple(text for table in _TABLES for text in table.get(name, ())) for table in _TABLES for name in table}
 _GROUPS = frozenset(name.partition(" ")[0] for name in _GIVEN if " " in name)
 _OURS_ONLY = frozenset(("approve", "deny", "settle"))
 """Commands that few other programs have."""
@@ -586,23 +555,23 @@ def _commands(words: Sequence[ShellWord]) -> Iterator[str]:
     """The commands that speak for a person which the words behind our program may be."""
     first = next((at for at in range(len(words)) if _is_argument(words, at)), None)
     for at, word in enumerate(words):
-        name, rest = word.text.replace(UNSET, ""), words[at + 1 :]
+        name, shell_words = word.text.replace(UNSET, ""), words[at + 1 :]
         pattern = word.text.translate(_ANY_TEXT)
         if at == first and (word.wild or pattern != word.text):
             yield from (command for command in _GIVEN if glob_matches(pattern, command.partition(" ")[0]))
         if at == first and name in _GROUPS:
-            name = f"{name} {next((command.text for command in rest if command.text[:1] != '-'), '')}"
-        if name in _GIVEN and (at == first or name in _OURS_ONLY) and _speaks(name, rest):
+            name = f"{name} {next((command.text for command in shell_words if command.text[:1] != '-'), '')}"
+        if name in _GIVEN and (at == first or name in _OURS_ONLY) and _speaks(name, shell_words):
             yield name
 
 
-def _speaks(name: str, rest: Sequence[ShellWord]) -> bool:
-    given = _GIVEN[name]
-    if given == ALWAYS:
+def _speaks(name: str, words: Sequence[ShellWord]) -> bool:
+    texts = _GIVEN[name]
+    if texts == ALWAYS:
         return True
-    options = {option for option in given if option[0] == "-"}
+    options = {option for option in texts if option[0] == "-"}
     letters = {option[1] for option in options if option[1] != "-"}
-    for at, word in enumerate(rest):
+    for at, word in enumerate(words):
         short = word.text[1:] if word.text[:1] == "-" != word.text[1:2] else ""
         unsure = word.text[:1] in (UNKNOWN, FOREIGN, UNSET) and name in AT_TERMINAL
         abbreviated = (
@@ -610,7 +579,7 @@ def _speaks(name: str, rest: Sequence[ShellWord]) -> bool:
             and len(word.text) > 2
             and any(option.startswith(word.text.partition("=")[0]) for option in options)
         )
-        if abbreviated or unsure or not letters.isdisjoint(short) or (not options and _is_argument(rest, at)):
+        if abbreviated or unsure or not letters.isdisjoint(short) or (not options and _is_argument(words, at)):
             return True
     return False
 

@@ -18,30 +18,26 @@ _RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 
 def found_by(
     reach: Reach,
-    rest: Sequence[ShellWord],
+    shell_words: Sequence[ShellWord],
     run: Callable[[Sequence[ShellWord]], None],
     refuse: Callable[[str | None], None],
 ) -> bool:
     """Give what `find` would run to `run`, and what it would change to `refuse`; returns whether it comes upon no protected place."""
-    words = [word.text for word in rest]
+    words = [word.text for word in shell_words]
     while words[:1] and (words[0] in ("-L", "-P", "-H") or words[0].startswith(("-O", "-D"))):
         words.pop(0)
     first = next((at for at, text in enumerate(words) if text[:1] in ("-", "(", "!")), len(words))
-    folders, tests = [word for word in rest if word.text in words[:first]] or [ShellWord(".")], words[first:]
+    folders, tests = ([word for word in shell_words if word.text in words[:first]] or [ShellWord(".")], words[first:])
     refuse(reach.private(folders))
     acts = "-delete" in tests
     for at, test in enumerate(tests):
         if test.startswith(("-fprint", "-fls")):
-            name = (*rest[len(rest) - len(tests) :], ShellWord(""))[at + 1]
+            name = (*shell_words[len(shell_words) - len(tests) :], ShellWord(""))[at + 1]
             refuse(UNREAD if UNKNOWN in name.text or FOREIGN in name.text else reach.named([name]))
         if test in _RUNS:
             end = next((index for index in range(at, len(tests)) if tests[index] in (";", "+")), len(tests))
             runs = [ShellWord(text) for text in tests[at + 1 : end]]
-            if (
-                runs
-                and name_of(runs[0]) not in TABLES.printers
-                and not only_reads(name_of(runs[0]), runs[1:])
-            ):
+            if runs and name_of(runs[0]) not in TABLES.printers and not only_reads(name_of(runs[0]), runs[1:]):
                 acts = True
                 run([ShellWord(word.text.replace("{}", "0")) for word in runs])
     hits = None
@@ -65,9 +61,9 @@ def _come_upon(reach: Reach, folders: Sequence[ShellWord], tests: Sequence[str])
         place = reach.around([folder])
         if place is not None and "-empty" not in tests:
             top = os.path.normpath(os.path.join(reach.base, folder.text))
-            known = [path for path in files if path.startswith(top.rstrip("/") + "/")]
-            if not known or any(
-                _passes(os.path.relpath(path, top), folder.text, way) for path in known for way in ways
+            texts = [path for path in files if path.startswith(top.rstrip("/") + "/")]
+            if not texts or any(
+                _passes(os.path.relpath(path, top), folder.text, way) for path in texts for way in ways
             ):
                 return place
     return None
@@ -99,22 +95,15 @@ def _alternatives(tests: Sequence[str]) -> list[list[str]]:
 
 def _passes(path: str, folder: str, tests: Sequence[str]) -> bool:
     """Whether `find` would keep a path after the tests of its name. Other tests are taken to pass."""
-    name, whole, negated = os.path.basename(path), os.path.join(folder, path), False
-    named: Mapping[str, str] = {
-        "-name": name,
-        "-iname": name,
-        "-path": whole,
-        "-wholename": whole,
-        "-ipath": whole,
-    }
+    name, word, negated = os.path.basename(path), os.path.join(folder, path), False
+    named: Mapping[str, str] = {"-name": name, "-iname": name, "-path": word, "-wholename": word, "-ipath": word}
     for at, test in enumerate(tests[:-1]):
         if test in ("!", "-not"):
             negated = True
             continue
         if test in named:
             text, pattern = (
-                operand.casefold() if test[:2] == "-i" else operand
-                for operand in (named[test], tests[at + 1])
+                operand.casefold() if test[:2] == "-i" else operand for operand in (named[test], tests[at + 1])
             )
             if fnmatch.fnmatchcase(text, pattern) is negated:
                 return False

@@ -45,9 +45,7 @@ Identity = tuple[int, int]
 class ProtectedPlaces:
     """The protected places of one workspace. Paths are compared with them ignoring case."""
 
-    def __init__(
-        self, root: str, also: tuple[str, ...], private: tuple[tuple[str, str], ...], keys: str
-    ) -> None:
+    def __init__(self, root: str, also: tuple[str, ...], private: tuple[tuple[str, str], ...], keys: str) -> None:
         """`also` are further places, relative to the workspace or absolute; `private` those that may not even be read; `keys` is
         the folder of the private keys.
         """
@@ -97,9 +95,7 @@ class ProtectedPlaces:
         if not folded.startswith(self._begin):
             return None
         for name, path in self._full:
-            if folded == path or folded.startswith(
-                (path + "/", path + "-")
-            ):  # -wal and -shm belong to the store
+            if folded == path or folded.startswith((path + "/", path + "-")):  # -wal and -shm belong to the store
                 return name
         return self.private(real)
 
@@ -215,9 +211,7 @@ def places_of(root: str, also: tuple[str, ...] = (), secret: tuple[str, ...] = (
 
 
 @lru_cache(maxsize=64)
-def _made(
-    root: str, also: tuple[str, ...], secret: tuple[str, ...], own: tuple[str, str, str]
-) -> ProtectedPlaces:
+def _made(root: str, also: tuple[str, ...], secret: tuple[str, ...], own: tuple[str, str, str]) -> ProtectedPlaces:
     config, standby, account = own
     private = {path: SETTINGS for file in secret for path in (os.path.normpath(file), os.path.realpath(file))}
     for name, folder in ((KEYS, config), (KEYS, account), (SOCKET, standby)):

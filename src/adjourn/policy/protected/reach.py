@@ -52,16 +52,13 @@ class Reach(NamedTuple):
 
     def named(self, words: Iterable[ShellWord]) -> str | None:
         """The protected place that a word, or the value of an option, names."""
-        return next(
-            (place for word in words for value in _values(word) if (place := self._named(value))), None
-        )
+        return next((place for word in words for value in _values(word) if (place := self._named(value))), None)
 
     def private(self, words: Iterable[ShellWord]) -> str | None:
         """The private place that a word names."""
         values = (value for word in words for value in _values(word))
         return next(
-            (place for value in values if (place := self._named(value)) and self.places.is_private(place)),
-            None,
+            (place for value in values if (place := self._named(value)) and self.places.is_private(place)), None
         )
 
     def written_by_option(self, words: Sequence[ShellWord]) -> str | None:
@@ -79,8 +76,7 @@ class Reach(NamedTuple):
         if self.is_inside():
             texts_ = [word.text for word in words] + bodies
             if place := next(
-                (name for name in PROTECTED for text in texts_ if name.removeprefix(f"{FOLDER}/") in text),
-                None,
+                (name for name in PROTECTED for text in texts_ if name.removeprefix(f"{FOLDER}/") in text), None
             ):
                 return place
         if place := self.named(words):
@@ -88,9 +84,7 @@ class Reach(NamedTuple):
         for text in (*(word.text for word in words), *bodies):
             if place := mentioned(text, self.places):
                 return place
-        return self.named(
-            ShellWord(name.partition("\0")[0]) for body in bodies for name in texts.patched(body)
-        )
+        return self.named(ShellWord(name.partition("\0")[0]) for body in bodies for name in texts.patched(body))
 
     def _named(self, word: ShellWord, *, around: bool = False) -> str | None:
         text = word.text.translate(_FILLED).replace(HERE, self.base)
@@ -126,9 +120,7 @@ class Reach(NamedTuple):
                 if is_link
                 else os.path.realpath(path)
             )
-            if place := self.places.held(real) or (
-                self.places.beneath(real) if around and not is_link else None
-            ):
+            if place := self.places.held(real) or (self.places.beneath(real) if around and not is_link else None):
                 return place
         return None
 
@@ -164,9 +156,7 @@ def matched(
     for name, path in places.all_paths(private=private):
         at, ends_before = _matched_to(globs, _parts(path), hidden=hidden)
         inside = at and len(globs) not in at
-        if inside and (
-            name == FOLDER or ("**" in globs and not _may_be_in(globs[-1], places.names_in(name)))
-        ):
+        if inside and (name == FOLDER or ("**" in globs and not _may_be_in(globs[-1], places.names_in(name)))):
             continue
         if (at or (around and ends_before)) and os.path.lexists(path):
             return name

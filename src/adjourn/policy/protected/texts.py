@@ -83,22 +83,18 @@ def _decoded(name: str) -> Iterator[str]:
         return
     from urllib.parse import unquote  # few arguments are URLs
 
-    whole = name[len(url[1]) + 1 :]
-    for text in dict.fromkeys((whole, unquote(whole), unquote(unquote(whole)))):
+    word = name[len(url[1]) + 1 :]
+    for text in dict.fromkeys((word, unquote(word), unquote(unquote(word)))):
         yield from re.split(r"[?#&;=\"!]", text)
         path = re.split(r"[?#]", text, maxsplit=1)[0].lstrip("/")
-        for _ in range(
-            3
-        ):  # without the host, and without what is before the path: `vscode-remote://wsl+x/host/path`
+        for _ in range(3):  # without the host, and without what is before the path: `vscode-remote://wsl+x/host/path`
             yield from (path, f"/{path}")
             path = path.partition("/")[2]
 
 
 def _value(match: re.Match[str]) -> str:
     name = next(filter(None, match.groups()))
-    return (
-        os.path.expanduser("~") if _OTHER_NAMES.get(name, name) == "HOME" else os.environ.get(name, match[0])
-    )
+    return os.path.expanduser("~") if _OTHER_NAMES.get(name, name) == "HOME" else os.environ.get(name, match[0])
 
 
 def _pieces(text: str, separators: str) -> Iterator[str]:
@@ -178,19 +174,13 @@ def opened_by_sql(text: str) -> list[str]:
         return []
     text = _CODES.sub(_from_codes, _HEX.sub(_from_hex, text))
     paths = [
-        next((group for group in match.groups() if group), "")
-        for match in _LITERAL.finditer(_JOINED.sub("", text))
+        next((group for group in match.groups() if group), "") for match in _LITERAL.finditer(_JOINED.sub("", text))
     ]
     paths.append("".join(paths))  # concat('…', '…')
     for match in _DOT_COMMAND.finditer(text):
         paths += match[1].split()
     names = [name.replace("''", "'").strip("'\"") for name in paths]
-    return [
-        spelling
-        for name in names
-        for spelling in {name, name.removeprefix("file:").partition("?")[0]}
-        if spelling
-    ]
+    return [spelling for name in names for spelling in {name, name.removeprefix("file:").partition("?")[0]} if spelling]
 
 
 def _from_hex(match: re.Match[str]) -> str:
@@ -273,8 +263,8 @@ def _followed(path: str, real: str = "") -> str:
             if target is None and path.find("/..", end) >= 0:  # there may be a way back to what exists
                 missing.append(name)
             elif target is None or target.endswith("/"):
-                rest = path[end:]
-                return os.path.normpath((target or place) + rest) if rest else (target or place).rstrip("/")
+                text = path[end:]
+                return os.path.normpath((target or place) + text) if text else (target or place).rstrip("/")
             else:
                 real = target
     return "/".join((real, *missing)) or "/"

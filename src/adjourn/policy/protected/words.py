@@ -21,9 +21,7 @@ PROGRAM_KEYS = LINE_KEYS | {"script", "code"}
 SQL_KEYS = frozenset(("sql", "query", "statement", "statements"))
 PATCH_KEYS = frozenset(("diff", "patch"))
 """Arguments that name files inside their text."""
-MAYBE_PATCH_KEYS = frozenset(
-    ("input", "edit", "edits", "change", "changes", "changeset", "hunks", "patches", "diffs")
-)
+MAYBE_PATCH_KEYS = frozenset(("input", "edit", "edits", "change", "changes", "changeset", "hunks", "patches", "diffs"))
 """Arguments that do so where their text looks like a patch."""
 CONTENT_KEYS = frozenset(
     (
@@ -68,9 +66,7 @@ def folded_name(name: str) -> str:
     return fold_key(name).replace("_", "").replace("-", "")
 
 
-_READ_KEYS = (
-    LINE_KEYS | WORD_KEYS | PROGRAM_KEYS | SQL_KEYS | PATCH_KEYS | MAYBE_PATCH_KEYS | BASE_KEYS | TARGET_KEYS
-)
+_READ_KEYS = LINE_KEYS | WORD_KEYS | PROGRAM_KEYS | SQL_KEYS | PATCH_KEYS | MAYBE_PATCH_KEYS | BASE_KEYS | TARGET_KEYS
 
 
 def is_read_key(key: str) -> bool:
@@ -113,15 +109,9 @@ def reason_for(place: str) -> tuple[str, str]:
             "write it plainly: one step at a time, the names of files spelled out",
         )
     if not place.startswith(OUR_COMMAND):
-        return (
-            f"may not touch {place}: it is protected, whatever the policy says",
-            "ask a person to change it",
-        )
+        return (f"may not touch {place}: it is protected, whatever the policy says", "ask a person to change it")
     whom = "its client" if place.removeprefix(OUR_COMMAND) in BY_CLIENT else "a person"
-    return (
-        f"may not run `{place}`: it speaks for {whom}",
-        "ask a person to run it, in a terminal of their own",
-    )
+    return (f"may not run `{place}`: it speaks for {whom}", "ask a person to run it, in a terminal of their own")
 
 
 def ambiguous(policy: Policy, tool: str, arguments: Mapping[str, object]) -> tuple[str, str] | None:

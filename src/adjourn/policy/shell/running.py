@@ -93,9 +93,7 @@ Report = Callable[[Command], "bool | None"]
 class Walk:
     """A shell that runs nothing. It starts in one of the `bases`; `environment` are its variables."""
 
-    def __init__(
-        self, report: Report, environment: Mapping[str, str], bases: tuple[str, ...] = (".",)
-    ) -> None:
+    def __init__(self, report: Report, environment: Mapping[str, str], bases: tuple[str, ...] = (".",)) -> None:
         self._report = report
         self._environment = environment
         self._values: dict[str, Value] = {}
@@ -105,9 +103,7 @@ class Walk:
         self._processes: dict[str, tuple[str, ...]] = {}
         self._depth = self._commands = self._feeding = 0
 
-    def line(
-        self, text: str, arguments: Sequence[str] | None = None, given: tuple[str, ...] = ()
-    ) -> tuple[str, ...]:
+    def line(self, text: str, arguments: Sequence[str] | None = None, given: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Follow a line in the shell as it is now; returns what it may print. Raises `UnreadError`."""
         if text.strip() == FOREIGN:
             return (FOREIGN,)
@@ -115,9 +111,7 @@ class Walk:
             raise UnreadError
         return self._inside(parse(text.replace(HARMLESS, "0").replace(UNSET, "")), arguments, given)
 
-    def child(
-        self, text: str, arguments: Sequence[str] | None = None, given: tuple[str, ...] = ()
-    ) -> tuple[str, ...]:
+    def child(self, text: str, arguments: Sequence[str] | None = None, given: tuple[str, ...] = ()) -> tuple[str, ...]:
         """The same in a shell of its own."""
         before = self._state()
         if arguments is not None:
@@ -128,8 +122,8 @@ class Walk:
 
     def export(self, name: str, text: str) -> None:
         """Let a variable have a further value."""
-        known = tuple(text for text in self._value(name).texts if text != UNSET)
-        self._values[name] = Value(_limited((*known, text)))
+        texts = tuple(text for text in self._value(name).texts if text != UNSET)
+        self._values[name] = Value(_limited((*texts, text)))
 
     def processes(self, name: str) -> tuple[str, ...]:
         """What a file of `<(…)` has."""
@@ -151,9 +145,7 @@ class Walk:
 
     def _collect(self, node: Compound | Simple) -> None:
         if isinstance(node, Compound):
-            if node.kind == "function" and node.parts[0] not in (
-                bodies := self._functions.setdefault(node.name, [])
-            ):
+            if node.kind == "function" and node.parts[0] not in (bodies := self._functions.setdefault(node.name, [])):
                 bodies.append(node.parts[0])
             for part in node.parts:
                 self._collect(part)
@@ -170,19 +162,17 @@ class Walk:
         """Make the present state one of two that there may be."""
         values, bases, arguments = state
         for name in {**values, **self._values}:
-            one, other = (
-                known[name] if name in known else self._outside(name) for known in (values, self._values)
-            )
-            if one != other:
-                texts = _limited((*one.texts, *other.texts))
+            value, other = (known[name] if name in known else self._outside(name) for known in (values, self._values))
+            if value != other:
+                texts = _limited((*value.texts, *other.texts))
                 items = (
                     other.items
-                    if one.texts == (UNSET,)
-                    else one.items
+                    if value.texts == (UNSET,)
+                    else value.items
                     if other.texts == (UNSET,)
                     else ((UNKNOWN,),)
                 )
-                self._values[name] = Value(texts, items if one.items or other.items else None)
+                self._values[name] = Value(texts, items if value.items or other.items else None)
         self._bases = self._folders((*bases, *self._bases))
         if arguments != self._arguments:
             self._arguments = (UNKNOWN,)
@@ -385,18 +375,14 @@ class Walk:
         before = {name: self._values.get(name) for name in assigned}
         self._values |= assigned
         if len(readings) == 1 and not assigned:
-            command = Command(
-                tuple(map(_shown, readings[0])), self._bases, *redirects, given, (), self._feeding > 0
-            )
+            command = Command(tuple(map(_shown, readings[0])), self._bases, *redirects, given, (), self._feeding > 0)
             return self._command(command, readings[0])
         outputs: list[str] = []
         start = self._state()
         states = []
         for fields in readings:
             self._restore(start)
-            command = Command(
-                tuple(map(_shown, fields)), self._bases, *redirects, given, texts, self._feeding > 0
-            )
+            command = Command(tuple(map(_shown, fields)), self._bases, *redirects, given, texts, self._feeding > 0)
             outputs += self._command(command, fields)
             states.append(self._state())
         for state in states:
@@ -408,9 +394,7 @@ class Walk:
                 self._values.pop(name, None)
         return _limited(outputs) or ("",)
 
-    def _redirected(
-        self, redirects: Iterable[Redirect], given: tuple[str, ...]
-    ) -> tuple[tuple[str, ...], _Files]:
+    def _redirected(self, redirects: Iterable[Redirect], given: tuple[str, ...]) -> tuple[tuple[str, ...], _Files]:
         """What a command reads, and the files that it reads, writes and empties."""
         reads: list[ShellWord] = []
         writes: list[ShellWord] = []
@@ -423,15 +407,13 @@ class Walk:
             if op in ("<&", ">&") and all(re.fullmatch(r"\d*-?", text) for text in texts):
                 continue
             fields = [field for reading in self._readings(redirect.target) for field in reading]
-            shown = [_shown(field) for field in fields]
+            words = [_shown(field) for field in fields]
             if op in ("<", "<&"):
-                reads += shown
+                reads += words
                 given = tuple(text for field in fields for text in self._processes.get(field, (FOREIGN,)))
             else:
-                writes += [
-                    word for word, field in zip(shown, fields, strict=True) if field not in self._processes
-                ]
-                truncates += shown if op in (">", ">|", "&>") else []
+                writes += [word for word, field in zip(words, fields, strict=True) if field not in self._processes]
+                truncates += words if op in (">", ">|", "&>") else []
         redirections = (tuple(reads), tuple(writes), tuple(truncates))
         return given, redirections
 
@@ -445,13 +427,13 @@ class Walk:
             fields[0] == UNSET or (fields[0] in ("command", "builtin") and fields[1][:1] != "-")
         ):
             fields = fields[1:]
-        name, rest = fields[0], list(fields[1:])
+        name, texts = fields[0], list(fields[1:])
         if bodies := self._functions.get(name):
-            return _limited(text for body in bodies for text in self._inside(body, rest, command.given))
-        if name in _UNREADABLE or (name == "alias" and any("=" in argument for argument in rest)):
+            return _limited(text for body in bodies for text in self._inside(body, texts, command.given))
+        if name in _UNREADABLE or (name == "alias" and any("=" in argument for argument in texts)):
             raise UnreadError
         if name in _DECLARING:
-            self._declare(name, rest)
+            self._declare(name, texts)
             return ("",)
         builtin = name in _BUILTINS and {
             "cd": self._go, "pushd": self._go, "popd": self._back, "chdir": self._go, "set": self._set, "shift": self._shift, "unset": self._unset,
@@ -459,50 +441,46 @@ class Walk:
             "shopt": self._shopt,
         }[name]  # fmt: skip
         if builtin:
-            builtin(rest, command.given)
+            builtin(texts, command.given)
             return ("",)
         if name == "eval":
-            return self.line(" ".join(rest).translate(_SHOWN), None, command.given)
-        if name in (".", "source") and rest:
-            return self._source(rest, command.given)
-        if name == "trap" and rest[:1] == ["--"]:
-            del rest[0]
-        if name == "trap" and rest and rest[0] not in ("-", "-p", "-l", ""):
-            return self.line(rest[0].translate(_SHOWN))
-        if name == "printf" and rest and rest[0][:2] == "-v":
-            target, rest = (
-                (rest[0][2:], rest[1:]) if rest[0][2:] else (rest[1] if len(rest) > 1 else "", rest[2:])
+            return self.line(" ".join(texts).translate(_SHOWN), None, command.given)
+        if name in (".", "source") and texts:
+            return self._source(texts, command.given)
+        if name == "trap" and texts[:1] == ["--"]:
+            del texts[0]
+        if name == "trap" and texts and texts[0] not in ("-", "-p", "-l", ""):
+            return self.line(texts[0].translate(_SHOWN))
+        if name == "printf" and texts and texts[0][:2] == "-v":
+            target, texts = (
+                (texts[0][2:], texts[1:]) if texts[0][2:] else (texts[1] if len(texts) > 1 else "", texts[2:])
             )
-            wild = any(_inert(argument) != argument for argument in rest)
-            self._assign([target], (UNKNOWN,) if wild else printed_by("printf", rest, (), {}, lists=False))
+            wild = any(_inert(argument) != argument for argument in texts)
+            self._assign([target], (UNKNOWN,) if wild else printed_by("printf", texts, (), {}, lists=False))
             return ("",)
-        shown = [_shown(field) for field in fields]
-        if any(word.wild for word in shown) and name in ("echo", "printf"):
+        words = [_shown(field) for field in fields]
+        if any(word.wild for word in words) and name in ("echo", "printf"):
             return (UNKNOWN,)
         return printed_by(
-            shown[0].text,
-            [word.text for word in shown[1:]],
-            command.given,
-            self._processes,
-            lists=bool(lists),
+            words[0].text, [word.text for word in words[1:]], command.given, self._processes, lists=bool(lists)
         )
 
-    def _source(self, rest: list[str], given: tuple[str, ...]) -> tuple[str, ...]:
-        file = rest[0]
+    def _source(self, texts: list[str], given: tuple[str, ...]) -> tuple[str, ...]:
+        file = texts[0]
         if file in self._processes or file.startswith(("/dev/", "/proc/")):
             return _limited(
                 text
                 for script in self._processes.get(file, given or (UNKNOWN,))
-                for text in self.line(script, rest[1:] or None)
+                for text in self.line(script, texts[1:] or None)
             )
         if UNKNOWN in file or FOREIGN in file:
             raise UnreadError
         return (FOREIGN,)
 
-    def _go(self, rest: list[str], given: tuple[str, ...]) -> None:
+    def _go(self, texts: list[str], given: tuple[str, ...]) -> None:
         del given
-        options = [argument for argument in rest if re.fullmatch(r"-[LPe@n]+|--", argument)]
-        operands = [argument.replace(UNSET, "") for argument in rest if argument not in options]
+        options = [argument for argument in texts if re.fullmatch(r"-[LPe@n]+|--", argument)]
+        operands = [argument.replace(UNSET, "") for argument in texts if argument not in options]
         to = operands[0] if operands else ""
         if not to:
             to = next(iter(self._value("HOME").texts))
@@ -510,9 +488,10 @@ class Walk:
             self._bases = self._folders(self._seen)
             if "OLDPWD" in self._values:
                 self._bases = (*self._bases, ANYWHERE)
-        elif not {UNKNOWN, FOREIGN, HARMLESS, "\5", "\6", "\7"}.isdisjoint(to) or self._value(
-            "CDPATH"
-        ).texts not in ((UNSET,), ("",)):
+        elif not {UNKNOWN, FOREIGN, HARMLESS, "\5", "\6", "\7"}.isdisjoint(to) or self._value("CDPATH").texts not in (
+            (UNSET,),
+            ("",),
+        ):
             self._bases = (*self._bases, ANYWHERE)
         else:
             to = to.removeprefix(f"{HERE}/")
@@ -522,68 +501,68 @@ class Walk:
             ]
             self._bases = self._folders(moved if any(len(base) < 4000 for base in moved) else (ANYWHERE,))
 
-    def _back(self, rest: list[str], given: tuple[str, ...]) -> None:
-        del rest, given
+    def _back(self, texts: list[str], given: tuple[str, ...]) -> None:
+        del texts, given
         self._bases = self._folders(self._seen)
 
-    def _set(self, rest: list[str], given: tuple[str, ...]) -> None:
+    def _set(self, texts: list[str], given: tuple[str, ...]) -> None:
         del given
-        while rest and rest[0][:1] in ("-", "+") and len(rest[0]) > 1:
-            option = rest.pop(0)
+        while texts and texts[0][:1] in ("-", "+") and len(texts[0]) > 1:
+            option = texts.pop(0)
             if option == "--":
-                self._arguments = tuple(rest)
+                self._arguments = tuple(texts)
                 return
             letters = option[1:]
-            if letters[-1] == "o" and rest:
+            if letters[-1] == "o" and texts:
                 letters = letters[:-1]
-                if rest.pop(0) in ("posix", "keyword", "history", "histexpand"):
+                if texts.pop(0) in ("posix", "keyword", "history", "histexpand"):
                     raise UnreadError
             if not set(letters) <= _SET:
                 raise UnreadError
-        if rest:
-            self._arguments = tuple(rest)
+        if texts:
+            self._arguments = tuple(texts)
 
-    def _shift(self, rest: list[str], given: tuple[str, ...]) -> None:
+    def _shift(self, texts: list[str], given: tuple[str, ...]) -> None:
         del given
         if self._arguments is not None:
-            count = int(rest[0]) if rest and rest[0].isdecimal() else 1
+            count = int(texts[0]) if texts and texts[0].isdecimal() else 1
             self._arguments = self._arguments[count:] if UNKNOWN not in self._arguments else (UNKNOWN,)
 
-    def _unset(self, rest: list[str], given: tuple[str, ...]) -> None:
-        self._assign([argument for argument in rest if argument[:1] != "-"], (UNSET,))
+    def _unset(self, texts: list[str], given: tuple[str, ...]) -> None:
+        self._assign([argument for argument in texts if argument[:1] != "-"], (UNSET,))
         del given
 
-    def _shopt(self, rest: list[str], given: tuple[str, ...]) -> None:
+    def _shopt(self, texts: list[str], given: tuple[str, ...]) -> None:
         del given
-        if not {argument for argument in rest if argument[:1] != "-"} <= _SHOPT or "-o" in rest:
+        if not {argument for argument in texts if argument[:1] != "-"} <= _SHOPT or "-o" in texts:
             raise UnreadError
 
-    def _let(self, rest: list[str], given: tuple[str, ...]) -> None:
+    def _let(self, texts: list[str], given: tuple[str, ...]) -> None:
         del given
-        self._number(rest)
-        self._sum(WordPart("sum", " ".join(rest)))
+        self._number(texts)
+        self._sum(WordPart("sum", " ".join(texts)))
 
-    def _getopts(self, rest: list[str], given: tuple[str, ...]) -> None:
+    def _getopts(self, texts: list[str], given: tuple[str, ...]) -> None:
         del given
-        self._assign([*rest[1:2], "OPTARG"], self._arguments or (UNSET,))
+        self._assign([*texts[1:2], "OPTARG"], self._arguments or (UNSET,))
 
-    def _read(self, rest: list[str], given: tuple[str, ...], valued: str = "adinNptu") -> None:
+    def _read(self, texts: list[str], given: tuple[str, ...], valued: str = "adinNptu") -> None:
         names: list[str] = []
-        while rest:
-            word = rest.pop(0)
+        while texts:
+            word = texts.pop(0)
             letters = word[1:] if word[:1] == "-" else ""
             at = next((at for at, letter in enumerate(letters) if letter in valued), None)
             if not letters:
                 names.append(word)
             elif at is not None:
-                value = letters[at + 1 :] or (rest.pop(0) if rest else "")
+                value = letters[at + 1 :] or (texts.pop(0) if texts else "")
                 names += [value] if letters[at] == "a" else []
                 if letters[at] == "C":
                     raise UnreadError
         self._assign(names or ["REPLY", "MAPFILE"], (_kind(given),))
 
-    def _mapfile(self, rest: list[str], given: tuple[str, ...]) -> None:
-        self._read(rest, given, "dnOsuCc")
+    def _mapfile(self, texts: list[str], given: tuple[str, ...]) -> None:
+        self._read(texts, given, "dnOsuCc")
 
     def _assign(self, names: Iterable[str], texts: tuple[str, ...]) -> None:
         for name in names:
@@ -591,8 +570,8 @@ class Walk:
                 raise UnreadError
             self._values[name] = Value(texts)
 
-    def _declare(self, builtin: str, rest: list[str]) -> None:
-        for text in rest:
+    def _declare(self, builtin: str, words: list[str]) -> None:
+        for text in words:
             match = _ASSIGNED.fullmatch(text)
             if text[:1] in ("-", "+"):
                 if not set(text[1:]) <= set(_DECLARING[builtin]):
@@ -713,9 +692,7 @@ class Walk:
                 else [(" ".join(field),) for field in fields]
             )
         return [
-            tuple(
-                piece for field in words for piece in re.split(r"[ \t\n]+", field.translate(_ACTIVE)) if piece
-            )
+            tuple(piece for field in words for piece in re.split(r"[ \t\n]+", field.translate(_ACTIVE)) if piece)
             for words in fields
         ]
 
@@ -757,13 +734,13 @@ class Walk:
         return tuple(re.sub(r"[ \t\n]+", _SPLIT, text.translate(_ACTIVE)) for text in texts)
 
     def _home(self, text: str) -> tuple[str, ...]:
-        user, slash, rest = text.partition("/")
-        rest = (slash + rest).translate(_ACTIVE)
+        user, slash, word = text.partition("/")
+        word = (slash + word).translate(_ACTIVE)
         if user == "~":
-            return tuple(home + rest for home in self._value("HOME").texts)
+            return tuple(home + word for home in self._value("HOME").texts)
         if user == "~+":
-            return (HERE + rest,)
-        return (UNKNOWN + rest,) if user == "~-" else (text.translate(_ACTIVE),)
+            return (HERE + word,)
+        return (UNKNOWN + word,) if user == "~-" else (text.translate(_ACTIVE),)
 
     def _parameter(self, part: WordPart) -> tuple[str, ...]:
         name = _NAME.match(part.text)
@@ -786,38 +763,33 @@ class Walk:
                 texts = value.items[0]
         if not part.op:
             return (UNKNOWN,) if "IFS" in self._values and index == "[*]" else texts
-        if (index in ("[@]", "[*]") or part.text in ("@", "*")) and part.op.lstrip(":") not in (
-            "-",
-            "=",
-            "+",
-            "?",
-        ):
+        if (index in ("[@]", "[*]") or part.text in ("@", "*")) and part.op.lstrip(":") not in ("-", "=", "+", "?"):
             return (UNKNOWN,)
         operand = self._texts(part.more)  # type: ignore[arg-type]
         kind = part.op.lstrip(":")
         if kind in ("-", "=", "+", "?") and part.op != ":":
-            kept = [text for text in texts if text != UNSET and (text or kind != part.op)]
+            words = [text for text in texts if text != UNSET and (text or kind != part.op)]
             if kind == "+":
                 return _limited(("", *operand))
-            if kind != "?" and len(kept) < len(texts):
-                kept += operand
+            if kind != "?" and len(words) < len(texts):
+                words += operand
                 if kind == "=" and name is not None:
-                    self._values[name[0]] = Value(_limited(kept))
-            return _limited(kept) or ("",)
+                    self._values[name[0]] = Value(_limited(words))
+            return _limited(words) or ("",)
         return _limited(_changed(text, part.op, argument) for text in texts for argument in operand)
 
     def _positional(self, name: str) -> tuple[str, ...]:
-        given = self._arguments
+        arguments = self._arguments
         if name in ("-", "0"):
             return self._values["0"].texts if name == "0" and "0" in self._values else (HARMLESS,)
-        if given is None:
+        if arguments is None:
             return (UNSET,)
         if name in ("@", "*"):
-            return (" ".join(given),)
-        if UNKNOWN in given:
+            return (" ".join(arguments),)
+        if UNKNOWN in arguments:
             return (UNKNOWN,)
         at = int(name) if name.isdecimal() else 0
-        return (given[at - 1],) if 0 < at <= len(given) else (UNSET,)
+        return (arguments[at - 1],) if 0 < at <= len(arguments) else (UNSET,)
 
 
 def _changed(text: str, op: str, operand: str) -> str:
@@ -918,10 +890,10 @@ def _alternatives(atoms: list[WordPart]) -> Iterator[list[WordPart]]:
             inside = [[WordPart("text", text, quoted=True)] for text in _range(match)]
         elif len(inside) == 1:
             continue
-        rest = list(_alternatives(atoms[at + 1 :]))
+        alternatives = list(_alternatives(atoms[at + 1 :]))
         for part in inside:
             for middle in _alternatives(part):
-                for after in rest:
+                for after in alternatives:
                     yield [*atoms[:begin], *middle, *after]
         return
     yield atoms
@@ -945,13 +917,7 @@ def _range(match: re.Match[str]) -> list[str]:
 def _merged(atoms: Iterable[WordPart]) -> Word:
     parts: list[WordPart] = []
     for atom in atoms:
-        if (
-            parts
-            and atom.kind == "text"
-            and not atom.quoted
-            and parts[-1].kind == "text"
-            and not parts[-1].quoted
-        ):
+        if parts and atom.kind == "text" and not atom.quoted and parts[-1].kind == "text" and not parts[-1].quoted:
             parts[-1] = WordPart("text", parts[-1].text + atom.text)
         else:
             parts.append(atom)

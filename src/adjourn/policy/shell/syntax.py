@@ -184,10 +184,7 @@ class _Reader:
             elif self._peek(";") and not self._peek(";;") and not self._peek(";&"):
                 self.at += 1
             elif not (
-                self.at >= len(self.text)
-                or self._peek("\n")
-                or (closing and self._peek(closing))
-                or self._peek(";")
+                self.at >= len(self.text) or self._peek("\n") or (closing and self._peek(closing)) or self._peek(";")
             ):
                 raise UnreadError
             commands.append(item)
@@ -405,9 +402,7 @@ class _Reader:
                 )
                 assigned.append((match[1], ("[" if match[2] else "") + match[3], value))
                 continue
-            indexed = (
-                not words and word[0].kind == "text" and not word[0].quoted and _INDEXED.match(word[0].text)
-            )
+            indexed = not words and word[0].kind == "text" and not word[0].quoted and _INDEXED.match(word[0].text)
             if not match and (indexed or any(part.kind == "array" for part in word)):
                 raise UnreadError
             words.append(word)
@@ -463,9 +458,7 @@ class _Reader:
                     break
                 lines.append(line)
             body = "".join(f"{line}\n" for line in lines)
-            parts = (
-                _Reader(body, self._depth).quoted("") if expands else [WordPart("text", body, quoted=True)]
-            )
+            parts = _Reader(body, self._depth).quoted("") if expands else [WordPart("text", body, quoted=True)]
             redirect.op, redirect.target = "<<", tuple(parts)
 
     # --- words
@@ -483,12 +476,7 @@ class _Reader:
             if match:
                 parts.append(WordPart("text", match[0]))
                 self.at = match.end()
-            elif (
-                self._peek("(")
-                and len(parts) == 1
-                and _ASSIGNED.fullmatch(parts[0].text)
-                and not parts[0].quoted
-            ):
+            elif self._peek("(") and len(parts) == 1 and _ASSIGNED.fullmatch(parts[0].text) and not parts[0].quoted:
                 parts.append(self._array())
             elif self._peek("<(") or self._peek(">("):
                 kind = self.text[self.at]
@@ -647,13 +635,13 @@ class _Reader:
 
     def _sum(self, closing: str) -> WordPart:
         """Arithmetic, to what closes it. `text` is what it says, `more` are its expansions."""
-        said: list[str] = []
+        texts: list[str] = []
         parts: list[WordPart] = []
         depth = 0
         while not (depth == 0 and self._take(closing)):
             match = _SUM.match(self.text, self.at)
             if match:
-                said.append(match[0])
+                texts.append(match[0])
                 self.at = match.end()
             elif self._peek("(") or (self._peek(")") and depth):
                 depth += 1 if self._peek("(") else -1
@@ -664,7 +652,7 @@ class _Reader:
                 parts.append(self._expansion(quoted=True))
             else:
                 raise UnreadError
-        return WordPart("sum", " ".join(said), more=tuple(parts))
+        return WordPart("sum", " ".join(texts), more=tuple(parts))
 
 
 def _character(match: re.Match[str]) -> str:

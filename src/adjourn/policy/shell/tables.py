@@ -102,15 +102,13 @@ def name_of(word: ShellWord) -> str:
     return os.path.basename(word.text).casefold().removesuffix(".exe")
 
 
-def only_reads(program: str, rest: Sequence[ShellWord]) -> bool:
+def only_reads(program: str, shell_words: Sequence[ShellWord]) -> bool:
     """Whether a program changes none of the files that its arguments name."""
     if program in TABLES.readers:
         return True
-    words = [word.text for word in rest]
+    words = [word.text for word in shell_words]
     if program == "sed":
-        return not any(re.match(r"-[a-zA-Z]*i|--in", word) for word in words) and sed_is_known(
-            sed_scripts(words)
-        )
+        return not any(re.match(r"-[a-zA-Z]*i|--in", word) for word in words) and sed_is_known(sed_scripts(words))
     if (allowed := TABLES.readers_by_option.get(program)) is not None:
         options = [
             word[1:]
@@ -119,9 +117,7 @@ def only_reads(program: str, rest: Sequence[ShellWord]) -> bool:
         ]
         if program == "uniq" and len(words) - len(options) > 1:
             return False
-        return all(
-            re.fullmatch(allowed, option) or (program == "date" and "%" in option) for option in options
-        )
+        return all(re.fullmatch(allowed, option) or (program == "date" and "%" in option) for option in options)
     own = TABLES.readers_by_command.get(program)
     if own is None or not words or words[0] not in own:
         return False
@@ -136,9 +132,7 @@ def _is_known_to_git(option: str) -> bool:
     if option[:2] == "--":
         return option == "--" or option[2:].partition("=")[0] in TABLES.git_options
     letters = option[1:].partition("=")[0]
-    return option[1:2] in tuple("SGLUMCXjqmFn") or (
-        letters.isalnum() and "O" not in letters and "o" not in letters[:1]
-    )
+    return option[1:2] in tuple("SGLUMCXjqmFn") or (letters.isalnum() and "O" not in letters and "o" not in letters[:1])
 
 
 def _options(words: Sequence[str]) -> list[str]:
@@ -163,8 +157,7 @@ def sed_scripts(words: Sequence[str]) -> list[str] | None:
             at += not value
             scripts.append(value or (words[at] if at < len(words) else ""))
         elif re.fullmatch(
-            r"-[nErsuz]+|-[nErsuz]*i(?:\.\w+)?|--(?:in-place(?:=\.?\w+)?|quiet|silent|regexp-extended|null-data)",
-            word,
+            r"-[nErsuz]+|-[nErsuz]*i(?:\.\w+)?|--(?:in-place(?:=\.?\w+)?|quiet|silent|regexp-extended|null-data)", word
         ):
             pass
         elif word[:1] == "-" and len(word) > 1:
@@ -190,9 +183,7 @@ def without_runners(
     assigned: list[ShellWord] = []
     while words:
         name = name_of(words[0])
-        if name not in TABLES.runners or (
-            name == "command" and len(words) > 1 and words[1].text in ("-v", "-V")
-        ):
+        if name not in TABLES.runners or (name == "command" and len(words) > 1 and words[1].text in ("-v", "-V")):
             break
         letters, valued = TABLES.runners[name]
         at, replaced = 1 + (name == "env" and len(words) > 1 and words[1].text == "-"), ""
@@ -265,40 +256,32 @@ _ESCAPE = re.compile(r"\\(.)|%(.)")
 
 
 def printed_by(
-    name: str,
-    rest: Sequence[str],
-    given: tuple[str, ...],
-    processes: Mapping[str, tuple[str, ...]],
-    *,
-    lists: bool,
+    name: str, texts: Sequence[str], given: tuple[str, ...], processes: Mapping[str, tuple[str, ...]], *, lists: bool
 ) -> tuple[str, ...]:
     """The texts that a program may print. `given` is what it reads, `processes` what `<(…)` has; `lists`: names that it lists matter to nobody."""
     name = os.path.basename(name)
     given = given or (FOREIGN,)
-    operands = [word for word in rest if word[:1] != "-"]
+    operands = [word for word in texts if word[:1] != "-"]
     if name in TABLES.silent:
         return ("",)
     if name == "echo":
-        return _echo(list(rest))
-    if name == "printf" and rest:
-        return _printf(rest[0], list(rest[1:]))
+        return _echo(list(texts))
+    if name == "printf" and texts:
+        return _printf(texts[0], list(texts[1:]))
     if name in ("cat", "tee"):
         if name == "cat" and len(operands) == 1 and operands[0] in processes:
             return processes[operands[0]]
         return given if name == "tee" or not operands else (FOREIGN,)
-    if any(UNKNOWN in word for word in rest):
+    if any(UNKNOWN in word for word in texts):
         return (UNKNOWN,)
-    if name == "pwd" or (name == "git" and list(rest) == ["rev-parse", "--show-toplevel"]):
+    if name == "pwd" or (name == "git" and list(texts) == ["rev-parse", "--show-toplevel"]):
         return (HERE,)
     if name in ("basename", "dirname"):
         return _part(name, operands)
-    if name in ("which", "type") or (name == "command" and rest[:1] in (["-v"], ["-V"])):
+    if name in ("which", "type") or (name == "command" and texts[:1] in (["-v"], ["-V"])):
         return (f"/usr/bin/{operands[0]}",) if len(operands) == 1 else (UNKNOWN,)
     if name == "mktemp":
-        fine = (
-            all(re.fullmatch(r"-[dqt]+|[\w/.-]*X{3,}[\w.]*|[\w-]+", word) for word in rest)
-            and len(operands) < 2
-        )
+        fine = all(re.fullmatch(r"-[dqt]+|[\w/.-]*X{3,}[\w.]*|[\w-]+", word) for word in texts) and len(operands) < 2
         return (
             (operands[0].replace("X", "0") if operands and operands[0][0] == "/" else "/tmp/tmp.0",)
             if fine and not any(word[:1] == "." for word in operands)
@@ -309,7 +292,7 @@ def printed_by(
     if (
         name in TABLES.numbers
         or (name == "wc" and not operands)
-        or (name in ("grep", "rg") and any(re.fullmatch(r"-\w*c\w*", word) for word in rest))
+        or (name in ("grep", "rg") and any(re.fullmatch(r"-\w*c\w*", word) for word in texts))
     ):
         return (HARMLESS,)
     made_up = bool(set("".join(given)) - {FOREIGN, HARMLESS, "0", "\n", " "})
@@ -318,24 +301,24 @@ def printed_by(
     if (
         simple is not None
         and not made_up
-        and all(re.fullmatch(simple, word) for word in (rest if name in ("tr", "column", "nl") else rest[:2]))
+        and all(re.fullmatch(simple, word) for word in (texts if name in ("tr", "column", "nl") else texts[:2]))
     ):
         return (HARMLESS if harmless else FOREIGN,)
     if (
         name in TABLES.composers
-        or (name == "docker" and {"run", "exec"} & set(rest))
-        or (name == "git" and rest[:1] == ["-c"])
-        or "-exec" in rest
-        or "-execdir" in rest
+        or (name == "docker" and {"run", "exec"} & set(texts))
+        or (name == "git" and texts[:1] == ["-c"])
+        or "-exec" in texts
+        or "-execdir" in texts
     ):
         return (UNKNOWN,)
     if name == "git":
-        if rest[:1] == ["rev-parse"] and all(
-            word in ("HEAD", "--short", "--verify", "--short=8", "--short=7") for word in rest[1:]
+        if texts[:1] == ["rev-parse"] and all(
+            word in ("HEAD", "--short", "--verify", "--short=8", "--short=7") for word in texts[1:]
         ):
             return (HARMLESS,)
-        for at, word in enumerate(rest):
-            match = _ASKS_FORMAT.fullmatch(word if "=" in word else f"{word} {(*rest, '')[at + 1]}")
+        for at, word in enumerate(texts):
+            match = _ASKS_FORMAT.fullmatch(word if "=" in word else f"{word} {(*texts, '')[at + 1]}")
             if match:
                 return (
                     HARMLESS
@@ -344,7 +327,7 @@ def printed_by(
                     if not _FORMAT.fullmatch(match[1])
                     else FOREIGN,
                 )
-    if name == "find" and any(word.startswith(("-printf", "-fprintf")) for word in rest):
+    if name == "find" and any(word.startswith(("-printf", "-fprintf")) for word in texts):
         return (UNKNOWN,)
     if lists:
         return (HARMLESS,)
@@ -355,32 +338,32 @@ def printed_by(
     return (UNKNOWN if made_up and name not in TABLES.filters else FOREIGN,)
 
 
-def _echo(rest: list[str]) -> tuple[str, ...]:
+def _echo(texts: list[str]) -> tuple[str, ...]:
     options = ""
-    while rest and re.fullmatch(r"-[neE]+", rest[0]):
-        options += rest.pop(0)
-    text = " ".join(rest)
+    while texts and re.fullmatch(r"-[neE]+", texts[0]):
+        options += texts.pop(0)
+    text = " ".join(texts)
     if "e" in options and "\\" in text:
         return (UNKNOWN,)
     return (text if "n" in options else f"{text}\n",)
 
 
-def _printf(form: str, rest: list[str]) -> tuple[str, ...]:
-    if rest and rest[0] == "--":
-        rest = rest[1:]
+def _printf(form: str, texts: list[str]) -> tuple[str, ...]:
+    if texts and texts[0] == "--":
+        texts = texts[1:]
     if not re.fullmatch(r"(?:[^%\\-]|(?<!^)-|%[s%]|\\[nt])*", form, re.DOTALL):
         return (HARMLESS,) if re.fullmatch(r"(?:[\s\d_.:,-]|%[0-9.]*[dxf]|\\n)*", form) else (UNKNOWN,)
     text = ""
     for _ in range(1000):
-        taken = len(rest)
+        taken = len(texts)
 
         def filled(match: re.Match[str]) -> str:
             if match[1]:
                 return {"n": "\n", "t": "\t"}[match[1]]
-            return "%" if match[2] == "%" else rest.pop(0) if rest else ""
+            return "%" if match[2] == "%" else texts.pop(0) if texts else ""
 
         text += _ESCAPE.sub(filled, form)
-        if not rest or len(rest) == taken:
+        if not texts or len(texts) == taken:
             return (text,)
     return (UNKNOWN,)
 

@@ -140,15 +140,7 @@ class Limits(Suite):
     def test_malformed_hashes_are_refused(self) -> None:
         store = self._new()
         good = entry(b"x").hash
-        for bad in (
-            "",
-            good[:-1],
-            good + "0",
-            good.upper(),
-            "g" * 64,
-            " " + good[1:],
-            good[:31] + "  " + good[33:],
-        ):
+        for bad in ("", good[:-1], good + "0", good.upper(), "g" * 64, " " + good[1:], good[:31] + "  " + good[33:]):
             for entries in ([Entry(bad, b"x")], [entry(b"x"), Entry(bad, b"x")]):
                 with refused(InvalidError):
                     store.append("s", entries, expect=EMPTY, refs={"r": "v"})

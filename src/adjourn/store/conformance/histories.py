@@ -102,9 +102,7 @@ def state_machine(  # noqa: C901  # one class body; each rule is a line or two
             expect = self.expected(stream, which)
             entries = [entry(body) for body in bodies]
             self.both(
-                lambda s: s.append(
-                    stream, entries, expect=expect, refs=refs, blobs=puts, durable=durable, swaps=swaps
-                )
+                lambda s: s.append(stream, entries, expect=expect, refs=refs, blobs=puts, durable=durable, swaps=swaps)
             )
 
         @rule(stream=names, body=data, which=heads, durable=strategies.booleans())
@@ -132,11 +130,7 @@ def state_machine(  # noqa: C901  # one class body; each rule is a line or two
         def get(self, data: bytes) -> None:
             self.both(lambda s: s.get_blob(hashlib.sha256(data).hexdigest()))
 
-        @rule(
-            stream=names,
-            start=strategies.integers(-2, 9),
-            stop=strategies.none() | strategies.integers(-2, 9),
-        )
+        @rule(stream=names, start=strategies.integers(-2, 9), stop=strategies.none() | strategies.integers(-2, 9))
         def read(self, stream: str, start: int, stop: int | None) -> None:
             self.both(lambda s: list(s.read(stream, start, stop)))
 
@@ -152,14 +146,7 @@ def state_machine(  # noqa: C901  # one class body; each rule is a line or two
 
         def teardown(self) -> None:
             try:
-                self.both(
-                    lambda s: [
-                        s.streams(),
-                        s.refs(),
-                        list(s.blobs()),
-                        *(list(s.read(n)) for n in s.streams()),
-                    ]
-                )
+                self.both(lambda s: [s.streams(), s.refs(), list(s.blobs()), *(list(s.read(n)) for n in s.streams())])
             finally:
                 self.store.close()
 

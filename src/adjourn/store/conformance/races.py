@@ -82,9 +82,7 @@ class Races(Suite):
             for number in range(self.appends):
                 made = linked(expect, f"{who}-{number}")
                 try:
-                    expect = store.append(
-                        "s", [made, made], expect=expect, refs={"r": made.hash}, durable=False
-                    )
+                    expect = store.append("s", [made, made], expect=expect, refs={"r": made.hash}, durable=False)
                     won.append(made.hash)
                 except ConflictError:
                     expect = store.head("s")

@@ -67,9 +67,7 @@ class Streams(Suite):
         for expect in stale:
             for entries in ([entry(b"x")], [entry(b"x"), entry(b"y")], []):
                 with refused(ConflictError):
-                    store.append(
-                        "s", entries, expect=expect, refs={"r": "new", "q": "new"}, blobs=[blob, b"other"]
-                    )
+                    store.append("s", entries, expect=expect, refs={"r": "new", "q": "new"}, blobs=[blob, b"other"])
             with refused(ConflictError):
                 store.append("s", [entry(b"x")], expect=expect)
         assert store.head("s") == head
@@ -180,9 +178,7 @@ class ManyAppends(Suite):
         assert store.append_many([]) == []
         made = {f"s{number}": entry(b"%d" % number) for number in range(70)}
         blob = b"kept"
-        appends = [
-            Append(stream, [one, one], EMPTY, {f"r/{stream}": stream}, [blob]) for stream, one in made.items()
-        ]
+        appends = [Append(stream, [one, one], EMPTY, {f"r/{stream}": stream}, [blob]) for stream, one in made.items()]
         assert store.append_many(appends) == [Head(1, one.hash) for one in made.values()]
         assert store.streams() == {stream: Head(1, one.hash) for stream, one in sorted(made.items())}
         assert len(store.refs("r/")) == len(made)
@@ -202,14 +198,7 @@ class ManyAppends(Suite):
             ],
             durable=False,
         )
-        assert [isinstance(outcome, ConflictError) for outcome in outcomes] == [
-            False,
-            True,
-            True,
-            False,
-            True,
-            True,
-        ]
+        assert [isinstance(outcome, ConflictError) for outcome in outcomes] == [False, True, True, False, True, True]
         assert list(store.streams()) == ["a", "b", "d"]
         assert store.head("b") == head
         assert store.refs() == {"n": "1"}
@@ -242,9 +231,7 @@ class ManyAppends(Suite):
         store.append("s", [entry(b"x")], expect=EMPTY)
         store.close()
         try:
-            outcomes = store.append_many(
-                [Append("t", [entry(b"x")], EMPTY), Append("u", [entry(b"x")], EMPTY)]
-            )
+            outcomes = store.append_many([Append("t", [entry(b"x")], EMPTY), Append("u", [entry(b"x")], EMPTY)])
         except StoreError:
             return
         assert all(isinstance(outcome, StoreError) for outcome in outcomes)
@@ -259,10 +246,7 @@ class ManyAppends(Suite):
                 while left:
                     heads = {stream: store.head(stream) for stream in left}
                     outcomes = store.append_many(
-                        [
-                            Append(stream, [linked(heads[stream], f"{who}-{number}")], heads[stream])
-                            for stream in left
-                        ],
+                        [Append(stream, [linked(heads[stream], f"{who}-{number}")], heads[stream]) for stream in left],
                         durable=False,
                     )
                     left = [s for s, one in zip(left, outcomes, strict=True) if isinstance(one, AdjournError)]

@@ -14,14 +14,7 @@ from adjourn.checkpoints.checkpoint import TaskCheckpoint, as_checkpoint, truste
 from adjourn.checkpoints.page_files import FoundPage
 from adjourn.checkpoints.page_writer import edit_page
 from adjourn.checkpoints.parser import parse
-from adjourn.errors import (
-    AdjournError,
-    ConflictError,
-    IntegrityError,
-    InvalidError,
-    NotFoundError,
-    UsageError,
-)
+from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
 from adjourn.handover.answering import DiffLine, diff_lines
 from adjourn.log.canonical_json import canonical, digest
@@ -35,12 +28,7 @@ from adjourn.verification.verify import Around, verify_folder, verify_task
 MAX_LISTED = 100
 MAX_FINDINGS = 50
 MAX_FILES = 200
-_KINDS = {
-    "restore": "restored",
-    "bring back": "brought back",
-    "leave": "made since, stays",
-    "avoid": "not restored",
-}
+_KINDS = {"restore": "restored", "bring back": "brought back", "leave": "made since, stays", "avoid": "not restored"}
 
 
 class ListedPage(NamedTuple):
@@ -118,9 +106,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     if "edit" in fields:
         text = page_files.text_of(site.tree, path)
         if len(text.encode()) > MAX_EDITED:
-            raise InvalidError(
-                f"{path} is too long for a form", "edit it in an editor: adjourn checkpoint edit"
-            )
+            raise InvalidError(f"{path} is too long for a form", "edit it in an editor: adjourn checkpoint edit")
         return {**page_text, "draft": PageDraft(text, digest(text.encode()))}
     if "back" in fields:
         return {**page_text, "undone": _undone(site, path)}
@@ -249,9 +235,7 @@ def save(site: Site, form: Form) -> Notice:
     try:
         reading = edit_page(site.tree, path, text.encode(), was=form.get("was", ""))
     except ConflictError as error:
-        return _drafted(
-            site, form, f"Not saved: {error.message}. See below what saving would change now.", "bad"
-        )
+        return _drafted(site, form, f"Not saved: {error.message}. See below what saving would change now.", "bad")
     if reading.page is None:
         return _drafted(site, form, "Not saved: the text cannot be read as a page.", "bad")
     return Notice("Saved. The next session receives this text.", fields={"page": path})
@@ -260,9 +244,7 @@ def save(site: Site, form: Form) -> Notice:
 def _typed(form: Form) -> str:
     text = form.get("text", "").replace("\r\n", "\n")  # forms send line ends so
     if len(text.encode()) > MAX_EDITED:
-        raise UsageError(
-            "the text is too long for a form", "shorten it, or edit the file: adjourn checkpoint edit"
-        )
+        raise UsageError("the text is too long for a form", "shorten it, or edit the file: adjourn checkpoint edit")
     return text
 
 
@@ -273,9 +255,9 @@ def _drafted(site: Site, form: Form, notice: str, tone: str) -> Notice:
     findings = [
         finding for finding in reading.findings if finding.code != "AEX308"
     ]  # that it was edited is no news here
-    shown = PageText(path, None, reading.page, findings[:MAX_FINDINGS])
+    page_text = PageText(path, None, reading.page, findings[:MAX_FINDINGS])
     draft = PageDraft(text, digest(now.encode()), diff_lines([(now, text)]))
-    return Notice(notice, tone, shown={**_NOTHING, "text": shown, "draft": draft})
+    return Notice(notice, tone, shown={**_NOTHING, "text": page_text, "draft": draft})
 
 
 # --- verifying
@@ -289,18 +271,14 @@ def verify(site: Site, form: Form) -> Notice:
     file = page_files.read(site.tree, path)
     store = site.find_store()
     if store is None or _facts(site, file).problem:
-        raise NotFoundError(
-            "the store here does not have the checkpoint that this page names", "import its folder"
-        )
+        raise NotFoundError("the store here does not have the checkpoint that this page names", "import its folder")
     report = verify_task(store, file.task, around=Around(reading_secret(), site.root))
     name = page_files.word(file.machine, "name")
     has_folder = name in folder.names(site.root)
     if has_folder:
         of_folder = verify_folder(folder.path_of(site.root, name))
         report.loose += [finding for finding in of_folder.findings if finding.finding.code == "folder-broken"]
-    summary = (
-        f"{report.events} events, {report.checkpoints} checkpoints, {report.versions} versions of records"
-    )
+    summary = f"{report.events} events, {report.checkpoints} checkpoints, {report.versions} versions of records"
     verified = Verified(explained(report, has_folder=has_folder), summary, report.valid)
     return Notice("", shown={**_shown(site, path), "verified": verified})
 
@@ -336,9 +314,7 @@ def _mark(planned: rollback.RollbackPlan) -> str:
 def _task(site: Site, file: FoundPage, *, writable: bool = False) -> Task:
     store = site.find_store()
     if store is None or not file.task:
-        raise NotFoundError(
-            "the store here does not have the task of this page", "import the checkpoint's folder"
-        )
+        raise NotFoundError("the store here does not have the task of this page", "import the checkpoint's folder")
     return site.task(store, file.task, writable=writable)
 
 
@@ -361,9 +337,7 @@ def _finished(site: Site) -> Notice:
     if store is None:
         raise NotFoundError("there is no store any more", "start a session behind `adjourn proxy`")
     task = site.task(store, rollback.interrupted(site.tree), writable=True)
-    return _told(
-        rollback.finish(task, site.root, by=site.person, tree=site.tree), "Finished the earlier rollback"
-    )
+    return _told(rollback.finish(task, site.root, by=site.person, tree=site.tree), "Finished the earlier rollback")
 
 
 def _told(done: rollback.RollbackResult, notice: str) -> Notice:

@@ -49,8 +49,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     opened = SessionRepository(store).open(name) if store is not None and name else None
     if store is None or opened is None:
         raise NotFoundError(
-            "nothing is kept of what this task's agent has in mind",
-            "agents note goals and facts with `adjourn.note`",
+            "nothing is kept of what this task's agent has in mind", "agents note goals and facts with `adjourn.note`"
         )
     state = opened.session["workingState"]
     mind, goals = state["epistemicState"], state["intentGraph"]["goals"]
@@ -70,17 +69,13 @@ def _pictures(nodes: Sequence[Tree], mind: Tree, goals: Sequence[Tree]) -> Itera
     links += [Arrow(other, node["id"], "blocks") for node in nodes for other in node.get("blockedBy", ())]
     blocking = [_question(question) for question in mind["openQuestions"] if question["blocksNodes"]]
     links += [
-        Arrow(question["id"], node, "blocks")
-        for question in mind["openQuestions"]
-        for node in question["blocksNodes"]
+        Arrow(question["id"], node, "blocks") for question in mind["openQuestions"] for node in question["blocksNodes"]
     ]
     yield _picture("Goals and steps", [*wanted, *blocking], links)
     cited = {fact for belief in mind["beliefs"] for fact in belief["evidence"]}
     facts = [_fact(fact) for fact in mind["facts"] if fact["id"] in cited]
     beliefs = [_belief(belief) for belief in mind["beliefs"]]
-    supports = [
-        Arrow(fact, belief["id"], "supports") for belief in mind["beliefs"] for fact in belief["evidence"]
-    ]
+    supports = [Arrow(fact, belief["id"], "supports") for belief in mind["beliefs"] for fact in belief["evidence"]]
     yield _picture("What supports what", [*facts, *beliefs], supports)
 
 
@@ -91,25 +86,15 @@ def _picture(title: str, boxes: Sequence[Box], links: Sequence[Arrow]) -> MindPi
 
 
 def _goal(goal: Tree) -> Box:
-    return Box(
-        goal["id"], goal["description"], "goal", f"goal · {goal['status']}", _TONES.get(goal["status"], "")
-    )
+    return Box(goal["id"], goal["description"], "goal", f"goal · {goal['status']}", _TONES.get(goal["status"], ""))
 
 
 def _node(node: Tree) -> Box:
-    return Box(
-        node["id"],
-        node["label"],
-        "step",
-        f"{node['type']} · {node['status']}",
-        _TONES.get(node["status"], ""),
-    )
+    return Box(node["id"], node["label"], "step", f"{node['type']} · {node['status']}", _TONES.get(node["status"], ""))
 
 
 def _question(question: Tree) -> Box:
-    return Box(
-        question["id"], question["question"], "question", f"open question · {question['priority']}", "bad"
-    )
+    return Box(question["id"], question["question"], "question", f"open question · {question['priority']}", "bad")
 
 
 def _fact(fact: Tree) -> Box:
@@ -125,8 +110,8 @@ def _sure(item: Tree) -> str:
 
 
 def _parts(nodes: Sequence[Tree], mind: Tree, goals: Sequence[Tree]) -> Iterator[MindPart]:
-    texts = {one["id"]: one["description"] for one in goals} | {one["id"]: one["label"] for one in nodes}
-    texts |= {one["id"]: one["content"] for one in mind["facts"]}
+    texts = {goal["id"]: goal["description"] for goal in goals} | {node["id"]: node["label"] for node in nodes}
+    texts |= {fact["id"]: fact["content"] for fact in mind["facts"]}
 
     def named(word: str, ids: Sequence[str]) -> list[str]:
         return [f"{word} {texts.get(name, name)}" for name in ids if name]
@@ -144,10 +129,7 @@ def _parts(nodes: Sequence[Tree], mind: Tree, goals: Sequence[Tree]) -> Iterator
     ])  # fmt: skip
     yield _part(
         "Facts",
-        [
-            MindItem(fact["id"], fact["content"], _sure(fact), [f"from {fact['source']}"])
-            for fact in mind["facts"]
-        ],
+        [MindItem(fact["id"], fact["content"], _sure(fact), [f"from {fact['source']}"]) for fact in mind["facts"]],
     )
     yield _part("Beliefs", [
         MindItem(belief["id"], belief["statement"], _sure(belief), named("supported by", belief["evidence"])) for belief in mind["beliefs"]
@@ -202,9 +184,7 @@ def graph_picture(title: str, boxes: Sequence[Box], links: Sequence[Arrow]) -> M
     if not drawn_boxes:
         return Markup()
     drawn_links = [
-        link
-        for link in links
-        if link.start in drawn_boxes and link.end in drawn_boxes and link.start != link.end
+        link for link in links if link.start in drawn_boxes and link.end in drawn_boxes and link.start != link.end
     ]
     places = _places(list(drawn_boxes), drawn_links)
     wide = MARGIN * 2 + (max(column for column, _ in places.values()) + 1) * (WIDTH + GAP_X) - GAP_X
@@ -238,10 +218,10 @@ def _places(names: Sequence[str], links: Sequence[Arrow]) -> Mapping[str, tuple[
     for number, name in enumerate(order):
         if number and groups[order[number - 1]] != groups[name]:
             free = dict.fromkeys(range(len(names)), max(row.values()) + 1)
-        reached = [one for one in before[name] if one in row]
-        passed = range(min((column[one] for one in reached), default=column[name] - 1) + 1, column[name] + 1)
-        wanted = min((row[one] for one in reached), default=0)
-        row[name] = max(wanted, *(free.get(one, 0) for one in (*passed, column[name])))
+        reached = [text for text in before[name] if text in row]
+        passed = range(min((column[text] for text in reached), default=column[name] - 1) + 1, column[name] + 1)
+        wanted = min((row[text] for text in reached), default=0)
+        row[name] = max(wanted, *(free.get(value, 0) for value in (*passed, column[name])))
         free |= dict.fromkeys((*passed, column[name]), row[name] + 1)
     return {name: (column[name], row[name]) for name in names}
 
@@ -299,8 +279,7 @@ def _box(box: Box, place: tuple[int, int]) -> str:
     lines = _wrapped(text)
     about = without_secrets(visible_line(box.about))
     words = "".join(
-        f'<text x="{x + 14}" y="{y + 38 + number * 17}">{escape(line)}</text>'
-        for number, line in enumerate(lines)
+        f'<text x="{x + 14}" y="{y + 38 + number * 17}">{escape(line)}</text>' for number, line in enumerate(lines)
     )
     radius = {"goal": 22, "fact": 0}.get(box.kind, 7)
     return (

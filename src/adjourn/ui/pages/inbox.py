@@ -69,9 +69,7 @@ def answer_item(site: Site, form: Form) -> Notice:
         int(option) if option.isascii() and option.isdecimal() else None,
     )
     try:
-        notice = record_answer(
-            Answerer(store, site.person, VIA, site.clock, secret(), site.root, site.tree), reply
-        )
+        notice = record_answer(Answerer(store, site.person, VIA, site.clock, secret(), site.root, site.tree), reply)
     except AdjournError as error:
         return Notice(f"Not recorded: {site.words(error.message)}.", "bad", site.words(error.remedy))
     return Notice(notice.text, "good" if notice.is_yes else "plain")

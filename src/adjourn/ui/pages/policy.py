@@ -131,9 +131,7 @@ def replay(site: Site, form: Form) -> Notice:
 def _replayed(site: Site, store: Store, policy: Policy, path: str) -> Replayed:
     outcome, left = replay_calls(store, policy, site.tree, max_events=MAX_EVENTS)
     now, _ = replay_calls(store, effective(path, None, root=site.root)[0], site.tree, max_events=MAX_EVENTS)
-    rows = sorted(
-        (row for row in outcome.stopped if not row.recorded), key=lambda row: (-row.calls, row.rule)
-    )
+    rows = sorted((row for row in outcome.stopped if not row.recorded), key=lambda row: (-row.calls, row.rule))
     return Replayed(
         outcome.judged,
         outcome.count("block"),
@@ -149,9 +147,7 @@ def _replayed(site: Site, store: Store, policy: Policy, path: str) -> Replayed:
 
 def _stopped(row: Stopped) -> StoppedCalls:
     tools = row.tools.most_common()
-    return StoppedCalls(
-        row.decision, row.calls, row.last, tools[:MAX_TOOLS], max(0, len(tools) - MAX_TOOLS), row.rule
-    )
+    return StoppedCalls(row.decision, row.calls, row.last, tools[:MAX_TOOLS], max(0, len(tools) - MAX_TOOLS), row.rule)
 
 
 def _place(root: str, rule: Rule) -> str:
@@ -170,10 +166,7 @@ def _groups(permissions: Policy) -> list[RuleGroup]:
         ("Checkpoint before", "checkpoint", permissions.checkpoints),
         ("Signed by one of", "require", permissions.require),
     )
-    return [
-        RuleGroup(title, kind, rules[:MAX_RULES], max(0, len(rules) - MAX_RULES))
-        for title, kind, rules in titled
-    ]
+    return [RuleGroup(title, kind, rules[:MAX_RULES], max(0, len(rules) - MAX_RULES)) for title, kind, rules in titled]
 
 
 def _explained(site: Site, permissions: Policy, path: str, tool: str, arguments: str) -> list[ExplainedCall]:

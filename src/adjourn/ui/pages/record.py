@@ -83,11 +83,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     name = fields.get("id", "")
     if not name:
         records_found = [] if store is None else _records(site, store)
-        return {
-            "record": None,
-            "records": records_found,
-            "sessions": [] if store is None else _sessions(store),
-        }
+        return {"record": None, "records": records_found, "sessions": [] if store is None else _sessions(store)}
     if store is None:
         raise NotFoundError("there is no store yet", "choose a record from the list")
     records = site.records(store)
@@ -120,9 +116,7 @@ def resolve(site: Site, form: Form) -> Notice:
         site.records(store).resolve_conflict(form.get("id", ""), form.get("path", ""), site.author, take=side)  # type: ignore[arg-type]  # one of SIDES
     except (AdjournError, KeyError) as error:
         notice = site.words(error.message) if isinstance(error, AdjournError) else "the record is gone"
-        return Notice(
-            f"Not resolved: {notice}", "bad", "reload the page: somebody may have resolved it before", back
-        )
+        return Notice(f"Not resolved: {notice}", "bad", "reload the page: somebody may have resolved it before", back)
     return Notice("Resolved.", fields=back)
 
 
@@ -164,9 +158,7 @@ def _part(record: Tree) -> Any:
 
 def _version(version: Tree) -> RecordVersion:
     by = version["lastModifiedBy"]
-    return RecordVersion(
-        version["sequence"], timestamp(version["lastModifiedAt"]), by["id"], version["contentHash"]
-    )
+    return RecordVersion(version["sequence"], timestamp(version["lastModifiedAt"]), by["id"], version["contentHash"])
 
 
 def _compared(history: Sequence[Tree], fields: Form) -> tuple[Tree | None, Tree]:

@@ -38,9 +38,7 @@ MAX_SCANNED = 5_000
 MAX_CHECKPOINTS = 50
 MAX_ARTIFACTS = 100
 _ROLLBACK = "rollback to "
-_MARKS = tuple(
-    f'"event":"{kind.KIND}"'.encode() for kind in (kinds.CheckpointCreated, kinds.CheckpointResumed)
-)
+_MARKS = tuple(f'"event":"{kind.KIND}"'.encode() for kind in (kinds.CheckpointCreated, kinds.CheckpointResumed))
 ODD = frozenset(("error", "refused", "not made", "in doubt", "no answer", "waits", "not done"))
 
 
@@ -231,9 +229,7 @@ def plot_of(events: Sequence[Event], ledger: Ledger) -> Markup:
             marks.append(at._replace(label=without_secrets(f"{data.name}, {event.timestamp}")))
         if used != points[-1].value or event is events[-1]:
             points.append(at)
-    title = f"Calls over time: {ledger.calls_used}" + (
-        "" if ledger.budget is None else f" of {ledger.budget}"
-    )
+    title = f"Calls over time: {ledger.calls_used}" + ("" if ledger.budget is None else f" of {ledger.budget}")
     return Markup(budget_plot(title, points, ledger.budget, marks))  # noqa: S704  # it escapes every text
 
 
@@ -275,15 +271,8 @@ def lane_picture(parents: Sequence[int]) -> Markup:
         if parent < 0:
             continue
         (x, y), (to_x, to_y) = position(row), position(parent)
-        bend = (
-            f"V{to_y}"
-            if x == to_x
-            else f"V{to_y - ROW // 2}C{x} {to_y} {to_x} {to_y - ROW // 2} {to_x} {to_y}"
-        )
+        bend = f"V{to_y}" if x == to_x else f"V{to_y - ROW // 2}C{x} {to_y} {to_x} {to_y - ROW // 2} {to_x} {to_y}"
         drawn.append(f'<path class="lane" d="M{x} {y}{bend}"/>')
-    drawn += [
-        f'<circle class="point" cx="{x}" cy="{y}" r="{RADIUS}"/>'
-        for x, y in map(position, range(len(parents)))
-    ]
+    drawn += [f'<circle class="point" cx="{x}" cy="{y}" r="{RADIUS}"/>' for x, y in map(position, range(len(parents)))]
     svg = f'<svg class="lanes" width="{wide}" height="{high}" viewBox="0 0 {wide} {high}" aria-hidden="true">'
     return Markup(f"{svg}{''.join(drawn)}</svg>")  # noqa: S704  # it has numbers only

@@ -33,16 +33,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     words = fields.get("q", "")[:200]
     values = {"show": filter_name, "words": words, "kinds": SHOWN, "has_store": store is not None}
     if store is None:
-        return {
-            **values,
-            "tasks": [],
-            "count": 0,
-            "total": 0,
-            "left": 0,
-            "first": 0,
-            "page_count": 1,
-            "number": 1,
-        }
+        return {**values, "tasks": [], "count": 0, "total": 0, "left": 0, "first": 0, "page_count": 1, "number": 1}
     rows, left = site.overview.look(store, site.within)
     stamp = timestamp(site.clock())
     matching = [row for row in rows if words.casefold() in row.words] if words else rows

@@ -106,7 +106,7 @@ class Gate:
                     admission.flush()
                     return
                 item = waiting.popleft()
-                if type(item) is bytes:
+                if isinstance(item, bytes):  # an oversize line is a subclass
                     self._line(item, None)
                 elif isinstance(item, Request):
                     self._take_again(item)

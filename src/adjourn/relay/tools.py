@@ -94,7 +94,9 @@ class ToolList:
         self._permitted.listed(names, is_last=is_last)
         for name in edit.removed:
             if imitates_meta_tool(name):
-                self._report.event("tool.shadowed", f"the server also has a tool named {name}, too; it is hidden")
+                self._report.event(
+                    "tool.shadowed", f"hidden: the server's tool {name} has a name that is reserved for adjourn"
+                )
         flat: dict[str, str] = {}
         for name in edit.names:
             other = flat.setdefault(name.replace(".", "_").replace("-", "_"), name)

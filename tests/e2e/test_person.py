@@ -126,7 +126,7 @@ def test_each_needs_a_terminal_unless_it_is_for_machines(command: tuple[str, ...
         words = [*COMMAND, *command]
         done = at_terminal(words, cwd=work.root, env=work.environment, terminal=False)
     machine = command[0] in ("api-keys", "run", "review", "tighten", "doctor", "notify") or command == ("init", "--yes")
-    assert ("there is no terminal" in done.stderr, done.returncode == 3) == (not machine, not machine), done
+    assert ("needs a terminal" in done.stderr, done.returncode == 3) == (not machine, not machine), done
 
 
 CLIENT = """

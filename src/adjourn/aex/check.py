@@ -293,7 +293,7 @@ def check_v1(document: Document, report: FindingSink) -> None:
     _modes(document, report)
     if any(line.percents for line in document.checkpoints) and not document.budget:
         word = next(line.percents[0].word for line in document.checkpoints if line.percents)
-        report("AEX048", f"there is no budget of which {quoted(word.text)} could be spent", word)
+        report("AEX048", f"unknown budget {quoted(word.text)}", word)
 
 
 def _check_v1_patterns(document: Document, report: FindingSink) -> None:

@@ -35,8 +35,8 @@ _MEANT = {
     "contains": 'write `matches "*text*"`',
     "has": 'write `matches "*text*"`',
     "or": "write a second rule",
-    "!=": "there is no negation: name what is permitted, or write a `deny` for the rest",
-    "not": "there is no negation: name what is permitted, or write a `deny` for the rest",
+    "!=": "negation is not supported: list what is permitted, or add a `deny` rule",
+    "not": "negation is not supported: list what is permitted, or add a `deny` rule",
 }
 _WRITE = 'write `where ARGUMENT OPERATOR VALUE`, as in `where cmd matches "git *"`'
 _COUNT = re.compile("[1-9][0-9]{0,8}")

@@ -47,8 +47,8 @@ def approve(context: CommandContext, question: str, *, record: str, as_json: boo
     """Approve a call, or a resume point of a record, that waits for a person; without QUESTION, list what waits.
 
     QUESTION is its id or a beginning of it. An approved call may run once, with this tool and these arguments, until the time shown: a
-    call that still waits runs at once; one that timed out runs when the agent repeats it. To approve a resume point is to
-    attest to its conditions; its steps may then start once.
+    call that still waits runs at once; one that timed out runs when the agent repeats it. Approving a resume
+    point confirms that its conditions are met, and lets its steps start once.
     """
     _answer(context, question, record, yes=True, as_json=as_json)
 

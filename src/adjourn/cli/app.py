@@ -50,7 +50,7 @@ _TABLE = {
         "log": ("log:log", "Show what happened in a task, call by call."),
     },
     "Checkpoints": {
-        "checkpoint": ("checkpoint:checkpoint", "Write, check and restore the page that the next session reads."),
+        "checkpoint": ("checkpoint:checkpoint", "Write, check, edit and show the page that the next session reads."),
         "checkpoints": ("checkpoints:checkpoints", "List the checkpoints that can be resumed."),
         "show": ("checkpoints:show", "Show one checkpoint in full."),
         "resume": ("checkpoints:resume", "Show what a session that resumes a checkpoint receives."),
@@ -73,7 +73,7 @@ _TABLE = {
         "settle": ("answer:settle", "Record whether a call in doubt took effect; list such calls."),
     },
     "Trust": {
-        "verify": ("verify:verify", "Verify the signatures of a history, checkpoint or contract."),
+        "verify": ("verify:verify", "Check the chain and signatures of a history or a contract."),
         "sign": ("verify:sign", "Sign a contract with your key."),
         "keys": ("keys:keys_", "Show your key; manage the keys of others that you trust."),
     },

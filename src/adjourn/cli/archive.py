@@ -77,7 +77,7 @@ def restore(project: str, *, as_json: bool) -> None:
     if not there:
         raise NotFoundError("no project is archived here", "archive finished work: adjourn archive --project NAME")
     if not project and len(there) != 1:
-        raise UsageError(f"{len(there)} projects are archived, and none is named", f"name one: {', '.join(there[:20])}")
+        raise UsageError(f"{len(there)} archived projects: choose one", f"name one: {', '.join(there[:20])}")
     path = page_archive.restore(root, project or there[0])
     if as_json:
         say_json(project=project or there[0], page=path)
@@ -96,7 +96,7 @@ def restore(project: str, *, as_json: bool) -> None:
 @in_folder
 @for_machines
 def reflect_(*, svg: str, dry_run: bool, as_json: bool) -> None:
-    """Derive heuristics from archived work: statistics over its checkpoints, and rules on which five tasks or more agree.
+    """Derive heuristics from archived work: statistics over its checkpoints, and rules that at least five tasks support.
 
     Heuristics are kept in memory/MEMORY.md under "Checkpoint heuristics", one line each, replaced by the next run, and removed when
     they no longer apply. The same archives give the same lines.

@@ -114,7 +114,7 @@ def task_here(context: CommandContext) -> str:
         return active.task
     if len(tasks) == 1:
         return next(iter(tasks))
-    raise UsageError(f"the store has {len(tasks)} tasks, and none is named", "name one; list them with `adjourn tasks`")
+    raise UsageError(f"choose one of {len(tasks)} tasks", "name it; list them with `adjourn tasks`")
 
 
 def _said(source: str) -> AgentReport:

@@ -39,7 +39,7 @@ _OLDEST_PYTHON = (3, 11)
 
 @click.command(epilog=example("adjourn doctor"))
 @flag("--yes, -y", "Start the registered servers without asking.")
-@flag("--fix", "Mend what can be mended without a decision, and say so.")
+@flag("--fix", "Fix problems that need no decision; print each fix.")
 @at_store
 @for_machines
 def doctor(context: CommandContext, *, yes: bool, fix: bool, as_json: bool) -> int:

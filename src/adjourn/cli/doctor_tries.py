@@ -227,7 +227,7 @@ def _newest(context: CommandContext) -> str:
 
 
 def fix(context: CommandContext) -> Iterator[str]:
-    """Mend what can be mended, and say what was."""
+    """Fix what needs no decision, and print each fix."""
     for mend in (_ignored, _closed_keys, _lost_sessions, _moved):
         with suppress(AdjournError):  # the check that follows says it
             yield from mend(context)

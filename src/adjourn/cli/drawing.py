@@ -49,7 +49,7 @@ def console() -> Console:
 def live() -> Iterator[Callable[[Sequence[RenderableType]], None]]:
     """Give a function that replaces what the whole screen shows. Raises `UsageError` where the screen cannot be replaced."""
     if not can_be_redrawn():
-        raise UsageError("the output is not a terminal that can be redrawn", "use `adjourn log --follow`")
+        raise UsageError("watching needs a terminal", "use `adjourn log --follow`")
     out = console()
     with Live(console=out, screen=True, auto_refresh=False, vertical_overflow="crop") as screen:
 

@@ -71,8 +71,8 @@ def effective_(
     Findings go to stderr. Exit code 1 when there is an error: a proxy would not start with it. With --explain the first
     line begins with yes, ask (a person has to approve) or no, and the rules that name the tool follow; no is exit code 3. TOOL is
     SERVER.TOOL, or TOOL for every server that lists one: the answer is that of the server's proxy, in the present state of the task.
-    Rules behind `for` are shown with whom they hold for. With --as only those that hold for these names count, as for a client that
-    logged in at `adjourn serve`; else what is asked about is a call of a client without a login.
+    Rules behind `for` show whom they are for. --as evaluates as a user or group that logged in at `adjourn serve`; without it, as a
+    client without a login.
 
     With --replay the calls of every task in $ADJOURN_STORE, else .aex/adjourn.db, are evaluated again, and what a policy in
     mode observe recorded is listed.

@@ -241,7 +241,7 @@ def find_id(store: CRStore, name: str) -> str:
     if len(matches) == 1:
         return matches[0]
     if not name:
-        raise UsageError(f"the store has {len(ids)} records, and none is named", "list them: adjourn record")
+        raise UsageError(f"choose one of {len(ids)} records", "list them: adjourn record")
     count = f"{len(matches)} records match {name!r}" if matches else f"no record has the id {name!r}"
     raise NotFoundError(count, "list them: adjourn record")
 

@@ -89,8 +89,8 @@ def _row(row: dict[str, Any], now: int) -> tuple[str, ...]:
 def done(context: CommandContext, task: str, *, note: str, as_json: bool) -> None:
     """Finish TASK: save its last checkpoint, archive its page, and offer it to no new session.
 
-    TASK is an id or a beginning of one. Its history and its checkpoints stay. A session that still works on it can make calls, which
-    count in the same budget.
+    TASK is an id or a beginning of one. Its history and its checkpoints stay. A session that is still open may keep calling; its
+    calls still count.
     """
     from adjourn.checkpoints.save import finish
     from adjourn.tasks.lease import expire_dead_sessions

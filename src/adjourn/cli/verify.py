@@ -170,7 +170,7 @@ def verify(context: CommandContext, what: str, *, as_json: bool, **options: Any)
     in a history, and an error on a contract.
 
     A history that was truncated or deleted is detected by the head kept beside your keys, and by signed folders in the workspace.
-    To check without these, keep the `head` that `adjourn status --json` prints, and give it with --expect-head.
+    Or save the `head` that `adjourn status --json` prints, and pass it as --expect-head.
 
     No session continues with such a history. Restore a backup, or `adjourn import` the newest folder; if there is none, --accept
     lets the next session continue from what is there.

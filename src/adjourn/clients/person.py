@@ -79,7 +79,7 @@ def check(
         waivers = read_waivers()
         if not _covers(waivers.allow_inside_client, changes):
             raise RefusedError(
-                f"`{command}` speaks for a person, and was started inside {_shown(client)}, a client that adjourn governs",
+                f"`{command}` speaks for a person, and runs inside {_shown(client)}, a client that adjourn governs",
                 "run it in a terminal of your own, outside that client; to answer here, set a PIN there: adjourn keys pin; or set "
                 f"allow-inside-client = true in {_settings()}, which lets the client's agent answer, too",
             )
@@ -87,8 +87,8 @@ def check(
         return
     if not _covers((waivers or read_waivers()).allow_unattended, changes):
         raise RefusedError(
-            f"`{command}` speaks for a person, and there is no terminal",
-            f"run it in a terminal of your own; for automation, set allow-unattended = true in {_settings()}",
+            f"`{command}` speaks for a person, and needs a terminal",
+            f"run it in a terminal of your own; to allow scripts, set allow-unattended = true in {_settings()}",
         )
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--vectors",
     type=click.Choice(["pause", "continue"]),
-    help="Let the servers of this repository compute no vectors, or compute them again. Starts nothing.",
+    help="Pause or continue the computing of vectors in this repository, and end.",
 )
 @text_option(
     "--test-command COMMAND",

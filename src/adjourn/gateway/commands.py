@@ -138,7 +138,7 @@ SECONDS = 600
 @text_option("--bearer-env VAR", "Send the token in this variable of the environment.")
 @click.option(
     "--seconds", type=click.IntRange(1, 86_400), default=SECONDS, show_default=True, metavar="N",
-    help="How long the server may take to answer, and again after each event.",
+    help="Wait so many seconds for the first answer, and between events.",
 )  # fmt: skip
 @click.option("--renew", default="", metavar="MARK", hidden=True, help="Renew the kept token with this mark, and end.")
 def connect(url: str, *, bearer_env: str, seconds: int, renew: str) -> int:

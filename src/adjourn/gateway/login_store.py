@@ -79,9 +79,9 @@ def canonical(url: str) -> str:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise UsageError(f"{url[:80]!r} is no address of a server: {error}", "write https://HOST/PATH") from error
+        raise UsageError(f"{url[:80]!r} is not an http or https address: {error}", "write https://HOST/PATH") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable():
-        raise UsageError(f"{url[:80]!r} is no address of a server", "write http://HOST/PATH or https://HOST/PATH")
+        raise UsageError(f"{url[:80]!r} is not an http or https address", "write http://HOST/PATH or https://HOST/PATH")
     if "@" in parts.netloc:
         raise UsageError("the address of the server has a password in it", "leave it out, and log in")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname

@@ -145,7 +145,7 @@ def test_the_others_change_nothing_without_a_person_either(
     monkeypatch.setattr(person, "_has_terminal", lambda: False)
     before, streams = files_of(tmp_path), work.store.streams()
     code, text = work.say(name, said)
-    assert (code, "there is no terminal" in text) == (3, True), text
+    assert (code, "needs a terminal" in text) == (3, True), text
     code, text = work.say(name, unknown)
     assert (code in (1, 2), "speaks for a person" in text) == (True, False), text
     assert (files_of(tmp_path), work.store.streams()) == (before, streams)
@@ -170,7 +170,7 @@ def test_without_a_person_nothing_is_written(
     before = work.state()
     code, said = work.say(name, SAID[name])
     assert (code, work.state()) == (3, before), said
-    assert f"`adjourn {name}` speaks for a person, and there is no terminal" in said
+    assert f"`adjourn {name}` speaks for a person, and needs a terminal" in said
     assert f"allow-unattended = true in {unattended}" in " ".join(said.split())
 
 

@@ -62,7 +62,7 @@ def governed(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
 def test_whoever_is_at_a_terminal_speaks(say: Say) -> None:
     """A command that speaks for a person needs a terminal, unless the settings waive it or nobody has to attend."""
     say(MemoryStore())
-    with pytest.raises(RefusedError, match="there is no terminal") as caught:
+    with pytest.raises(RefusedError, match="needs a terminal") as caught:
         say(MemoryStore(), terminal=False)
     assert caught.value.remedy.startswith("run it in a terminal of your own")
     say(MemoryStore(), terminal=False, attended=False)

@@ -81,7 +81,10 @@ def test_an_agent_works_right_after_init(at: Home, clients: list[Client]) -> Non
 
 def test_what_really_happened_becomes_the_policy(at: Home, clients: list[Client]) -> None:
     """`--observe` refuses nothing; `tighten` shows a diff and changes nothing; `--write` applies it and keeps the comments."""
-    assert at.run("init", "--observe", "--yes").code == 0
+    done = at.run("init", "--observe", "--yes")
+    assert done.code == 0
+    assert "would refuse" in done.out
+    assert "asks first" not in done.out
     policy = at.root / ".aex" / "policy.aex"
     written = policy.read_text()
     inv = client_of(at, clients, "inv")

@@ -309,6 +309,7 @@ def show(setup: SetupPlan, servers: Sequence[ListedServer], changed: Sequence[st
     tools = [tool for server in servers for tool in ruled(server)]
     has_policy = any(change.path.endswith(".aex") for change in setup.pending)
     is_first = any(change.path.endswith(".aex") and change.before is None for change in setup.pending)
+    is_trial = observe and is_first
     rows = [("found", "; ".join(map(_found, servers))), ("changed", ", ".join(changed))]
     if has_policy:
         shell = ["shell.exec"] if CODEX not in setup.clients else []
@@ -316,10 +317,10 @@ def show(setup: SetupPlan, servers: Sequence[ListedServer], changed: Sequence[st
         asking = ["file.write", "network.*", *shell] * is_first + _named(tools, "confirm")
         rows += [
             ("allowed", _some(reading)),
-            ("asks first", _some(asking)),
-            ("refused", ", ".join([*_some_of(_named(tools, "deny")), "all that no rule allows"])),
+            ("would ask" if is_trial else "asks first", _some(asking)),
+            ("would refuse" if is_trial else "refused", ", ".join([*_some_of(_named(tools, "deny")), "all that no rule allows"])),
         ]
-    if observe and is_first:
+    if is_trial:
         rows.append(("mode", "observe: nothing is refused yet; when it has run for a while: adjourn tighten"))
     rows += [
         ("next", "read .aex/policy.aex, then start your client here"),

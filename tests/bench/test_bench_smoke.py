@@ -140,10 +140,10 @@ def test_a_run_fills_the_page_and_draws_the_plots(folder: Path, tables: dict[str
     for title, table in tables.items():
         assert f"<!-- figures: {title} -->\n\n{table.markdown()}" in after
     pictures = {path.name for path in folder.glob("*.svg")}
-    assert pictures == {part.partition(")")[0] for part in after.split("](assets/")[1:]}
+    assert pictures == {part.partition(")")[0] for part in after.split("](../../docs/assets/")[1:]}
     for name in pictures:
         ET.parse(folder / name)
-        assert (PAGE.parent / "assets" / name).exists()
+        assert (PAGE.parents[2] / "docs" / "assets" / name).exists()
 
 
 def test_figures_without_a_place_are_no_page() -> None:

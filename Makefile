@@ -6,7 +6,9 @@ READY := $(VENV)/.ready
 SECONDS ?= 3600
 TARGET ?= aex
 COUNT ?= 20
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+# one more than processors: tests of processes and clocks wait more than they compute
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 # A machine that keeps no compiled modules would compile all of adjourn in each of the processes that tests start.
 unexport PYTHONDONTWRITEBYTECODE

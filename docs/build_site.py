@@ -161,9 +161,7 @@ def llms_full() -> str:
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Expand the navigation, name headings as GitHub does, and let Pygments find the colours of `.aex`."""
-    from pygments.lexers import (
-        LEXERS,  # here and below: comes with mkdocs-material, which llms.txt does not need
-    )
+    from pygments.lexers import LEXERS  # here and below: comes with mkdocs-material, which llms.txt does not need
     from pymdownx.slugs import slugify
 
     sys.path.append(str(Path(__file__).parent))

@@ -98,7 +98,7 @@ def test_a_server_that_is_gone_is_named(work: GatewayWorkspace) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("connect", "ftp://h/"), "no address of a server"),
+        (("connect", "ftp://h/"), "not an http or https address"),
         (("connect", "http://h/", "--bearer-env", "NO_SUCH"), "NO_SUCH has no token"),
         (("proxy", "--url", "http://h/", "--", "x"), "two servers"),
     ],

@@ -52,10 +52,7 @@ def load(group: Group, name: str) -> Any:
 
 
 def _points(group: Group) -> dict[str, Any]:
-    from importlib.metadata import (  # 20 ms, and no command of the core needs it
-        PackageNotFoundError,
-        distribution,
-    )
+    from importlib.metadata import PackageNotFoundError, distribution  # 20 ms, and no command of the core needs it
 
     try:
         points = distribution("adjourn").entry_points

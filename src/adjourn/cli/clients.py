@@ -318,7 +318,10 @@ def show(setup: SetupPlan, servers: Sequence[ListedServer], changed: Sequence[st
         rows += [
             ("allowed", _some(reading)),
             ("would ask" if is_trial else "asks first", _some(asking)),
-            ("would refuse" if is_trial else "refused", ", ".join([*_some_of(_named(tools, "deny")), "all that no rule allows"])),
+            (
+                "would refuse" if is_trial else "refused",
+                ", ".join([*_some_of(_named(tools, "deny")), "all that no rule allows"]),
+            ),
         ]
     if is_trial:
         rows.append(("mode", "observe: nothing is refused yet; when it has run for a while: adjourn tighten"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -80,3 +81,24 @@ def test_the_help_of_the_commands_loads_no_server() -> None:
     program = f"import sys, {', '.join(MODULES)}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert {name.partition(".")[0] for name in done.stdout.split()} & HEAVY == set()
+
+
+def test_a_folder_with_metadata_of_adjourn_adds_no_command(tmp_path: Path) -> None:
+    """Neither a start in the folder nor PYTHONPATH lets what lies in a workspace be imported as an annex."""
+    metadata = tmp_path / "adjourn-0.0.1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: adjourn\nVersion: 0.0.1\n")
+    (metadata / "entry_points.txt").write_text("[adjourn.commands]\nserve = planted:x\nplanted = planted:x\n")
+    (tmp_path / "planted.py").write_text("open('was-imported', 'w').close()\n")
+    for environment in ({}, {"PYTHONPATH": str(tmp_path)}):
+        for words in (["serve", "--help"], ["planted"], ["--help"]):
+            done = subprocess.run(
+                [sys.executable, "-m", "adjourn", *words],
+                cwd=tmp_path,
+                env=os.environ | environment,
+                check=False,
+                capture_output=True,
+                text=True,
+            )
+            assert done.returncode == (2 if words == ["planted"] else 0), done.stderr
+            assert not (tmp_path / "was-imported").exists()

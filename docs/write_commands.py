@@ -14,8 +14,8 @@ from pathlib import Path
 import click
 from click_man.man import ManPage
 
-from adjourn.cli.app import every_command, group
-from adjourn.cli.help import ENVIRONMENT, EXIT_CODES
+from adjourn.cli.app import group, section_of
+from adjourn.cli.help import ENVIRONMENT, ERROR_CODES, EXIT_CODES
 from adjourn.verification.report import CODES
 
 ROOT = Path(__file__).parents[1]
@@ -100,7 +100,7 @@ def _roff(text: str) -> str:
 _HEAD = """# Command line
 
 Answers go to stdout, and their first line is the answer. Errors go to stderr and say the next step. With `--json` the answer is one
-JSON document with stable keys (`log --json`: one stored event a line). Ids of tasks, questions and calls may be cut to a
+JSON document with stable keys (`log --json`: one stored event a line), also of a failure: `{"error": {"code", "message", "help"}}`. Ids of tasks, questions and calls may be cut to a
 beginning that only one has. Times are local or relative in text, RFC 3339 in JSON. There is no colour without a terminal or with
 `NO_COLOR`. Reading commands write nothing, neither a store nor a key, and work where nothing can be written.
 """
@@ -108,14 +108,23 @@ beginning that only one has. Times are local or relative in text, RFC 3339 in JS
 
 def reference() -> str:
     """The page of all commands."""
-    parts = [_HEAD, _table("exit code", EXIT_CODES), "", _table("variable", _quoted(ENVIRONMENT)), ""]
+    codes = {name: f"exit code {code}" for name, code in ERROR_CODES.items()}
+    parts = [
+        _HEAD,
+        _table("exit code", EXIT_CODES),
+        "",
+        _table("`code` of an error", _quoted(codes)),
+        "",
+        _table("variable", _quoted(ENVIRONMENT)),
+        "",
+    ]
     title = ""
     for context in commands(click.Context(group, info_name="adjourn")):
         _, *names = context.command_path.split()
         if not names:
             continue
-        if every_command()[names[0]].title != title:
-            title = every_command()[names[0]].title
+        if section_of(names[0]) != title:
+            title = section_of(names[0])
             parts.append(f"\n## {title}\n")
         command, path = context.command, context.command_path
         parts.append(f"\n{'#' * (len(names) + 2)} `{path}`\n")

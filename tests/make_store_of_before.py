@@ -227,9 +227,9 @@ def _move_heads(work: ElsewhereThen) -> None:
 PROSE = ("advice", "next", "brief", "page", "pageNotes", "message", "remedy", "instruction", "changed")
 """Members of answers that are sentences of ours: what they say may be said better."""
 QUESTIONS = (
-    ("verify",), ("verify", FIRST), ("status", FIRST), ("status", SECOND), ("tasks",), ("checkpoints",), ("show", CHECKPOINT),
+    ("verify",), ("verify", FIRST), ("status", FIRST), ("status", SECOND), ("tasks",), ("checkpoint", "list"), ("checkpoint", "show", CHECKPOINT),
     ("resume", CHECKPOINT), ("approve",), ("answer",), ("settle",), ("record", "show"), ("record", "history"), ("record", "verify"),
-    ("keys",), ("verify", "tidy.aex"), ("checkpoint", "lint"), ("log", FIRST), ("log", SECOND), ("log", "run-ann"),
+    ("keys",), ("verify", "tidy.aex"), ("page", "lint"), ("log", FIRST), ("log", SECOND), ("log", "run-ann"),
     ("log", "run-bob"), ("status", "run-bob"),
 )  # fmt: skip
 

@@ -85,12 +85,12 @@ def _story(work: ElsewhereThen) -> Any:
         return words, words
 
     # reading
-    yield plain("tasks")
+    yield plain("tasks", "list")
     yield ("status", "TASK"), ("status", FIRST)
     yield ("log", "TASK"), ("log", FIRST)
-    yield plain("checkpoints")
-    yield ("show", "NAME"), ("show", CHECKPOINT)
-    yield ("show", "NAME", "--policy"), ("show", CHECKPOINT, "--policy")
+    yield plain("checkpoint", "list")
+    yield ("checkpoint", "show", "NAME"), ("checkpoint", "show", CHECKPOINT)
+    yield ("checkpoint", "show", "NAME", "--policy"), ("checkpoint", "show", CHECKPOINT, "--policy")
     yield ("resume", "NAME"), ("resume", CHECKPOINT)
     yield plain("verify")
     yield ("verify", "TASK"), ("verify", FIRST)
@@ -99,13 +99,13 @@ def _story(work: ElsewhereThen) -> Any:
     yield plain("doctor")
 
     # pages
-    yield plain("checkpoint")
-    yield plain("checkpoint", "show")
-    yield plain("checkpoint", "lint")
+    yield plain("page", "list")
+    yield plain("page", "show")
+    yield plain("page", "lint")
     yield plain("checkpoint", "rules")
     yield ("checkpoint", "write", "-m", "TEXT", "TASK"), ("checkpoint", "write", "-m", "Tests first", FIRST)
-    yield ("archive", "TASK"), ("archive", FIRST)
-    yield plain("restore")
+    yield ("page", "archive", "TASK"), ("page", "archive", FIRST)
+    yield plain("page", "restore")
     yield plain("reflect")
     yield plain("reflect", "--dry-run")
     yield ("rollback", "CHECKPOINT"), ("rollback", FIRST)
@@ -133,17 +133,17 @@ def _story(work: ElsewhereThen) -> Any:
     yield ("settle", "CALL", "--done"), ("settle", call, "--done")
 
     task = ask("tasks")["tasks"][0]["task"]
-    yield ("done", "TASK"), ("done", task)
-    yield ("reopen", "TASK"), ("reopen", task)
+    yield ("tasks", "finish", "TASK"), ("tasks", "finish", task)
+    yield ("tasks", "reopen", "TASK"), ("tasks", "reopen", task)
 
     # the gateway
-    yield plain("api-keys")
-    yield ("api-keys", "add", "NAME"), ("api-keys", "add", "ci")
+    yield plain("serve", "keys")
+    yield ("serve", "keys", "add", "NAME"), ("serve", "keys", "add", "ci")
     key = ask("api-keys")["keys"][0]["id"]
-    yield ("api-keys", "revoke", "ID"), ("api-keys", "revoke", key)
+    yield ("serve", "keys", "revoke", "ID"), ("serve", "keys", "revoke", key)
     subprocess.run([sys.executable, "-c", LOGIN], env=_environment(work), check=True)
-    yield plain("login")
-    yield ("logout", "URL"), ("logout", SERVER)
+    yield plain("serve", "login")
+    yield ("serve", "logout", "URL"), ("serve", "logout", SERVER)
 
     # records
     yield plain("record")
@@ -169,21 +169,24 @@ def _story(work: ElsewhereThen) -> Any:
     key = ask("keys", "show")["public"]
     yield ("keys", "trust", "NAME", "KEY"), ("keys", "trust", "ann", key)
     yield ("keys", "distrust", "NAME"), ("keys", "distrust", "ann")
-    yield ("sign", "FILE"), ("sign", "tidy.aex")
-    yield ("export", "NAME"), ("export", CHECKPOINT)
-    yield ("import", "FOLDER"), ("import", f".aex/checkpoints/{CHECKPOINT}")
+    yield ("policy", "sign", "FILE"), ("policy", "sign", "tidy.aex")
+    yield ("checkpoint", "export", "NAME"), ("checkpoint", "export", CHECKPOINT)
+    yield ("checkpoint", "import", "FOLDER"), ("checkpoint", "import", f".aex/checkpoints/{CHECKPOINT}")
 
     # contracts
-    yield ("check", "FILE"), ("check", "tidy.aex", "broken.aex")
-    yield ("fmt", "--check", "FILE"), ("fmt", "--check", "loose.aex", "tidy.aex")
-    yield ("fmt", "FILE"), ("fmt", "loose.aex")
-    yield plain("effective")
-    yield ("effective", "--contract", "FILE"), ("effective", "--contract", "tidy.aex")
-    yield ("effective", "--explain", "TOOL"), ("effective", "--explain", "file.write")
-    yield ("effective", "--replay", "--policy", "FILE"), ("effective", "--replay", "--policy", "strict.aex")
-    yield plain("tighten")
-    yield ("review", "FILE"), ("review", "tidy.aex")
-    yield ("draft", "PROMPT"), ("draft", "read", "--model-handler", "my_model:good")
+    yield ("policy", "check", "FILE"), ("policy", "check", "tidy.aex", "broken.aex")
+    yield ("policy", "fmt", "--check", "FILE"), ("policy", "fmt", "--check", "loose.aex", "tidy.aex")
+    yield ("policy", "fmt", "FILE"), ("policy", "fmt", "loose.aex")
+    yield plain("policy", "explain")
+    yield ("policy", "explain", "--contract", "FILE"), ("policy", "explain", "--contract", "tidy.aex")
+    yield ("policy", "explain", "--explain", "TOOL"), ("policy", "explain", "--explain", "file.write")
+    yield (
+        ("policy", "explain", "--replay", "--policy", "FILE"),
+        ("policy", "explain", "--replay", "--policy", "strict.aex"),
+    )
+    yield plain("policy", "tighten")
+    yield ("policy", "review", "FILE"), ("policy", "review", "tidy.aex")
+    yield ("policy", "draft", "PROMPT"), ("policy", "draft", "read", "--model-handler", "my_model:good")
     yield ("run", "FILE"), ("run", "tidy.aex", "--inputs", "ann.json", "--task", "run-cy")
     yield plain("init", "--policy")
     yield ("init", "--task", "NAME"), ("init", "--task", "fix")
@@ -199,10 +202,10 @@ def _story(work: ElsewhereThen) -> Any:
     # room
     for name in ("older", "newer"):
         ask("checkpoint", "write", FIRST, "--name", name)
-    yield ("prune", "--keep-last", "N"), ("prune", "--keep-last", "1")
-    yield ("prune", "--keep-last", "N", "--yes"), ("prune", "--keep-last", "1", "--yes")
-    yield plain("gc")
-    yield plain("migrate")
+    yield ("store", "prune", "--keep-last", "N"), ("store", "prune", "--keep-last", "1")
+    yield ("store", "prune", "--keep-last", "N", "--yes"), ("store", "prune", "--keep-last", "1", "--yes")
+    yield plain("store", "gc")
+    yield plain("store", "migrate")
 
     # what is broken
     history = work.root / ".aex" / "checkpoints" / "newer" / "audit.jsonl"

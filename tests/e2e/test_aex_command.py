@@ -13,8 +13,9 @@ import click
 import pytest
 
 from adjourn import __version__
-from adjourn.cli.app import AEX_COMMANDS, AEX_RENAMED, AEX_TABLE, aex_group
+from adjourn.cli.app import AEX_COMMANDS, aex_group
 from adjourn.clients.options import options_of
+from adjourn.policy.person_commands import PUBLISHED
 from support.terminal import at_terminal
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "aex-command.md"
@@ -69,11 +70,11 @@ def test_the_reference_says_what_each_name_is() -> None:
     page = PAGE.read_text("utf-8")
     for name, flags in FLAGS.items():
         row = next(line for line in page.splitlines() if line.startswith(f"| `aex {name}` |"))
-        assert f"`adjourn {AEX_RENAMED.get(name, name)}`" in row
+        assert f"`adjourn {PUBLISHED.get(name, name)}`" in row
         assert re.findall(r"`(--[a-z-]+)`", row) == list(flags)
 
 
-@pytest.mark.parametrize("name", AEX_TABLE)
+@pytest.mark.parametrize("name", AEX_COMMANDS)
 def test_each_command_takes_its_published_flags(name: str) -> None:
     """Whatever else it takes."""
     command = aex_group.get_command(click.Context(aex_group), name)
@@ -83,7 +84,7 @@ def test_each_command_takes_its_published_flags(name: str) -> None:
     assert known >= set(FLAGS[name])
 
 
-@pytest.mark.parametrize("name", AEX_TABLE)
+@pytest.mark.parametrize("name", AEX_COMMANDS)
 def test_each_command_starts(tmp_path: Path, name: str) -> None:
     """With help that calls it by the name it was started with."""
     assert aex(tmp_path, name, "--help").stdout.startswith(f"Usage: aex {name} ")
@@ -93,7 +94,7 @@ def test_help_and_version(tmp_path: Path) -> None:
     """The script answers as itself; a slip gets a hint, and the hint names what only `adjourn` has."""
     assert aex(tmp_path, "--version").stdout == f"aex {__version__}\n"
     told = aex(tmp_path, "--help").stdout
-    assert all(f"\n  {name} " in told for name in AEX_TABLE)
+    assert all(f"\n  {name} " in told for name in AEX_COMMANDS)
     slip = aex(tmp_path, "chekc", code=2).stderr
     assert "did you mean: aex check" in slip
     aex(tmp_path, "status", code=2)

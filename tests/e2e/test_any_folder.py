@@ -84,8 +84,8 @@ def test_commands_below_the_workspace_work_on_it(work: HookWorkspace) -> None:
     deep = work.root / "src" / "deep"
     (deep / "t.aex").write_text('task t v0\ngoal "g"\nuse echo\n\ndo echo() -> a\nreturn a\n')
     for words in (
-        ("status",), ("tasks",), ("log",), ("checkpoints",), ("verify",), ("resume", "here"), ("show", "here"),
-        ("checkpoint",), ("checkpoint", "show"), ("checkpoint", "lint"), ("inbox",), ("archive", "--help"),
+        ("status",), ("tasks",), ("log",), ("checkpoint", "list"), ("verify",), ("resume", "here"), ("checkpoint", "show", "here"),
+        ("checkpoint",), ("page", "show"), ("page", "lint"), ("inbox",), ("page", "archive", "--help"),
     ):  # fmt: skip
         above = adjourn(work, *words)
         for below in (
@@ -146,7 +146,7 @@ def test_a_linked_work_tree_shares_policy_and_task_and_has_its_own_paths(work: H
     assert not (linked / ".aex").exists()
     assert not (work.root / "tmp").exists()
     assert run("status", cwd=linked, env=work.environment).out == adjourn(work, "status").out
-    assert run("checkpoint", "show", cwd=linked, env=work.environment).code == 0
+    assert run("page", "show", cwd=linked, env=work.environment).code == 0
 
 
 def test_a_deny_of_the_workspace_holds_from_a_linked_work_tree(work: HookWorkspace) -> None:
@@ -237,6 +237,6 @@ def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
         hook = [sys.executable, "-m", "adjourn", "-C", str(work.root), "hook"]
         asked = work.ask("Read", {"file_path": "a"}, command=hook, cwd="")
         assert asked.decision == "allow", asked
-        for words in (("status",), ("verify",), ("resume", "here"), ("checkpoint", "show"), ("log",)):
+        for words in (("status",), ("verify",), ("resume", "here"), ("page", "show"), ("log",)):
             told = run(*words, cwd=work.root, env=env)
             assert told.code == 0, (words, told)

@@ -164,7 +164,7 @@ def test_both_went_on(ann: Machine, tmp_path: Path) -> None:
         assert said is not None
         assert int(said[1]) == _parting(ann, bob, task)
         assert ann.events(task) == before
-        ann.adjourn("export", "fix-auth")  # its own version again
+        ann.adjourn("checkpoint", "export", "fix-auth")  # its own version again
         told = client.meta("aex.resume", name="fix-auth")
         assert (told["callsUsed"], told["budgetRemaining"]) == (4, 5)
         client.close()
@@ -309,7 +309,7 @@ def test_a_record_that_went_on_in_both_places_is_kept_twice(ann: Machine, tmp_pa
             records = CRStore(store)
             metadata = records.resolve(task)["metadata"] | {"tags": ["here"]}
             records.update(task, {"metadata": metadata}, CRAuthor(id="ann", type="human"))
-        said = ann.adjourn("import", str(bob.root / FOLDER))
+        said = ann.adjourn("checkpoint", "import", str(bob.root / FOLDER))
         assert "adjourn record merge" in said
         with ann.store() as store:
             records = CRStore(store)

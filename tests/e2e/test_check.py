@@ -1,4 +1,4 @@
-"""`adjourn check` as editors and CI meet it: files, folders and stdin, and every format."""
+"""`adjourn policy check` as editors and CI meet it: files, folders and stdin, and every format."""
 
 from __future__ import annotations
 

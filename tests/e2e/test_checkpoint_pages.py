@@ -122,51 +122,51 @@ def work(tmp_path: Path) -> Any:
 def test_show_lint_and_edit(work: ProxyWorkspace) -> None:
     """The newest page is shown with how far it is; what is wrong with one is said with its line; an edit is checked."""
     run = context(work).run
-    shown = run("checkpoint", "show")
+    shown = run("page", "show")
     assert shown.out.startswith("tmp/checkpoint-active.md: 1 of 2 done, next: Write the report; ")
-    assert run("checkpoint", "show", "--json").json["page"]["openQuestions"] == ["7 or 30 days?"]
-    assert len(run("checkpoint", "--json").json["pages"]) == 4
-    assert run("checkpoint", "lint").code == 0
+    assert run("page", "show", "--json").json["page"]["openQuestions"] == ["7 or 30 days?"]
+    assert len(run("page", "--json").json["pages"]) == 4
+    assert run("page", "lint").code == 0
     editor = work.root.parent / "editor"
     editor.write_text("#!/bin/sh\nsed -i 's/7 or 30 days?/14 days?/' \"$1\"\n")
     editor.chmod(0o755)
     environment = context(work).environment | {"EDITOR": str(editor)}
-    assert "changed" in run("checkpoint", "edit", env=environment).out
-    edited = run("checkpoint", "show")
+    assert "changed" in run("page", "edit", env=environment).out
+    edited = run("page", "show")
     assert "14 days?" in edited.out
     assert "was edited since it was written" in edited.err
-    assert run("checkpoint", "edit", env=environment).out.endswith(": unchanged\n")
+    assert run("page", "edit", env=environment).out.endswith(": unchanged\n")
     editor.write_text("#!/bin/sh\nsed -i 's/^- Iterations used.*/- many/' \"$1\"\n")
-    broken = run("checkpoint", "edit", env=environment)
+    broken = run("page", "edit", env=environment)
     assert (broken.code, "AEX306" in broken.out, "was not changed" in broken.err) == (1, True, True)
-    assert "14 days?" in run("checkpoint", "show").out
+    assert "14 days?" in run("page", "show").out
     page = work.root / "tmp" / "checkpoint-active.md"
     page.write_text(page.read_text().replace("## Mission", "## Missing"))
-    linted = run("checkpoint", "lint", "--json")
+    linted = run("page", "lint", "--json")
     assert (linted.code, linted.json["valid"]) == (1, False)
-    offered = run("checkpoint", "show")
+    offered = run("page", "show")
     assert "is the newest that can be" in offered.err
     assert "checkpoint-active" not in offered.out.splitlines()[0]
     del environment["EDITOR"]
     environment.pop("VISUAL", None)
-    assert run("checkpoint", "edit", env=environment).code == 2
+    assert run("page", "edit", env=environment).code == 2
 
 
 def test_a_page_is_written_by_hand(work: ProxyWorkspace) -> None:
     """From a message, a page, or JSON; the checkpoint is a person's."""
     run = context(work).run
     assert run("checkpoint", "write", "-m", "Begin with the tests").out.startswith("written: tmp/checkpoint-active.md")
-    assert "Begin with the tests" in run("checkpoint", "show").out
+    assert "Begin with the tests" in run("page", "show").out
     said = work.root / "said.json"
     said.write_text(json.dumps({"resumptionPoint": "from JSON"}))
     assert run("checkpoint", "write", "t", "--from", "said.json", "--json").json["page"] == "tmp/checkpoint-active.md"
-    assert "from JSON" in run("checkpoint", "show").out
+    assert "from JSON" in run("page", "show").out
     said.write_text('{"progress": 7}')
     assert run("checkpoint", "write", "--from", "said.json").code == 1
     copy = work.root / "copy.md"
     copy.write_text((work.root / "tmp" / "checkpoint-active.md").read_text().replace("from JSON", "from a page"))
     assert run("checkpoint", "write", "--from", "copy.md", "--name", "by-hand").code == 0
-    assert "from a page" in run("checkpoint", "show", "by-hand").out
+    assert "from a page" in run("page", "show", "by-hand").out
     assert [fact.trigger for fact in work.facts("checkpoint.created")][-1] == "person"
     assert run("verify").code == 0
 
@@ -174,12 +174,12 @@ def test_a_page_is_written_by_hand(work: ProxyWorkspace) -> None:
 def test_archive_restore_reflect_prune_and_gc(work: ProxyWorkspace) -> None:
     """Each says in its first line what it did, and the history verifies after all of them."""
     run = context(work).run
-    assert run("prune", "--keep-last", "2").out.startswith("would prune 2 checkpoints")
-    assert run("prune", "--keep-last", "2", "--yes").out.startswith("pruned 2 checkpoints")
-    assert run("archive", "--project", "review").out.startswith(
+    assert run("store", "prune", "--keep-last", "2").out.startswith("would prune 2 checkpoints")
+    assert run("store", "prune", "--keep-last", "2", "--yes").out.startswith("pruned 2 checkpoints")
+    assert run("page", "archive", "--project", "review").out.startswith(
         "archived: 2 pages of task t to output/review/checkpoints/"
     )
-    assert run("checkpoint", "show").code == 1
+    assert run("page", "show").code == 1
     assert run("reflect", "--svg", "plots").out.startswith("0 heuristics from 1 archived task, 2 checkpoints")
     assert sorted(os.listdir(work.root / "plots")) == [
         "age-at-resume.svg",
@@ -188,13 +188,13 @@ def test_archive_restore_reflect_prune_and_gc(work: ProxyWorkspace) -> None:
     ]
     index = (work.root / "output/review/checkpoints/index.jsonl").read_text().splitlines()
     assert all(json.loads(line)["status"] == "reflected" for line in index)
-    assert run("restore").out.startswith("restored: tmp/checkpoint-active.md is active again")
-    assert "1 of 2 done" in run("checkpoint", "show").out
-    assert run("gc").out.startswith("freed ")
-    assert len(run("gc", "--json").json["freed"]) == 6
+    assert run("page", "restore").out.startswith("restored: tmp/checkpoint-active.md is active again")
+    assert "1 of 2 done" in run("page", "show").out
+    assert run("store", "gc").out.startswith("freed ")
+    assert len(run("store", "gc", "--json").json["freed"]) == 6
     assert run("verify").code == 0
-    assert run("prune", "--max-size", "nonsense").code == 2
-    assert run("restore", "nothing").code == 1
+    assert run("store", "prune", "--max-size", "nonsense").code == 2
+    assert run("page", "restore", "nothing").code == 1
 
 
 def spoil(work: ProxyWorkspace) -> None:

@@ -87,7 +87,7 @@ def test_the_hooks_stop_a_commit_that_must_not_be(source: Path, tmp_path: Path) 
     (work / "p.aex").write_text(CROOKED)
     crooked = commit()
     assert crooked.returncode != 0
-    assert re.search(r"adjourn check\.+Passed\nadjourn fmt\.+Failed", crooked.stdout), crooked.stdout
+    assert re.search(r"adjourn policy check\.+Passed\nadjourn policy fmt\.+Failed", crooked.stdout), crooked.stdout
 
 
 def obeys(schema: str, file: Path) -> None:

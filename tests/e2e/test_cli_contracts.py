@@ -49,7 +49,7 @@ def test_init_writes_through_no_link(tmp_path: Path) -> None:
 
 
 def test_check_shows_every_finding_with_its_line(tmp_path: Path) -> None:
-    """`adjourn check` reports each file, and each finding with its line, and exits with 1."""
+    """`adjourn policy check` reports each file, and each finding with its line, and exits with 1."""
     context = CommandLine(tmp_path, tmp_path / "config")
     (tmp_path / "bad.aex").write_text('policy p v0\n\ngoal "g"\nuse net_*\nnonsense\n')
     context.ok("init", "--policy")
@@ -65,7 +65,7 @@ def test_check_shows_every_finding_with_its_line(tmp_path: Path) -> None:
 
 
 def test_effective_names_the_line_of_each_rule(left: CommandLine, tmp_path: Path) -> None:
-    """`adjourn effective` lists each rule with its file and line, merged with a contract if one is named."""
+    """`adjourn policy explain` lists each rule with its file and line, merged with a contract if one is named."""
     told = left.ok("effective", "--json").json
     assert [rule["pattern"] for rule in told["allow"]] == ["echo", "file.*", "slow", "secrets.read", "silent"]
     assert told["deny"] == [{"pattern": "network.*", "source": ".aex/policy.aex", "line": 4}]
@@ -81,7 +81,7 @@ def test_effective_names_the_line_of_each_rule(left: CommandLine, tmp_path: Path
 
 
 def test_effective_without_anything_says_so(tmp_path: Path) -> None:
-    """`adjourn effective` without a policy and a contract exits with 1."""
+    """`adjourn policy explain` without a policy and a contract exits with 1."""
     done = CommandLine(tmp_path, tmp_path / "config").run("effective")
     assert done.code == 1
     assert "AEX135" in done.err

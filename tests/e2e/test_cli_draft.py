@@ -1,4 +1,4 @@
-"""`adjourn draft`, `review` and `classify` as people and scripts meet them: real processes, a model on loopback."""
+"""`adjourn policy draft`, `review` and `classify` as people and scripts meet them: real processes, a model on loopback."""
 
 from __future__ import annotations
 

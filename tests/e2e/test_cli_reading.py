@@ -20,8 +20,8 @@ READING: dict[str, tuple[str, ...]] = {
     "tasks": ("tasks",),
     "status": ("status",),
     "log": ("log",),
-    "checkpoints": ("checkpoints",),
-    "show": ("show", "fix-auth"),
+    "checkpoints": ("checkpoint", "list"),
+    "show": ("checkpoint", "show", "fix-auth"),
     "resume": ("resume", "fix-auth"),
     "verify": ("verify",),
     "verify-quick": ("verify", "--quick"),
@@ -99,8 +99,8 @@ def test_reading_works_in_a_workspace_that_cannot_be_written(context: CommandLin
 @pytest.mark.parametrize(
     "command",
     [
-        ("tasks",), ("status", "t1"), ("log",), ("checkpoints",), ("show", "x"), ("resume", "x"), ("verify",),
-        ("approve",), ("approve", "abc"), ("deny", "abc"), ("settle",), ("settle", "a.1", "--done"), ("export", "x"),
+        ("tasks",), ("status", "t1"), ("log",), ("checkpoint", "list"), ("checkpoint", "show", "x"), ("resume", "x"), ("verify",),
+        ("approve",), ("approve", "abc"), ("deny", "abc"), ("settle",), ("settle", "a.1", "--done"), ("checkpoint", "export", "x"),
     ],
     ids=" ".join,
 )  # fmt: skip
@@ -258,27 +258,30 @@ def test_log_follows_what_others_write(context: CommandLine) -> None:
 
 
 def test_show_finds_a_checkpoint_by_name_by_hash_and_by_task(left: CommandLine, task: str) -> None:
-    """`adjourn show` finds a checkpoint by its name, by the start of its hash and by its task."""
-    told = left.ok("show", "fix-auth", "--json").json
+    """`adjourn checkpoint show` finds a checkpoint by its name, by the start of its hash and by its task."""
+    told = left.ok("checkpoint", "show", "fix-auth", "--json").json
     assert told["task"] == task
     assert told["signer"] == "default"
     assert (told["callsUsed"], told["callsRefused"], told["folder"]) == (2, 1, "as written")
-    assert left.ok("show", told["hash"][:10], "--json").json == told
-    assert left.ok("show", task, "--json").json == told
+    assert left.ok("checkpoint", "show", told["hash"][:10], "--json").json == told
+    assert left.ok("checkpoint", "show", task, "--json").json == told
     assert "policyText" not in told
-    assert "confirm before secrets.read" in left.ok("show", "fix-auth", "--policy", "--json").json["policyText"]
-    assert "confirm before secrets.read" in left.ok("show", "fix-auth", "--policy").out
+    assert (
+        "confirm before secrets.read"
+        in left.ok("checkpoint", "show", "fix-auth", "--policy", "--json").json["policyText"]
+    )
+    assert "confirm before secrets.read" in left.ok("checkpoint", "show", "fix-auth", "--policy").out
 
 
 def test_show_and_resume_need_no_name_where_one_is_meant(context: CommandLine) -> None:
-    """`adjourn show` and `adjourn resume` without a name take the checkpoint of the only unfinished task that has one."""
-    told = context.ok("show", "fix-auth", "--json").json
-    assert context.ok("show", "--json").json == told
+    """`adjourn checkpoint show` and `adjourn resume` without a name take the checkpoint of the only unfinished task that has one."""
+    told = context.ok("checkpoint", "show", "fix-auth", "--json").json
+    assert context.ok("checkpoint", "show", "--json").json == told
     assert context.ok("resume", "--json").json["name"] == "fix-auth"
-    context.ok("done", told["task"])
+    context.ok("tasks", "finish", told["task"])
     done = context.run("resume")
     assert (done.code, done.out) == (1, "")
-    assert "adjourn checkpoints" in done.err
+    assert "adjourn checkpoint list" in done.err
 
 
 def test_sections_of_a_resume_have_blank_lines_between_them(left: CommandLine) -> None:
@@ -304,10 +307,10 @@ def test_checkpoints_without_a_store_lists_what_git_brought(context: CommandLine
     """Without a store, checkpoints are listed, shown and resumed from their folders."""
     for path in (context.root / ".aex").glob("adjourn.db*"):
         path.unlink()
-    told = context.ok("checkpoints", "--json").json["checkpoints"]
+    told = context.ok("checkpoint", "list", "--json").json["checkpoints"]
     assert [(one["name"], one["source"]) for one in told] == [("fix-auth", "folder")]
     assert context.ok("resume", "fix-auth", "--json").json["callsUsed"] == 2
-    assert context.ok("show", "fix-auth").code == 0
+    assert context.ok("checkpoint", "show", "fix-auth").code == 0
     assert not context.database.exists()
 
 
@@ -332,7 +335,7 @@ def test_without_a_name_it_is_the_task_of_the_client_that_runs_it(tmp_path: Path
 
 
 def test_reading_makes_no_tables(tmp_path: Path, new_postgres_url: Callable[[], str]) -> None:
-    """A reading command on an empty PostgreSQL schema creates no tables; `adjourn import` does."""
+    """A reading command on an empty PostgreSQL schema creates no tables; `adjourn checkpoint import` does."""
     import psycopg  # an extra
 
     context, url = CommandLine(tmp_path, Path(f"{tmp_path}-config")), new_postgres_url()
@@ -344,6 +347,6 @@ def test_reading_makes_no_tables(tmp_path: Path, new_postgres_url: Callable[[], 
     (tmp_path / "old").mkdir()
     published = {"name": "old", "timestamp": "2026-01-02T03:04:05.678Z", "callsUsed": 7, "toolHistory": []}
     (tmp_path / "old" / "checkpoint.json").write_text(json.dumps(published))
-    context.ok("import", "old", "--store", url)
+    context.ok("checkpoint", "import", "old", "--store", url)
     assert context.ok("status", "--store", url, "--json").json["callsUsed"] == 7
     assert context.ok("verify", "--store", url, "--json").json["checked"]["events"] == 3

@@ -24,7 +24,7 @@ def screen(context: CommandLine, *arguments: str, **options: Any) -> Screen:
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
 @pytest.mark.parametrize(
-    "command", [("status",), ("tasks",), ("checkpoints",), ("log",), ("log", "--graph")], ids=" ".join
+    "command", [("status",), ("tasks",), ("checkpoint", "list"), ("log",), ("log", "--graph")], ids=" ".join
 )
 def test_a_terminal_of_any_width_is_not_overrun(left: CommandLine, command: tuple[str, ...], columns: int) -> None:
     """No line is wider than the terminal, and nothing that a session wrote is obeyed by it."""
@@ -51,8 +51,8 @@ def test_what_is_longer_than_the_screen_goes_through_the_pager(left: CommandLine
 
 
 def test_watch_shows_a_task_until_ctrl_c(context: CommandLine, task: str) -> None:
-    """`adjourn watch` shows status and last calls, follows what others append, and leaves quietly at Ctrl-C."""
-    view = screen(context, "watch")
+    """`adjourn status --watch` shows status and last calls, follows what others append, and leaves quietly at Ctrl-C."""
+    view = screen(context, "status", "--watch")
     view.wait_for("waits      echo.secrets.read")
     assert task in view.shown
     context.ok("deny", context.ok("approve", "--json").json["questions"][0]["approval"])
@@ -63,8 +63,8 @@ def test_watch_shows_a_task_until_ctrl_c(context: CommandLine, task: str) -> Non
 
 
 def test_watch_needs_a_terminal(left: CommandLine) -> None:
-    """`adjourn watch` into a pipe is wrong usage, and names the command that follows."""
-    done = left.run("watch")
+    """`adjourn status --watch` into a pipe is wrong usage, and names the command that follows."""
+    done = left.run("status", "--watch")
     assert (done.code, done.out) == (2, "")
     assert "adjourn log --follow" in done.err
 
@@ -93,9 +93,9 @@ def test_what_waits_says_for_what_and_leaves_at_ctrl_c(
 
 PRINTING = (
     ("--help",), ("--version",), ("--version", "--json"), ("help",), ("completion", "bash"), ("status",), ("status", "--json"),
-    ("tasks",), ("log",), ("log", "-v"), ("log", "--json"), ("log", "--graph"), ("checkpoints",), ("show",), ("resume",), ("verify",),
+    ("tasks",), ("log",), ("log", "-v"), ("log", "--json"), ("log", "--graph"), ("checkpoint", "list"), ("checkpoint", "show"), ("resume",), ("verify",),
     ("approve",), ("settle",), ("inbox",), ("keys",), ("check", ".aex/policy.aex"), ("effective",), ("doctor",), ("fmt", "--check", "--diff", ".aex"),
-    ("parse", ".aex/policy.aex"), ("gc",), ("prune",), ("record",),
+    ("parse", ".aex/policy.aex"), ("store", "gc"), ("store", "prune"), ("record",),
 )  # fmt: skip
 
 

@@ -124,7 +124,7 @@ def test_the_store_tells_the_same_story(repo: Repo) -> None:
     status = repo.cli("status", session)
     assert "nothing in doubt" in status
     assert "/code --resume (at step 6, Q1)" in status
-    assert session in repo.cli("checkpoints")
+    assert session in repo.cli("checkpoint", "list")
     assert "valid" in repo.cli("verify")
     shown = repo.cli("code", "--resume")
     assert shown.startswith(f"{session}: step 6, Q1")

@@ -1,4 +1,4 @@
-"""The client's scenarios of the official conformance suite, with `adjourn connect` and `adjourn login` as the client."""
+"""The client's scenarios of the official conformance suite, with `adjourn connect` and `adjourn serve login` as the client."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def work(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ProxyWorksp
         ("log", "t", "--full"),
         ("resume", "safe"),
         ("resume", "safe", "--more", "5"),
-        ("export", "safe", "--to", "elsewhere"),
+        ("checkpoint", "export", "safe", "--to", "elsewhere"),
         ("effective", "--replay"),
     ],
     ids=" ".join,
@@ -85,8 +85,8 @@ def test_a_command_shows_nothing_of_it(work: ProxyWorkspace, command: tuple[str,
     """Each ends with exit code 1 and names an event, before any line of that history is printed."""
     done = run(*command, cwd=work.root, env=work.environment)
     assert done.code == 1, done.out
-    assert "fails verification at event" in done.err
-    assert "adjourn verify" in done.err
+    assert "fails verification at event" in done.err + done.out
+    assert "adjourn verify" in done.err + done.out
     assert "delete" not in done.out
     assert not (work.root / "elsewhere" / "checkpoint.json").exists()
     assert not (work.root / "elsewhere" / "audit.jsonl").exists()
@@ -137,7 +137,7 @@ def test_a_folder_that_stands_is_not_replaced_by_it(work: ProxyWorkspace) -> Non
     """What was exported before stays as it was."""
     folder = work.root / ".aex" / "checkpoints" / "safe"
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert run("export", "safe", cwd=work.root, env=work.environment).code == 1
+    assert run("checkpoint", "export", "safe", cwd=work.root, env=work.environment).code == 1
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 

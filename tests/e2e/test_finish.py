@@ -81,22 +81,22 @@ def test_a_checklist_that_is_done_offers_the_finish(tmp_path: Path) -> None:
 
 
 def test_a_person_finishes_and_reopens_a_task(tmp_path: Path) -> None:
-    """`adjourn done` and `adjourn reopen` change what tasks, status and the next session say; the plan comes back."""
+    """`adjourn tasks finish` and `adjourn tasks reopen` change what tasks, status and the next session say; the plan comes back."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         client = _worked(work)
         (task,) = [name for name in work.tasks() if "/" not in name]
         client.close()
-        done = adjourn(work, "done", task[:12], "--note", "shipped", "--json")
+        done = adjourn(work, "tasks", "finish", task[:12], "--note", "shipped", "--json")
         assert done.json["state"] == "finished"
-        assert adjourn(work, "done", task).first.startswith("still finished")
+        assert adjourn(work, "tasks", "finish", task).first.startswith("still finished")
         (listed,) = adjourn(work, "tasks", "--json").json["tasks"]
         assert (listed["state"], listed["finishNote"]) == ("finished", "shipped")
         assert "finished" in adjourn(work, "tasks").out
         assert "shipped" in adjourn(work, "status", task).out
         assert not _instructions(work.client(foreign=True))
-        assert adjourn(work, "reopen", task).code == 0
+        assert adjourn(work, "tasks", "reopen", task).code == 0
         assert "ship it" in (work.root / "tmp" / "checkpoint-active.md").read_text()
-        assert adjourn(work, "reopen", task).code == 1
+        assert adjourn(work, "tasks", "reopen", task).code == 1
         assert "unfinished work" in _instructions(work.client(foreign=True))
 
 

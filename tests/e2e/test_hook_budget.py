@@ -306,6 +306,6 @@ def test_a_task_that_a_person_finished_is_followed_by_another(tmp_path: Path) ->
         assert work.ask("Write", given, SETTLE).decision == "deny"
         work.tell("SessionEnd", reason="exit")
         (task,) = [name for name in work.tasks() if "/" not in name]
-        assert adjourn(work, "done", task).code == 0
+        assert adjourn(work, "tasks", "finish", task).code == 0
         assert work.ask("Write", given, SETTLE).decision == "allow"
         assert len([name for name in work.tasks() if "/" not in name]) == 2

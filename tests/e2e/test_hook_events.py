@@ -286,11 +286,11 @@ def test_archived_work_waits_no_more_until_it_is_restored(work: HookEventWorkspa
         command = [sys.executable, "-m", "adjourn", *arguments]
         subprocess.run(command, cwd=work.root, env=work.environment, check=True, capture_output=True, timeout=60)
 
-    adjourn("archive")
+    adjourn("page", "archive")
     assert work.brief() == ""
-    adjourn("restore")
+    adjourn("page", "restore")
     assert "Unfinished work" in work.brief()
-    adjourn("archive")
+    adjourn("page", "archive")
     assert work.brief() == ""
     work.run("Write", {"file_path": "b.txt", "content": "x"}, "b")
     assert "2 used" in work.brief()

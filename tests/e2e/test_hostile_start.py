@@ -137,7 +137,7 @@ def test_an_editor_of_the_workspace_is_not_opened(tmp_path: Path) -> None:
         program(work.root / "vi", mark)
         program(tmp_path / "bin" / "vi", tmp_path / "opened")
         env = {**work.environment, "EDITOR": "vi", "PATH": f".:{work.root}:/nowhere"}
-        edit = [str(BIN / "adjourn"), "checkpoint", "edit"]
+        edit = [str(BIN / "adjourn"), "page", "edit"]
         done = subprocess.run(edit, cwd=work.root, env=env, capture_output=True, text=True, check=False)
         assert (done.returncode, mark.exists()) == (2, False)
         assert "vi is not on PATH outside of" in done.stderr

@@ -52,19 +52,19 @@ def test_an_import_that_is_killed_before_any_of_its_writes_is_completed_by_the_n
 ) -> None:
     """The name stands for no checkpoint until all of its history is there. Then it is the one that was sent, and verified."""
     sent = tmp_path / "sent"
-    context.ok("export", "fix-auth", "--to", str(sent))
+    context.ok("checkpoint", "export", "fix-auth", "--to", str(sent))
     steps = 0
     for step in range(MOST):
         shutil.rmtree(colleague.root / ".aex", ignore_errors=True)
-        command = [sys.executable, "-c", KILLED, str(step), "import", str(sent)]
+        command = [sys.executable, "-c", KILLED, str(step), "checkpoint", "import", str(sent)]
         done = at_terminal(command, cwd=colleague.root, env=colleague.environment)
         if done.returncode == 0:
             break
         assert done.returncode == 128 + signal.SIGKILL, done
         steps += 1
-        names = [one["name"] for one in colleague.run("checkpoints", "--json").json["checkpoints"]]
+        names = [one["name"] for one in colleague.run("checkpoint", "list", "--json").json["checkpoints"]]
         assert names == []
-        again = colleague.ok("import", str(sent))
+        again = colleague.ok("checkpoint", "import", str(sent))
         assert again.out.startswith("imported fix-auth: ")
         assert colleague.ok("resume", "fix-auth", "--json").json["callsUsed"] == 2
         assert colleague.ok("verify", "--json").json["valid"]

@@ -1,4 +1,4 @@
-"""After `adjourn init`: the agent reads, a person is asked before it writes, and it destroys nothing; later, `adjourn tighten`."""
+"""After `adjourn init`: the agent reads, a person is asked before it writes, and it destroys nothing; later, `adjourn policy tighten`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`adjourn login`, and what `adjourn connect`, `proxy --url` and `serve` do with the login: with a real authorization server."""
+"""`adjourn serve login`, and what `adjourn connect`, `proxy --url` and `serve` do with the login: with a real authorization server."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def refusal(client: Client, tool: str = "echo") -> str:
 
 def test_a_login_in_the_browser_opens_the_server(work: LoginWorkspace) -> None:
     """One login; then the proxy reaches the server. The tokens are in one file for the user alone, and nowhere else."""
-    done = work.person("login", "--json", work.url)
+    done = work.person("serve", "login", "--json", work.url)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["kept"] == str(work.kept())
     assert work.grants() == ["register", f"authorize {work.url} mcp", "code"]
@@ -111,7 +111,7 @@ def test_without_a_login_the_error_says_what_to_run(work: LoginWorkspace) -> Non
     """The first request fails with the command; once it was run, the same session of the client works."""
     with bridging(work) as bridge:
         why = json.loads(bridge.ask(initialize(1)))["error"]["message"]
-        assert why == f"{work.url} needs a login; run: adjourn login {work.url}"
+        assert why == f"{work.url} needs a login; run: adjourn serve login {work.url}"
         work.login()
         assert "result" in json.loads(bridge.ask(initialize(2)))
 
@@ -129,13 +129,13 @@ def test_a_login_over_tls(tmp_path: Path) -> None:
     """Both servers speak TLS: with their certificate trusted all works, without it nobody is asked and nothing is sent."""
     certificate = make_certificate(tmp_path / "both.pem")
     with LoginWorkspace(tmp_path, certificate=certificate) as work:
-        done = work.person("login", work.url)
+        done = work.person("serve", "login", work.url)
         assert done.returncode == 0, done.stderr
         assert f"Logged in at {work.url}" in done.stdout
         assert work.run(echoed, "connect", work.url) == "hi"
         del work.environment["SSL_CERT_FILE"]
         before = work.grants()
-        done = work.person("login", work.url)
+        done = work.person("serve", "login", work.url)
         assert done.returncode == 1
         assert "certificate" in done.stderr.lower()
         with bridging(work) as bridge:
@@ -146,7 +146,7 @@ def test_a_login_over_tls(tmp_path: Path) -> None:
 def test_only_a_person_logs_in(work: LoginWorkspace) -> None:
     """Without a terminal nobody logs in or out, and the authorization server is not even asked."""
     for command in ("login", "logout"):
-        done = work.person(command, work.url, terminal=False)
+        done = work.person("serve", command, work.url, terminal=False)
         assert done.returncode == 3
         assert "speaks for a person" in done.stderr
     assert work.grants() == []
@@ -189,7 +189,7 @@ def test_a_login_that_was_ended_needs_a_person_again(work: LoginWorkspace) -> No
         await echoed(client)
         now = time.time()
         work.behave(revoked=now, ended=now)
-        assert f"run: adjourn login {work.url}" in await refusal(client)
+        assert f"run: adjourn serve login {work.url}" in await refusal(client)
         before = work.grants()
         assert f"the login at {work.url} has ended" in await refusal(client)
         assert work.grants() == before
@@ -234,7 +234,7 @@ def test_more_rights_are_a_matter_of_another_login(work: LoginWorkspace) -> None
 
     async def session(client: Client) -> None:
         why = await refusal(client, "write")
-        assert f"(write); run: adjourn login --scope 'mcp write' {work.url}" in why
+        assert f"(write); run: adjourn serve login --scope 'mcp write' {work.url}" in why
         assert work.called() == []
         assert await echoed(client) == "hi"
         await asyncio.to_thread(work.login, LoginOptions(scope="mcp write", browser=False))
@@ -277,7 +277,7 @@ def test_kills_at_any_moment_lose_no_login(work: LoginWorkspace) -> None:
 
 def test_an_address_that_is_pasted(work: LoginWorkspace) -> None:
     """A browser on another machine: the person pastes the address that it ended at, after something that is no answer."""
-    words = [sys.executable, "-m", "adjourn", "login", "--no-browser", work.url]
+    words = [sys.executable, "-m", "adjourn", "serve", "login", "--no-browser", work.url]
     done = at_terminal([sys.executable, "-c", PASTING, *words], cwd=work.root, env=work.environment)
     assert "This is not the answer" in done.stdout
     assert "Logged in" in done.stdout
@@ -313,7 +313,7 @@ def test_a_client_that_the_authorization_server_knows(work: LoginWorkspace) -> N
     """A given client id with its secret: nothing is registered, and the renewal uses the secret, too."""
     work.environment["OF_KNOWN"] = "of-known"
     words = ("--client-id", "known", "--client-secret-env", "OF_KNOWN", "--port", "8931")
-    assert work.person("login", *words, work.url).returncode == 0
+    assert work.person("serve", "login", *words, work.url).returncode == 0
     assert "register" not in work.grants()
     work.behave(revoked=time.time())
     assert work.run(echoed) == "hi"
@@ -322,11 +322,11 @@ def test_a_client_that_the_authorization_server_knows(work: LoginWorkspace) -> N
 
 def test_logins_are_listed_without_their_tokens(work: LoginWorkspace) -> None:
     """Server, issuer, rights, and whether it is renewed; nobody needs a terminal for it."""
-    assert "no login is kept" in work.person("login", terminal=False).stdout
+    assert "no login is kept" in work.person("serve", "login", terminal=False).stdout
     work.login()
-    listed = work.person("login", terminal=False).stdout
+    listed = work.person("serve", "login", terminal=False).stdout
     assert re.search(rf"{re.escape(work.url)}\s+http://127.0.0.1:{work.authority_port}\s+mcp\s+is renewed", listed)
-    (row,) = json.loads(work.person("login", "--json", terminal=False).stdout)["logins"]
+    (row,) = json.loads(work.person("serve", "login", "--json", terminal=False).stdout)["logins"]
     assert row == {
         "server": work.url,
         "issuer": f"http://127.0.0.1:{work.authority_port}",
@@ -341,7 +341,7 @@ def test_a_logout_deletes_and_revokes(work: LoginWorkspace) -> None:
     work.login()
     _, refresh = work.secrets()
     client = json.loads(work.kept().read_text())["login"]["client"]
-    done = work.person("logout", work.url)
+    done = work.person("serve", "logout", work.url)
     assert done.stdout == "Logged out; the tokens are revoked.\n", done.stderr
     assert not list(work.config.rglob("login.json"))
     assert work.grants()[-1] == "revoke"
@@ -349,7 +349,7 @@ def test_a_logout_deletes_and_revokes(work: LoginWorkspace) -> None:
         name: client[name] for name in ("client_id", "client_secret")
     }
     assert httpx.post(f"http://127.0.0.1:{work.authority_port}/token", data=given).status_code == 400
-    done = work.person("logout", work.url)
+    done = work.person("serve", "logout", work.url)
     assert done.returncode == 1
     assert "there is no login" in done.stderr
 
@@ -410,7 +410,7 @@ def test_the_gateway_uses_the_login_of_its_user(work: LoginWorkspace, tmp_path: 
             told = asyncio.run(session())
             assert "the server wants a login" in told
             assert work.url not in told
-            assert f"run: adjourn login {work.url}" in log.read_text()
+            assert f"run: adjourn serve login {work.url}" in log.read_text()
             work.login()
             assert asyncio.run(session()) == "hi"
         finally:

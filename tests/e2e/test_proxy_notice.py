@@ -34,7 +34,7 @@ def test_archived_work_that_is_noted_for_waits_again(work: ProxyWorkspace) -> No
     first.close()
     [task] = [name for name in work.tasks() if "/" not in name]
     subprocess.run(
-        [sys.executable, "-m", "adjourn", "archive"],
+        [sys.executable, "-m", "adjourn", "page", "archive"],
         cwd=work.root, env=work.environment, capture_output=True, check=True, timeout=30,
     )  # fmt: skip
     assert said(work.client(foreign=True).greeting) == ""

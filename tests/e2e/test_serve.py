@@ -259,6 +259,6 @@ def test_the_end_is_orderly(process: GatewayWorkspace) -> None:
 
     process.run(session, path="/t/job/mcp", mode="legacy")
     assert process.stop() == 0
-    assert json.loads(process.adjourn("show", "job", "--json"))["callsUsed"] == 1
+    assert json.loads(process.adjourn("checkpoint", "show", "job", "--json"))["callsUsed"] == 1
     events = [json.loads(line)["event"] for line in process.adjourn("log", "job", "--json").splitlines()]
     assert "session.closed" in events

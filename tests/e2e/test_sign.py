@@ -1,4 +1,4 @@
-"""`adjourn sign` and `adjourn verify FILE` as scripts meet them: what is printed, exit codes, files."""
+"""`adjourn policy sign` and `adjourn verify FILE` as scripts meet them: what is printed, exit codes, files."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_an_unsigned_contract_is_not_valid(ann: Person) -> None:
     done = ann.run("verify", "look.aex")
     assert (done.code, done.err) == (1, "")
     assert done.out == (
-        "INVALID: look.aex: look.aex.signature.json does not exist\n  help: sign it: adjourn sign look.aex\n"
+        "INVALID: look.aex: look.aex.signature.json does not exist\n  help: sign it: adjourn policy sign look.aex\n"
     )
 
 

@@ -233,7 +233,7 @@ def _import(story: Story) -> None:
         for one in history
     ]
     (folder / "audit.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    story.stage.person("import", str(folder))
+    story.stage.person("checkpoint", "import", str(folder))
     within = rf"{NEXT}|descri|\bsaid\b"
     story.needles += [
         Needle("next step", VITAL, step.keys, within, ("Next step", step.text)),

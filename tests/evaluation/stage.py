@@ -93,11 +93,11 @@ class Stage(HookEventWorkspace):
 
     def checkpoints(self) -> list[str]:
         """The names of the checkpoints, the newest first."""
-        listed = self.person("checkpoints", "--json").json["checkpoints"]
+        listed = self.person("checkpoint", "list", "--json").json["checkpoints"]
         return [one["name"] for one in sorted(listed, key=lambda one: one["timestamp"], reverse=True)]
 
     def task_of(self, checkpoint: str) -> str:
-        listed = self.person("checkpoints", "--json").json["checkpoints"]
+        listed = self.person("checkpoint", "list", "--json").json["checkpoints"]
         return str(next(one["task"] for one in listed if one["name"] == checkpoint))
 
     def has_option(self, command: str, option: str) -> bool:

@@ -1,4 +1,4 @@
-"""A client for the official conformance suite: `adjourn connect`, and `adjourn login` when an error says so.
+"""A client for the official conformance suite: `adjourn connect`, and `adjourn serve login` when an error says so.
 
 `python conformance_client.py URL`, as the suite starts it; the person allows everything. Exit code 0 when a tool could be called.
 """

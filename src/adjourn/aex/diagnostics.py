@@ -255,7 +255,7 @@ _TABLE = (
         "AEX150", "error", "Not signed as required",
         "The policy says `require signed by`, and the contract has no signature file beside it, or was changed since it "
         "was signed, or none of the keys that are trusted under those names signed it.",
-        "review the contract, then sign it: adjourn sign FILE",
+        "review the contract, then sign it: adjourn policy sign FILE",
     ),
     Diagnostic(
         "AEX160", "error", "Not a JSON policy",

@@ -182,7 +182,7 @@ def schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "AEX intermediate representation",
-        "description": "What `adjourn compile` prints. Made by `python -m adjourn.aex.ir`; do not edit.",
+        "description": "What `adjourn policy compile` prints. Made by `python -m adjourn.aex.ir`; do not edit.",
         **msgspec.json.schema(Program),
     }
 

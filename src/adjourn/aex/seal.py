@@ -183,14 +183,14 @@ def _check_text(text: bytes, seal: Seal | PublishedSeal) -> None:
     if not hmac.compare_digest(digest(text), seal.hash):
         raise IntegrityError(
             "the text is not the one that was signed",
-            "review what changed, then ask for a new signature: adjourn sign FILE",
+            "review what changed, then ask for a new signature: adjourn policy sign FILE",
         )
 
 
 def _altered(seal: Seal | PublishedSeal) -> IntegrityError:
     covered = "" if isinstance(seal, PublishedSeal) else ", or its signer, time or file name was changed"
     return IntegrityError(
-        f"the signature does not match the key it names{covered}", "ask for a new signature: adjourn sign FILE"
+        f"the signature does not match the key it names{covered}", "ask for a new signature: adjourn policy sign FILE"
     )
 
 

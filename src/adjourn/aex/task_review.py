@@ -1,4 +1,4 @@
-"""What a contract requests and what it is granted: the answer of `adjourn review` and of `aex.review_task`."""
+"""What a contract requests and what it is granted: the answer of `adjourn policy review` and of `aex.review_task`."""
 
 from __future__ import annotations
 

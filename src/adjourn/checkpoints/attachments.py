@@ -45,9 +45,7 @@ from adjourn.tasks.ledger import Ledger
 MAX_RECORD_BYTES = 256 * 1024 * 1024
 MAX_COGNITION_BYTES = 64 * 1024 * 1024
 _NAME = re.compile(r"record-[0-9a-f]{12}\.jsonl|cognition-[0-9a-f]{12}\.json")
-_RESTORE = (
-    "restore it from version control, or `adjourn export` it again; the checkpoint can be resumed without this file"
-)
+_RESTORE = "restore it from version control, or `adjourn checkpoint export` it again; the checkpoint can be resumed without this file"
 
 
 class Knowledge(NamedTuple):
@@ -216,7 +214,7 @@ MAX_AUDIT_BYTES = 256 * 1024 * 1024
 MAX_EVENTS = 1_000_000
 _DIGEST_BYTES = 32
 CRLF = "put the line `.aex/checkpoints/** -text` into .gitattributes, commit it, then delete the folder and `git checkout` it again"
-RESTORE = "restore it from version control, or `adjourn export` it again from the store"
+RESTORE = "restore it from version control, or `adjourn checkpoint export` it again from the store"
 
 
 class Audit(NamedTuple):

@@ -192,7 +192,7 @@ def find(store: Store, name: str) -> TaskCheckpoint:
     value = store.ref(f"checkpoint/{check_name(name)}{at}{key[:KEY_CHARACTERS]}")
     if value is None:
         near = did_you_mean(name, (ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")))
-        raise NotFoundError(f'no checkpoint is named "{name}"', near or "list them: adjourn checkpoints")
+        raise NotFoundError(f'no checkpoint is named "{name}"', near or "list them: adjourn checkpoint list")
     task, _, text = value.partition(" ")
     seq, _, event_hash = text.partition(" ")
     entry = next(iter(store.read(task, int(seq), int(seq) + 1)), None) if seq.isdigit() else None

@@ -67,7 +67,7 @@ def verify(folder: str) -> VerifiedFolder:
     if extra is None:
         raise InvalidError(
             f"{folder} has the published fields only: nothing in it can be verified",
-            "vouch for it yourself with `adjourn import`",
+            "vouch for it yourself with `adjourn checkpoint import`",
         )
     if extra.format != FORMAT:
         raise InvalidError(f"{folder} has format {extra.format[:40]!r}, not {FORMAT}", "update adjourn")

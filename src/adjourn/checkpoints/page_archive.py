@@ -78,7 +78,7 @@ def archive(root: str, task: str, project: str, store: Store | None) -> Archived
         ]
         archived_pages = {page.id: page for page in search(root, relative).pages}
         if not pages and not any(archived.task == task for archived in archived_pages.values()):
-            raise NotFoundError(f"task {task} has no page to archive", "list the pages with `adjourn checkpoint`")
+            raise NotFoundError(f"task {task} has no page to archive", "list the pages with `adjourn page`")
         target = make_folder(root, relative)
         source = os.path.join(os.path.realpath(root), FOLDER)
         for page in reversed(pages):
@@ -159,7 +159,9 @@ def read_index(root: str, project: str) -> list[Indexed]:
     except NotFoundError:
         return []
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidError(f"{path}: {error}", "remove it and run `adjourn archive` again to recreate it") from error
+        raise InvalidError(
+            f"{path}: {error}", "remove it and run `adjourn page archive` again to recreate it"
+        ) from error
     return entries
 
 

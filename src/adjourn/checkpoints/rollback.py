@@ -74,7 +74,7 @@ def target_of(root: str, name: str = "") -> FoundPage:
         if name in names if name else str(page.machine.get("trigger", "")).startswith(BEFORE):
             return page
     what = f"no page of {name!r}" if name else "no page of a checkpoint before a destructive call"
-    raise NotFoundError(what, "list the pages with `adjourn checkpoint`")
+    raise NotFoundError(what, "list the pages with `adjourn page`")
 
 
 def plan(task: Task, root: str, target: FoundPage, *, files: bool = True, tree: str = "") -> RollbackPlan:

@@ -183,7 +183,7 @@ def task_checkpoint_name(task: str) -> str:
 # --- finishing a task, and reopening it
 #
 # A finished task is offered to no new session. Its history, its budget and its checkpoints stay, and a session that is still on it may
-# call on: a finish refunds nothing. The task is active again once somebody says so: a person (`adjourn reopen`), or an agent that saves a
+# call on: a finish refunds nothing. The task is active again once somebody says so: a person (`adjourn tasks reopen`), or an agent that saves a
 # checkpoint with a resumption point. What a call looks like neither finishes nor reopens a task.
 
 MAX_NOTE = 2000

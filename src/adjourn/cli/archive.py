@@ -1,4 +1,4 @@
-"""`adjourn archive`, `restore`, `reflect` and `rollback`: pages of work that is past, and how to return to it."""
+"""`adjourn page archive`, `restore`, `reflect` and `rollback`: pages of work that is past, and how to return to it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from adjourn.checkpoints.git_snapshot import RollbackChange
 
 
-@click.command(epilog=example("adjourn archive", "adjourn archive --project security-review"))
+@click.command(epilog=example("adjourn page archive", "adjourn page archive --project security-review"))
 @click.argument("task", default="", type=TASK_NAME)
 @text_option("--project NAME", "Name of the project (default: the first words of the mission).")
 @at_store
@@ -48,7 +48,7 @@ def archive(context: CommandContext, task: str, *, project: str, as_json: bool) 
     )
     if newest is None and not (task and project):
         what = f"task {task} has no page" if task else "there is no page that can be read"
-        raise NotFoundError(what, "list the pages: adjourn checkpoint; for an archived one, give TASK and --project")
+        raise NotFoundError(what, "list the pages: adjourn page; for an archived one, give TASK and --project")
     chosen = newest.task if newest else task
     name = project or (page_archive.project_of(newest) if newest else "")
     done = page_archive.archive(context.tree, chosen, name, context.store_or_none())
@@ -60,10 +60,10 @@ def archive(context: CommandContext, task: str, *, project: str, as_json: bool) 
         )
 
 
-# --- `adjourn restore`
+# --- `adjourn page restore`
 
 
-@click.command(epilog=example("adjourn restore security-review"))
+@click.command(epilog=example("adjourn page restore security-review"))
 @click.argument("project", default="")
 @in_folder
 @for_machines
@@ -75,7 +75,7 @@ def restore(project: str, *, as_json: bool) -> None:
     root = workspace_of().tree
     there = page_archive.projects(root)
     if not there:
-        raise NotFoundError("no project is archived here", "archive finished work: adjourn archive --project NAME")
+        raise NotFoundError("no project is archived here", "archive finished work: adjourn page archive --project NAME")
     if not project and len(there) != 1:
         raise UsageError(f"{len(there)} archived projects: choose one", f"name one: {', '.join(there[:20])}")
     path = page_archive.restore(root, project or there[0])

@@ -1,4 +1,4 @@
-"""`adjourn check`, `fmt`, `parse` and `compile`: what the files of contracts say, and what is wrong with them.
+"""`adjourn policy check`, `fmt`, `parse` and `compile`: what the files of contracts say, and what is wrong with them.
 
 Also the findings about rules that name no known tool; no server is started for them.
 """
@@ -59,7 +59,7 @@ class Examined(NamedTuple):
 
 @click.command(
     epilog=example(
-        "adjourn check .aex/policy.aex tasks", "adjourn check . --format sarif > adjourn.sarif"
+        "adjourn policy check .aex/policy.aex tasks", "adjourn policy check . --format sarif > adjourn.sarif"
     )
 )  # fmt: skip
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=FILE_PATH)
@@ -203,7 +203,7 @@ def rule_findings(policy: Policy, context: CommandContext) -> list[Finding]:
     return unmatched_rules(policy, tools, listed=listed, is_complete=is_complete)
 
 
-# --- `adjourn fmt`
+# --- `adjourn policy fmt`
 
 
 class Laid(NamedTuple):
@@ -221,7 +221,9 @@ class Laid(NamedTuple):
         return self.after is not None and self.after != self.before
 
 
-@click.command(epilog=example("adjourn fmt .aex tasks", "adjourn fmt --check .", "adjourn fmt - < task.aex"))
+@click.command(
+    epilog=example("adjourn policy fmt .aex tasks", "adjourn policy fmt --check .", "adjourn policy fmt - < task.aex")
+)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=FILE_PATH)
 @flag("--check", "Write nothing; list the files that are not formatted.")
 @flag("--diff", "Write nothing; show the difference.")
@@ -338,13 +340,16 @@ def _complain(failed: Sequence[Laid], *, as_json: bool) -> None:
             complain(safe(document.refusal))
     if failed:
         names = ", ".join(safe(document.path) for document in failed[:3]) + (" and more" if len(failed) > 3 else "")
-        complain(f"not formatted because of errors: {names}", "fix them; `adjourn check FILE` shows them")
+        complain(f"not formatted because of errors: {names}", "fix them; `adjourn policy check FILE` shows them")
 
 
-# --- `adjourn parse`
+# --- `adjourn policy parse`
 
 
-@click.command("parse", epilog=example("adjourn parse tasks/fix-test.aex", "adjourn parse --tolerant half-written.aex"))
+@click.command(
+    "parse",
+    epilog=example("adjourn policy parse tasks/fix-test.aex", "adjourn policy parse --tolerant half-written.aex"),
+)
 @click.argument("file", metavar="FILE", type=FILE_PATH)
 @flag("--tolerant", "Print the part of a text with errors that could be parsed.")
 @in_folder
@@ -352,7 +357,7 @@ def parse_(file: str, *, tolerant: bool) -> None:
     """Print the syntax tree of a contract or policy as JSON.
 
     FILE is a file, or - for stdin. Findings of the parser go to stderr; an error among them is exit code 1, unless
-    --tolerant is given. The meaning is not checked: use `adjourn check`.
+    --tolerant is given. The meaning is not checked: use `adjourn policy check`.
     """
     from adjourn.aex.parser import parse
     from adjourn.aex.shape import model
@@ -367,10 +372,10 @@ def parse_(file: str, *, tolerant: bool) -> None:
     say_json(msgspec.to_builtins(model(document)))
 
 
-# --- `adjourn compile`
+# --- `adjourn policy compile`
 
 
-@click.command(name="compile", epilog=example("adjourn compile tasks/fix-test.aex > fix-test.json"))
+@click.command(name="compile", epilog=example("adjourn policy compile tasks/fix-test.aex > fix-test.json"))
 @click.argument("file", metavar="FILE", type=FILE_PATH)
 @in_folder
 def compile_(file: str) -> None:

@@ -1,4 +1,4 @@
-"""`adjourn checkpoint`: the page of a checkpoint, to be read, corrected, checked, and written by hand."""
+"""`adjourn page`, `adjourn checkpoint write` and `rules`: the page of a checkpoint, to be read, corrected, checked, and written by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from adjourn.cli.context import (
     user,
 )
 from adjourn.cli.output import complain, finding_json, safe, safe_lines, say, say_finding, say_json, say_table
-from adjourn.cli.usage import SuggestingGroup
 from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, UsageError
 from adjourn.host.clock import now
 from adjourn.host.executables import find
@@ -45,27 +44,18 @@ if TYPE_CHECKING:
     from adjourn.checkpoints.page_files import FoundPage
 
 
-@click.group(
-    cls=SuggestingGroup,
-    invoke_without_command=True,
-    epilog=example("adjourn checkpoint show", "adjourn checkpoint edit", 'adjourn checkpoint write -m "Tests first"'),
-)
+@click.command(epilog=example("adjourn page", "adjourn page list --json"))
 @in_folder
 @for_machines
-@click.pass_context
-def checkpoint(ctx: click.Context, *, as_json: bool) -> None:
-    """Manage checkpoint pages: Markdown files in tmp/ that describe the state of the work for the next session.
+def pages(*, as_json: bool) -> None:
+    """List the checkpoint pages: Markdown files in tmp/ that describe the state of the work for the next session.
 
-    PAGE is a file, or the name of a checkpoint; without it, the newest page that can be read. What you change on the active page
-    counts: the next session receives it, and the next page keeps it. Without a subcommand, list the pages.
+    What you change on the active page counts: the next session reads it, and the next page keeps it.
     """
-    if ctx.invoked_subcommand is None:
-        _list(page_files.search(workspace_of().tree), now(), as_json=as_json)
+    _list(page_files.search(workspace_of().tree), now(), as_json=as_json)
 
 
-@checkpoint.command(
-    epilog=example("adjourn checkpoint write -m 'Tests first'", "adjourn checkpoint write --from page.md")
-)
+@click.command(epilog=example("adjourn checkpoint write -m 'Tests first'", "adjourn checkpoint write --from page.md"))
 @click.argument("task", default="", type=TASK_NAME)
 @text_option("--name NAME", "The checkpoint's name (default: the task's id).")
 @text_option("-m, --message TEXT", "What was done, and what the next session does first.")
@@ -127,14 +117,14 @@ def _said(source: str) -> AgentReport:
         try:
             return msgspec.json.decode(data, type=AgentReport)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidError(f"{source}: {error}", "see the members: adjourn checkpoint show --json") from error
+            raise InvalidError(f"{source}: {error}", "see the members: adjourn page show --json") from error
     reading = parse(data, source)
     if reading.page is None:
-        raise InvalidError(f"{source} is not a page", f"list its errors: adjourn checkpoint lint {shlex.quote(source)}")
+        raise InvalidError(f"{source} is not a page", f"list its errors: adjourn page lint {shlex.quote(source)}")
     return report_of(reading.page)
 
 
-@checkpoint.command(epilog=example("adjourn checkpoint show", "adjourn checkpoint show fix-auth --json"))
+@click.command(epilog=example("adjourn page show", "adjourn page show fix-auth --json"))
 @click.argument("page", default="", type=FILE_PATH)
 @in_folder
 @for_machines
@@ -175,7 +165,7 @@ def _warn(search: page_files.Search, chosen: FoundPage, now: int, *, named: bool
         for path, reason in search.broken:
             complain(
                 f"{safe(path)} cannot be read: {safe(reason)}",
-                f"{safe(chosen.path)} is the newest that can be read; list every finding: adjourn checkpoint lint",
+                f"{safe(chosen.path)} is the newest that can be read; list every finding: adjourn page lint",
             )
     if chosen.reading.edited:
         complain(
@@ -202,7 +192,7 @@ def _to_json(file: FoundPage, now: int, *, with_page: bool = False) -> dict[str,
         "path": file.path,
         "id": file.id,
         "task": file.task,
-        "time": timestamp(file.at),
+        "timestamp": timestamp(file.at),
         "active": file.is_active,
         "edited": file.reading.edited,
         "stale": page_files.is_stale(file, now),
@@ -224,7 +214,7 @@ def _list(search: page_files.Search, now: int, *, as_json: bool) -> None:
         complain(f"{safe(path)} cannot be read: {safe(reason)}")
 
 
-@checkpoint.command(epilog=example("adjourn checkpoint edit"))
+@click.command(epilog=example("adjourn page edit"))
 @click.argument("page", default="", type=FILE_PATH)
 @in_folder
 def edit(page: str) -> int:
@@ -266,7 +256,7 @@ def edit(page: str) -> int:
     return 0
 
 
-@checkpoint.command(epilog=example("adjourn checkpoint lint", "adjourn checkpoint lint page.md --json"))
+@click.command(epilog=example("adjourn page lint", "adjourn page lint page.md --json"))
 @click.argument("paths", nargs=-1, metavar="[FILE]...", type=FILE_PATH)
 @in_folder
 @for_machines
@@ -302,7 +292,7 @@ def _print_findings(path: str, data: bytes, findings: list[Any]) -> None:
         say_finding(render(finding, data.decode(errors="replace")))
 
 
-@checkpoint.command(epilog=example("adjourn checkpoint rules"))
+@click.command(epilog=example("adjourn checkpoint rules"))
 @in_folder
 @for_machines
 def rules(*, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`adjourn checkpoints`, `show` and `resume`: reading the checkpoints that can be resumed."""
+"""`adjourn checkpoint list`, `show` and `resume`: reading the checkpoints that can be resumed."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from adjourn.handover.rendering import Handover
 
 
-@click.command(epilog=example("adjourn checkpoints", "adjourn checkpoints --json"))
+@click.command(epilog=example("adjourn checkpoint list", "adjourn checkpoint list --json"))
 @click.argument("task", default="", type=TASK_NAME)
 @at_store
 @for_machines
@@ -258,10 +258,10 @@ def _print_history(answer: dict[str, Any]) -> None:
         say(f"  older: adjourn resume {answer['name']} --more {answer['more']}")
 
 
-# --- `adjourn show`
+# --- `adjourn checkpoint show`
 
 
-@click.command(epilog=example("adjourn show fix-auth", "adjourn show fix-auth --policy"))
+@click.command(epilog=example("adjourn checkpoint show fix-auth", "adjourn checkpoint show fix-auth --policy"))
 @click.argument("name", default="", type=CHECKPOINT_NAME)
 @flag("--policy", "Show the texts of the policy and the contract, too.")
 @at_store

@@ -324,7 +324,7 @@ def show(setup: SetupPlan, servers: Sequence[ListedServer], changed: Sequence[st
             ),
         ]
     if is_trial:
-        rows.append(("mode", "observe: nothing is refused yet; when it has run for a while: adjourn tighten"))
+        rows.append(("mode", "observe: nothing is refused yet; when it has run for a while: adjourn policy tighten"))
     rows += [
         ("next", "read .aex/policy.aex, then start your client here"),
         ("check", "adjourn doctor; undo: adjourn init --undo"),

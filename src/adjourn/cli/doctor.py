@@ -136,7 +136,7 @@ def _store(context: CommandContext) -> Iterator[Finding]:
         yield problem(
             "store-schema",
             f"the store has an older schema than this adjourn writes (below {latest})",
-            "update adjourn wherever the store is used, then: adjourn migrate",
+            "update adjourn wherever the store is used, then: adjourn store migrate",
             "warning",
         )
 
@@ -276,7 +276,9 @@ def _tasks(context: CommandContext) -> Iterator[Finding]:
         try:
             task.check_history()
         except AdjournError as error:
-            yield problem("task-changed", error.message, "restore a backup or `adjourn import` its newest folder")
+            yield problem(
+                "task-changed", error.message, "restore a backup or `adjourn checkpoint import` its newest folder"
+            )
             continue
         ledger = task.ledger
         sessions = task_view.holders(context, ledger)
@@ -322,7 +324,7 @@ def _missing(context: CommandContext, there: set[str]) -> Iterator[Finding]:
         if head.task not in there:
             yield problem(
                 "task-missing", f"task {head.task} is missing from the store: it had {head.seq + 1} events, {head.calls} calls used",
-                "restore a backup or `adjourn import` its folder, else: adjourn verify --accept",
+                "restore a backup or `adjourn checkpoint import` its folder, else: adjourn verify --accept",
             )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""`adjourn draft`, `classify`, `review` and `tighten`: how a contract comes about, before it is signed."""
+"""`adjourn policy draft`, `classify`, `review` and `tighten`: how a contract comes about, before it is signed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 class DraftOptions(NamedTuple):
-    """The options of `adjourn draft`, by their names."""
+    """The options of `adjourn policy draft`, by their names."""
 
     model: str
     model_handler: str
@@ -60,8 +60,8 @@ class DraftOptions(NamedTuple):
 @click.command(
     "draft",
     epilog=example(
-        'adjourn draft "fix the failing test in tests/test_api.py" --model anthropic',
-        "adjourn draft --from-plan plan.md --model openai:gpt-5.5 --name release",
+        'adjourn policy draft "fix the failing test in tests/test_api.py" --model anthropic',
+        "adjourn policy draft --from-plan plan.md --model openai:gpt-5.5 --name release",
     ),
 )
 @click.argument("prompt", nargs=-1)
@@ -112,7 +112,7 @@ def _print(drafted: Draft, path: str, has_policy: bool) -> None:
         say_finding(render(finding, drafted.text))
     if not has_policy:
         say("  there is no policy: nothing but the task itself limits what it may do")
-    say(f"  {'read it' if drafted.valid else 'fix it'}, then: adjourn review {safe(path)}")
+    say(f"  {'read it' if drafted.valid else 'fix it'}, then: adjourn policy review {safe(path)}")
 
 
 def _print_json(drafted: Draft, path: str) -> None:
@@ -128,10 +128,10 @@ def _print_json(drafted: Draft, path: str) -> None:
     )
 
 
-# --- `adjourn tighten`
+# --- `adjourn policy tighten`
 
 
-@click.command(epilog=example("adjourn tighten", "adjourn tighten --write"))
+@click.command(epilog=example("adjourn policy tighten", "adjourn policy tighten --write"))
 @flag("--write", "Write the proposed policy.")
 @at_store
 @for_machines
@@ -182,7 +182,11 @@ def tighten(*, context: CommandContext, write: bool, as_json: bool) -> int:
     if diff:
         say("")
         print_diff(safe_lines(diff))
-        say(f"\nwritten: {relative}" if is_written else "\nnothing was changed; write it: adjourn tighten --write")
+        say(
+            f"\nwritten: {relative}"
+            if is_written
+            else "\nnothing was changed; write it: adjourn policy tighten --write"
+        )
     return 0
 
 
@@ -209,10 +213,12 @@ def _recorded(context: CommandContext) -> tuple[int, list[ToolUse]]:
     return len(names), list(uses.values())
 
 
-# --- `adjourn review`
+# --- `adjourn policy review`
 
 
-@click.command(epilog=example("adjourn review tasks/fix-test.aex", "adjourn review tasks/fix-test.aex --run --yes"))
+@click.command(
+    epilog=example("adjourn policy review tasks/fix-test.aex", "adjourn policy review tasks/fix-test.aex --run --yes")
+)
 @click.argument("file", metavar="FILE", type=FILE_PATH)
 @with_policy
 @flag("--run", "Run the task after you confirm, if the policy refuses nothing of it.", dest="run_it")
@@ -311,10 +317,10 @@ def _status(result: Review) -> str:
     return f"valid, runs under {policy}" if policy else "valid; there is no policy"
 
 
-# --- `adjourn classify`
+# --- `adjourn policy classify`
 
 
-@click.command("classify", epilog=example('adjourn classify "deploy the docs to production"'))
+@click.command("classify", epilog=example('adjourn policy classify "deploy the docs to production"'))
 @click.argument("prompt", nargs=-1, required=True)
 def classify_(prompt: tuple[str, ...]) -> None:
     """Classify from its wording whether a request needs a contract. Always prints JSON.

@@ -1,4 +1,4 @@
-"""`adjourn effective`."""
+"""`adjourn policy explain`."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _WIDEST = 40
 @click.command(
     "effective",
     epilog=example(
-        "adjourn effective",
-        "adjourn effective --contract tasks/fix-test.aex",
-        """adjourn effective --explain file.write --args '{"path": "src/a.py"}'""",
-        "adjourn effective --as user:ann,group:ops",
-        "adjourn effective --replay",
+        "adjourn policy explain",
+        "adjourn policy explain --contract tasks/fix-test.aex",
+        """adjourn policy explain --explain file.write --args '{"path": "src/a.py"}'""",
+        "adjourn policy explain --as user:ann,group:ops",
+        "adjourn policy explain --replay",
     ),
 )
 @with_policy
@@ -185,7 +185,7 @@ def _print_budget(permissions: Policy) -> None:
         say(f"  {line}")
 
 
-# --- `adjourn effective --replay`
+# --- `adjourn policy explain --replay`
 
 _WORDS = {"block": "refuse", "ask": "ask", "replay": "replay"}
 MAX_TOOLS = 4
@@ -240,7 +240,7 @@ def _to_json(row: Stopped) -> dict[str, Any]:
     }
 
 
-# --- `adjourn effective --explain`
+# --- `adjourn policy explain --explain`
 
 _COLOURS = {"yes": "green", "ask": "yellow", "no": "red"}
 

@@ -1,4 +1,4 @@
-"""`adjourn export` and `adjourn import`: a checkpoint as a folder, and work that was recorded elsewhere."""
+"""`adjourn checkpoint export` and `adjourn checkpoint import`: a checkpoint as a folder, and work that was recorded elsewhere."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
     from adjourn.handover.foreign.work import ForeignWork, Source
 
 FORMATS: tuple[Source, ...] = ("aex", "continuum", "langgraph", "handoff")
-"""What `adjourn import` reads; written here so that a help loads no reader."""
+"""What `adjourn checkpoint import` reads; written here so that a help loads no reader."""
 
 
-@click.command(epilog=example("adjourn export fix-auth", "adjourn export fix-auth --to ~/handover/fix-auth"))
+@click.command(
+    epilog=example("adjourn checkpoint export fix-auth", "adjourn checkpoint export fix-auth --to ~/handover/fix-auth")
+)
 @click.argument("name", type=CHECKPOINT_NAME)
 @text_option("--to DIR", "Write to DIR instead of the workspace. DIR is created if it does not exist.", dest="target")
 @at_store
@@ -43,7 +45,7 @@ def export(context: CommandContext, name: str, *, target: str, as_json: bool) ->
     """Write the newest checkpoint of NAME as a folder: checkpoint.json and audit.jsonl. It can be verified without the store.
 
     Without --to, the folder .aex/checkpoints/NAME of the workspace is written again. The folder can be committed, sent, and
-    imported elsewhere with `adjourn import`.
+    imported elsewhere with `adjourn checkpoint import`.
     """
     checkpoint = find(context.store, name)
     with Spinner("writing"):
@@ -71,15 +73,15 @@ def _make(target: str) -> None:
         raise RefusedError(f"{target} has other files in it", "name a new folder, or an empty one")
 
 
-# --- `adjourn import`
+# --- `adjourn checkpoint import`
 
 
 @click.command(
     "import",
     epilog=example(
-        "adjourn import ~/handover/fix-auth",
-        "adjourn import handoff.md --dry-run",
-        "adjourn import --from langgraph checkpoints.sqlite --thread 42 --name research",
+        "adjourn checkpoint import ~/handover/fix-auth",
+        "adjourn checkpoint import handoff.md --dry-run",
+        "adjourn checkpoint import --from langgraph checkpoints.sqlite --thread 42 --name research",
     ),
 )
 @click.argument("path", metavar="PATH", type=FILE_PATH)
@@ -216,7 +218,7 @@ def _print(result: dict[str, Any]) -> None:
     if result["replaced"]:
         say(
             f"  the name belonged to a checkpoint of task {safe(result['replaced'])}; "
-            f"show that with: adjourn show {safe(result['replaced'])}/{result['name']}"
+            f"show that with: adjourn checkpoint show {safe(result['replaced'])}/{result['name']}"
         )
     if not result["dryRun"]:
         say(f"  continue in any client: call aex.resume with the name {result['name']}")

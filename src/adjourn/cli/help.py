@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from textwrap import fill
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import click
 from click.shell_completion import get_completion_class
 
-from adjourn.cli.app import COMMANDS
-from adjourn.cli.context import example
+from adjourn.cli.app import every_command, write_commands
+from adjourn.cli.context import example, flag
 from adjourn.cli.output import say
 from adjourn.cli.terminal import WIDTH, paged
 from adjourn.errors import NotFoundError
@@ -18,20 +18,25 @@ from adjourn.text.near_words import nearest
 
 @click.command("help", epilog=example("adjourn help approvals", "adjourn help record show"))
 @click.argument("words", nargs=-1, metavar="[TOPIC | COMMAND...]")
+@flag("--all", "List every command.", dest="every")
 @click.pass_context
-def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
-    """Explain a topic, or show the help of a command; without a word, list both.
+def help_(ctx: click.Context, words: tuple[str, ...], *, every: bool) -> None:
+    """Explain a topic, or show the help of a command; without a word, list the topics.
 
     Topics: policy, budgets, approvals, pin, checkpoints, stores, notifications, exit-codes, environment.
     """
     parent = ctx.parent
     assert parent is not None  # it is a command of the program
-    if not words:
+    if every:
+        formatter = ctx.make_formatter()
+        write_commands(formatter, every_command())
+        text = formatter.getvalue().strip("\n")
+    elif not words:
         text = f"{parent.get_help()}\n\nTopics (adjourn help TOPIC):\n"
         text += "\n".join(f"  {name:<14}{topic.title}" for name, topic in TOPICS.items())
     elif len(words) == 1 and (topic := TOPICS.get(words[0].lower())):
         text = f"{topic.title}\n\n{topic.text}"
-        if words[0].lower() in COMMANDS:
+        if cast("click.Group", parent.command).get_command(parent, words[0].lower()):
             text += f"\n\nThe command of this name: adjourn {words[0].lower()} --help"
     else:
         text = _of_command(parent, words)
@@ -90,6 +95,11 @@ EXIT_CODES: Final = {
     "130": "interrupted by Ctrl-C",
     "141": "the output was closed before its end (`adjourn log | head -1`)",
 }
+ERROR_CODES: Final = {
+    "failed": 1, "usage": 2, "invalid": 1, "integrity": 1, "not-found": 1, "unknown-record": 1, "refused": 3, "held": 3, "store": 1,
+    "conflict": 1, "schema": 1, "system": 1, "interrupted": 130,
+}  # fmt: skip
+"""By the `code` of an error in JSON, the exit code."""
 ENVIRONMENT: Final = {
     "ADJOURN_STORE": "the store, if `--store` is not given",
     "ADJOURN_TASK": "the task, if none is given (`proxy`, `status`, `log`)",
@@ -136,8 +146,8 @@ policy takes effect at the next call. A contract (a task's own file) can only
 narrow the policy.
 
 Write one:     adjourn init --policy
-Check it:      adjourn check
-What it means: adjourn effective --explain TOOL"""),
+Check it:      adjourn policy check
+What it means: adjourn policy explain --explain TOOL"""),
     "budgets": Topic("How much an agent may do", """\
 A budget belongs to a task, over all its sessions, clients and restarts.
 
@@ -199,11 +209,11 @@ that describes the state of the work. Agents save one with aex.checkpoint;
 adjourn saves one at the end of a session, before destructive calls, and when
 budgets run low.
 
-  adjourn checkpoints     list them
-  adjourn show NAME       one in full
+  adjourn checkpoint list     list them
+  adjourn checkpoint show NAME       one in full
   adjourn resume NAME     what the next session will receive
   adjourn rollback NAME   page and files as they were (preview first)
-  adjourn export NAME     a folder that can be verified anywhere
+  adjourn checkpoint export NAME     a folder that can be verified anywhere
 
 To continue, start any MCP client behind the proxy and let it call aex.resume
 with the name. The spent budget stays spent."""),
@@ -218,8 +228,8 @@ is .aex/adjourn.db (SQLite).
 Every event begins with the hash of the one before it:
 
   adjourn verify          check the whole history and every signature
-  adjourn gc              delete data that nothing refers to
-  adjourn prune           delete old checkpoints (preview first)
+  adjourn store gc              delete data that nothing refers to
+  adjourn store prune           delete old checkpoints (preview first)
 
 Reading commands never create a store. Keys are in $ADJOURN_CONFIG, else in
 ~/.config/adjourn, and never in a workspace."""),

@@ -120,10 +120,10 @@ def _write_first(first: str, *, policy: bool, task: str, code: bool, as_json: bo
 
 def _say_next_steps(written: list[str], there: list[str], *, code: bool) -> None:
     if ".aex/policy.aex" in written:
-        say("  edit it, then see what it permits: adjourn effective")
+        say("  edit it, then see what it permits: adjourn policy explain")
     for path in written:
         if path.startswith("tasks/") and path.endswith(".aex"):
-            say(f"  edit it, then see what it requests: adjourn review {path}")
+            say(f"  edit it, then see what it requests: adjourn policy review {path}")
     if code:
         if find_spec("tree_sitter") is None:
             say("  the server is not installed yet: pip install 'adjourn[code]'")

@@ -60,7 +60,7 @@ def find_checkpoint(context: CommandContext, name: str) -> FoundCheckpoint:
         names = [ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")]
         near = did_you_mean(name, [*names, *tasks_of(store)])
         raise NotFoundError(
-            f"no checkpoint or task is named {name[:80]!r}", near or "list them: adjourn checkpoints"
+            f"no checkpoint or task is named {name[:80]!r}", near or "list them: adjourn checkpoint list"
         ) from None
     if not ledger.checkpoint:
         raise NotFoundError(f"task {name} has no checkpoint", "save one: adjourn checkpoint write")
@@ -78,11 +78,11 @@ def only_checkpoint(context: CommandContext) -> str:
         )
         candidates = [ledger.checkpoint for ledger in ledgers if ledger.checkpoint and not ledger.finished]
     if not candidates:
-        raise NotFoundError("no unfinished task has a checkpoint", "list all checkpoints: adjourn checkpoints")
+        raise NotFoundError("no unfinished task has a checkpoint", "list all checkpoints: adjourn checkpoint list")
     if len(candidates) > 1:
         some = ", ".join(candidates[:_SHOWN]) + (", …" if len(candidates) > _SHOWN else "")
         raise UsageError(
-            f"{len(candidates)} checkpoints can be meant: {some}", "name one; `adjourn checkpoints` lists them"
+            f"{len(candidates)} checkpoints can be meant: {some}", "name one; `adjourn checkpoint list` lists them"
         )
     return candidates[0]
 
@@ -145,7 +145,7 @@ def session_facts(store: Store, session_id: str) -> dict[str, Any]:
     sessions = SessionRepository(store)
     opened = sessions.open(session_id)
     if opened is None:
-        raise NotFoundError(f"there is no session {session_id}", "see `adjourn checkpoints`")
+        raise NotFoundError(f"there is no session {session_id}", "see `adjourn checkpoint list`")
     session, checkpoints = opened.session, list(sessions.made(session_id))
     goals = {goal["id"]: goal["description"] for goal in session["workingState"]["intentGraph"]["goals"]}
     return {

@@ -1,4 +1,4 @@
-"""`adjourn prune`, `gc` and `migrate`: the upkeep of a store."""
+"""`adjourn store prune`, `gc` and `migrate`: the upkeep of a store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,11 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
 
 @click.command(
     "prune",
-    epilog=example("adjourn prune", "adjourn prune --keep-last 3 --daily 7 --yes", "adjourn prune --max-size 500MB"),
+    epilog=example(
+        "adjourn store prune",
+        "adjourn store prune --keep-last 3 --daily 7 --yes",
+        "adjourn store prune --max-size 500MB",
+    ),
 )
 @click.option(
     "--keep-last", type=click.IntRange(min=1), metavar="N", default=10, help="Keep the last N of each task (10)."
@@ -88,10 +92,10 @@ def prune_(
             say(f"  and {len(pruning.points) - 50} more")
 
 
-# --- `adjourn gc`
+# --- `adjourn store gc`
 
 
-@click.command(epilog=example("adjourn gc", "adjourn gc --json"))
+@click.command(epilog=example("adjourn store gc", "adjourn store gc --json"))
 @at_store
 @for_machines
 def gc(context: CommandContext, *, as_json: bool) -> None:
@@ -114,10 +118,10 @@ def gc(context: CommandContext, *, as_json: bool) -> None:
             say(f"  {kind.number} {kind.what}, {shown_bytes(kind.size)}")
 
 
-# --- `adjourn migrate`
+# --- `adjourn store migrate`
 
 
-@click.command(epilog=example("adjourn migrate", "adjourn migrate --partitions 8"))
+@click.command(epilog=example("adjourn store migrate", "adjourn store migrate --partitions 8"))
 @at_store
 @click.option(
     "--partitions",

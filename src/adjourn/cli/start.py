@@ -32,8 +32,8 @@ written may be that a check failed.
 """
 
 
-def exit_code(work: Callable[[], object]) -> int:
-    """Run a command, and return its exit code; every failure is printed on stderr, with the next step."""
+def exit_code(work: Callable[[], object], *, as_json: bool = False) -> int:
+    """Run a command, and return its exit code. A failure is printed with the next step: on stderr, or as JSON on stdout."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -41,29 +41,52 @@ def exit_code(work: Callable[[], object]) -> int:
         result = work()
         sys.stdout.flush()
     except KeyboardInterrupt:
-        _complain("interrupted")
+        fail("interrupted", "interrupted", as_json=as_json)
         return 130
     except AdjournError as error:
         # a reader of files has no better remedy
         remedy = error.remedy or (_LOOK if isinstance(error, NotFoundError) else "")
-        _complain(error.message, remedy, getattr(error, "findings", ()), getattr(error, "texts", {}))
+        findings = getattr(error, "findings", ())
+        fail(_code(error), error.message, remedy, findings, getattr(error, "texts", {}), as_json=as_json)
         return error.exit_code
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return NOBODY_READS
     except OSError as error:
-        _complain(f"{error.filename or 'a file'}: {error.strerror or error}", _LOOK)
+        fail("system", f"{error.filename or 'a file'}: {error.strerror or error}", _LOOK, as_json=as_json)
         return 1
     return result if isinstance(result, int) else 0
 
 
-def _complain(
-    message: str, remedy: str = "", findings: Sequence[Finding] = (), texts: Mapping[str, str] = NO_TEXTS
-) -> None:
-    """Print the findings, each with the text that it is about, and the message."""
-    from adjourn.aex.diagnostics import render
-    from adjourn.cli.output import complain, safe, say_finding  # for failures alone
+def _code(error: AdjournError) -> str:
+    """The kind of an error for programs: `not-found` of NotFoundError. Kinds that only adjourn knows count as their base."""
+    kind = next(kind for kind in type(error).__mro__ if kind.__module__ == AdjournError.__module__)
+    if kind is AdjournError:
+        return "failed"
+    name = kind.__name__.removesuffix("Error")
+    return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("-")
 
+
+def fail(
+    code: str,
+    message: str,
+    remedy: str = "",
+    findings: Sequence[Finding] = (),
+    texts: Mapping[str, str] = NO_TEXTS,
+    *,
+    as_json: bool,
+) -> None:
+    """Print why a command failed: on stderr the findings, each with the text that it is about, and the message; or all of it as JSON."""
+    from adjourn.aex.diagnostics import render
+    from adjourn.cli.output import complain, finding_json, safe, say_finding, say_json  # for failures alone
+    from adjourn.text.redact import without_secrets
+
+    if as_json:
+        error: dict[str, object] = {"code": code, "message": without_secrets(message), "help": without_secrets(remedy)}
+        if findings:
+            error["findings"] = [finding_json(finding) for finding in findings]
+        say_json(error=error)
+        return
     for finding in findings:
         say_finding(render(finding, texts.get(finding.source, "")), err=True)
     complain(safe(message), safe(remedy))

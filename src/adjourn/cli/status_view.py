@@ -51,7 +51,7 @@ def run(arguments: list[str]) -> int | None:
         finally:
             context.close()
 
-    return exit_code(work)
+    return exit_code(work, as_json=as_json)
 
 
 def _read(arguments: list[str]) -> tuple[str, str, str, bool] | None:

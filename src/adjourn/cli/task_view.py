@@ -232,7 +232,7 @@ def next_step(context: StoreContext, ledger: Ledger, sessions: list[Holder]) -> 
     if any(holder.alive for holder in sessions):
         return "nothing; a session is active"
     if ledger.finished:
-        return f"nothing; the task is finished (adjourn reopen {ledger.task})"
+        return f"nothing; the task is finished (adjourn tasks reopen {ledger.task})"
     if context.store.ref(name_of(ledger.task)) is not None:
         return f"resume the run: adjourn run --resume --task {ledger.task}"
     if step := last_phase(context.store, ledger):

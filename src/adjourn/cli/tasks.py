@@ -1,4 +1,4 @@
-"""`adjourn tasks`, `status`, `watch`, `done` and `reopen`: the tasks of a store."""
+"""`adjourn status`, and `adjourn tasks` with what it lists, finishes and reopens: the tasks of a store."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from adjourn.cli import status_view
-from adjourn.cli.context import TASK_NAME, CommandContext, at_store, example, for_machines, text_option, user
+from adjourn.cli.context import TASK_NAME, CommandContext, at_store, example, flag, for_machines, text_option, user
 from adjourn.cli.output import complain, safe, say, say_json, say_table
 from adjourn.cli.status_view import StatusView
 from adjourn.cli.task_view import current_task, doubts, each_task, holders, task_json
 from adjourn.cli.terminal import ProgressLine, height, width
-from adjourn.errors import AdjournError, NotFoundError
+from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.log.event import decode, timestamp
 from adjourn.store.base import Head
 from adjourn.tasks.task import tasks_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from adjourn.tasks.task import Task
 
 
-@click.command(epilog=example("adjourn tasks", "adjourn tasks --json"))
+@click.command(epilog=example("adjourn tasks", "adjourn tasks list --json"))
 @at_store
 @for_machines
 def tasks(context: CommandContext, *, as_json: bool) -> int:
@@ -78,15 +78,15 @@ def _row(row: dict[str, Any], now: int) -> tuple[str, ...]:
     )
 
 
-# --- `adjourn done` and `adjourn reopen`
+# --- `adjourn tasks finish` and `adjourn tasks reopen`
 
 
-@click.command(epilog=example("adjourn done 20261121", 'adjourn done 20261121-f63q5bvf --note "shipped"'))
+@click.command(epilog=example("adjourn tasks finish 20261121", 'adjourn tasks finish 20261121 --note "shipped"'))
 @click.argument("task", type=TASK_NAME)
 @text_option("--note TEXT", "Record the outcome.")
 @at_store
 @for_machines
-def done(context: CommandContext, task: str, *, note: str, as_json: bool) -> None:
+def finish_(context: CommandContext, task: str, *, note: str, as_json: bool) -> None:
     """Finish TASK: save its last checkpoint, archive its page, and offer it to no new session.
 
     TASK is an id or a beginning of one. Its history and its checkpoints stay. A session that is still open may keep calling; its
@@ -112,7 +112,7 @@ def done(context: CommandContext, task: str, *, note: str, as_json: bool) -> Non
         complain(text, "")
 
 
-@click.command(name="reopen", epilog=example("adjourn reopen 20261121"))
+@click.command(epilog=example("adjourn tasks reopen 20261121"))
 @click.argument("task", type=TASK_NAME)
 @text_option("--note TEXT", "Record why.")
 @at_store
@@ -133,7 +133,7 @@ def reopen_(context: CommandContext, task: str, *, note: str, as_json: bool) -> 
         say(f"active: task {safe(writable.id)}")
 
 
-# --- `adjourn watch`
+# --- `adjourn status --watch`
 
 WATCH_SECONDS = 1.0
 """How long to wait for an event before times are drawn again."""
@@ -145,14 +145,8 @@ PANEL_LINES = 18
 MIN_LINES = 5
 
 
-@click.command(epilog=example("adjourn watch", "adjourn watch 20261121"))
-@click.argument("task", default="", type=TASK_NAME)
-@at_store
-def watch(context: CommandContext, task: str) -> None:
-    """Watch a task live: its status and its last calls, until Ctrl-C. Needs a terminal.
-
-    Without TASK, the same task as `adjourn status`.
-    """
+def watch_task(context: CommandContext, task: str) -> None:
+    """Draw the status and the last calls of a task until Ctrl-C."""
     from adjourn.cli.drawing import live
 
     watched = current_task(context, task)
@@ -191,14 +185,22 @@ def drawing(context: CommandContext, task: Task) -> list[RenderableType]:
 # --- `adjourn status`
 
 
-@click.command(epilog=example("adjourn status", "adjourn status 20261121"))
+@click.command(epilog=example("adjourn status", "adjourn status 20261121", "adjourn status --watch"))
 @click.argument("task", default="", type=TASK_NAME)
+@flag("-w, --watch", "Draw it again at each change, with the last calls, until Ctrl-C. Needs a terminal.")
 @at_store
 @for_machines
-def status(context: CommandContext, task: str, *, as_json: bool) -> None:
+def status(context: CommandContext, task: str, *, watch: bool, as_json: bool) -> None:
     """Show the status of a task: budget, holder, calls in doubt, questions to a person, and the next step.
 
     TASK is an id or a beginning of one. Without it: $ADJOURN_TASK, else the task of the client that this runs in, else
     the task touched last.
     """
-    status_view.show(context, task, as_json=as_json)
+    if watch and as_json:
+        raise UsageError(
+            "--watch draws on a terminal", "leave out --json, or follow events: adjourn log --follow --json"
+        )
+    if watch:
+        watch_task(context, task)
+    else:
+        status_view.show(context, task, as_json=as_json)

@@ -14,22 +14,25 @@ from adjourn.errors import UsageError
 from adjourn.text.near_words import nearest
 
 _COMMANDS: Final = {
-    word: tuple(meant.split())
+    word: tuple(meant.split("|"))
     for word, meant in {
-        "list": "tasks checkpoints", "ls": "tasks checkpoints", "ps": "tasks status", "jobs": "tasks",
-        "sessions": "tasks", "history": "log", "events": "log", "audit": "log verify", "journal": "log",
-        "tail": "log", "info": "status", "state": "status", "budget": "status", "continue": "resume",
-        "load": "resume", "pick": "resume", "save": "checkpoint", "snapshot": "checkpoint", "commit": "checkpoint",
-        "revert": "rollback", "undo": "rollback", "reset": "rollback", "finish": "done", "close": "done",
-        "complete": "done", "end": "done", "open": "reopen", "delete": "prune gc distrust", "add": "trust",
-        "remove": "prune gc distrust", "rm": "prune gc", "clean": "gc prune", "cleanup": "gc prune",
+        "list": "tasks|checkpoint list", "ls": "tasks|checkpoint list", "ps": "tasks|status", "jobs": "tasks",
+        "task": "tasks", "sessions": "tasks", "history": "log", "events": "log", "audit": "log|verify", "journal": "log",
+        "tail": "log", "info": "status", "state": "status", "budget": "status", "watch": "status --watch",
+        "continue": "resume", "load": "resume", "pick": "resume", "checkpoints": "checkpoint list",
+        "save": "checkpoint write", "snapshot": "checkpoint write", "commit": "checkpoint write",
+        "revert": "rollback", "undo": "rollback|init --undo", "reset": "rollback", "done": "tasks finish",
+        "close": "tasks finish", "complete": "tasks finish", "end": "tasks finish", "open": "tasks reopen",
+        "delete": "store prune|store gc|distrust", "add": "trust", "remove": "store prune|store gc|distrust",
+        "rm": "store prune|store gc", "clean": "store gc|store prune", "cleanup": "store gc|store prune",
         "allow": "approve", "accept": "approve", "confirm": "approve", "yes": "approve", "reject": "deny",
-        "refuse": "deny", "no": "deny", "questions": "inbox", "pending": "inbox", "approvals": "inbox approve",
-        "setup": "init", "install": "init", "configure": "init", "config": "init", "new": "init", "start": "proxy",
-        "serve": "proxy", "server": "proxy", "wrap": "proxy", "gate": "hook", "validate": "check", "lint": "check",
-        "policy": "check effective", "permissions": "effective", "rules": "effective", "explain": "effective",
-        "format": "fmt", "build": "compile", "diagnose": "doctor", "debug": "doctor", "example": "demo",
-        "try": "demo", "view": "show", "cat": "show", "key": "keys", "records": "record",
+        "refuse": "deny", "no": "deny", "questions": "inbox", "pending": "inbox", "approvals": "inbox|approve",
+        "setup": "init", "install": "init", "configure": "init", "config": "init", "new": "init",
+        "uninstall": "init --undo", "start": "proxy", "server": "serve", "wrap": "proxy", "validate": "policy check|check",
+        "lint": "policy check|check", "permissions": "policy explain|effective", "rules": "policy explain|effective",
+        "format": "policy fmt|fmt", "build": "policy compile|compile", "diagnose": "doctor", "debug": "doctor",
+        "example": "demo", "try": "demo", "view": "checkpoint show|show", "cat": "checkpoint show|show", "key": "keys",
+        "records": "record", "login": "serve login", "logout": "serve logout",
     }.items()
 }  # fmt: skip
 """Words of other tools for a command, and the commands of the same meaning."""
@@ -65,8 +68,12 @@ class SuggestingGroup(click.Group):
         if word and self.get_command(ctx, word) is None:
             if ctx.parent and word.lower() in _LISTS:
                 raise UsageError(f"there is no command {word!r}", f"did you mean: {ctx.command_path}")
-            raise unknown_command(word, self.list_commands(ctx), ctx.command_path)
+            raise unknown_command(word, self.suggestions(ctx), ctx.command_path)
         return super().resolve_command(ctx, args)
+
+    def suggestions(self, ctx: click.Context) -> list[str]:
+        """The commands of which the nearest is named: a word each, or several."""
+        return self.list_commands(ctx)
 
 
 def unknown_command(word: str, commands: Iterable[str], path: str) -> UsageError:
@@ -76,8 +83,10 @@ def unknown_command(word: str, commands: Iterable[str], path: str) -> UsageError
         return UsageError(f"there is no command {word!r}", f"did you mean: {path} {_INSTEAD[word.lower()]}".rstrip())
     near = nearest(word, commands)
     words = _COMMANDS.get(word.lower()) or _COMMANDS.get(nearest(word, _COMMANDS), ())
-    meant = [name for name in words if name in commands]
-    if near and word.lower() not in _COMMANDS:
+    meant = [name for name in words if name.partition(" --")[0] in commands]
+    if not meant:
+        meant = [name for name in commands if name.split()[-1] == word.lower()]
+    if not meant and near and word.lower() not in _COMMANDS:
         meant = [near]
     run = " or ".join(f"{path} {name}" for name in meant)
     if not run and path == "aex":

@@ -1,4 +1,4 @@
-"""`adjourn verify` and `adjourn sign`: histories, checkpoints and contracts, and the signatures on them."""
+"""`adjourn verify` and `adjourn policy sign`: histories, checkpoints and contracts, and the signatures on them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def verify_signature(query: SignatureQuery, *, as_json: bool) -> int:
             text, read_file(path, MAX_SEAL_BYTES, workspace_of().root), secret=query.secret, signer=query.signer
         )
     except (InvalidError, NotFoundError) as error:
-        remedy = error.remedy or f"sign it: adjourn sign {query.file}"
+        remedy = error.remedy or f"sign it: adjourn policy sign {query.file}"
         if as_json:
             say_json(_signatures_to_json(query.file, path, reason=error.message, help=remedy))
         else:
@@ -105,7 +105,7 @@ def verify_signature(query: SignatureQuery, *, as_json: bool) -> int:
     say(f"valid: {safe(query.file)}, signed by {signer} with {what_signed(held.seal)}{trusted}", "green")
     if held.only_text:
         say("warning: this old form covers only the text; signer and time may have been changed")
-        say("  sign it again: adjourn sign FILE")
+        say("  sign it again: adjourn policy sign FILE")
     return 0
 
 
@@ -172,7 +172,7 @@ def verify(context: CommandContext, what: str, *, as_json: bool, **options: Any)
     A history that was truncated or deleted is detected by the head kept beside your keys, and by signed folders in the workspace.
     Or save the `head` that `adjourn status --json` prints, and pass it as --expect-head.
 
-    No session continues with such a history. Restore a backup, or `adjourn import` the newest folder; if there is none, --accept
+    No session continues with such a history. Restore a backup, or `adjourn checkpoint import` the newest folder; if there is none, --accept
     lets the next session continue from what is there.
     """
     from adjourn.cli.lookup import verify_sessions
@@ -334,11 +334,14 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-# --- `adjourn sign`
+# --- `adjourn policy sign`
 
 
 @click.command(
-    epilog=example("adjourn sign tasks/fix-test.aex", "adjourn sign tasks/fix-test.aex --id ann --key-file team.secret")
+    epilog=example(
+        "adjourn policy sign tasks/fix-test.aex",
+        "adjourn policy sign tasks/fix-test.aex --id ann --key-file team.secret",
+    )
 )
 @click.argument("file", type=FILE_PATH)
 @text_option("--id NAME", "Who signs (default: the name of your account).", dest="signer")

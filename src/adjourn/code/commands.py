@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 @click.command(
     "code",
     cls=AnnexCommand,
-    section="Working",
-    short_help="Serve code intelligence over MCP; show the state of its sessions.",
+    section="Started by clients",
+    short_help="Serve code intelligence over MCP; show its sessions.",
     epilog=example("adjourn code", "adjourn code --search-only", "adjourn code --resume"),
 )
 @flag("--resume", "Show the session that was interrupted here, and its current step. Starts nothing.")

@@ -120,7 +120,7 @@ def revoke_key(store: Store, secret: bytes, key_id: str) -> ApiKey:
     value = store.ref(name) if re.fullmatch(r"[0-9a-z]{10}", key_id) else None
     key = _read(secret, name, value) if value is not None else None
     if key is None:
-        raise NotFoundError(f"no API key has the id {key_id[:40]!r}", "list them: adjourn api-keys")
+        raise NotFoundError(f"no API key has the id {key_id[:40]!r}", "list them: adjourn serve keys")
     with suppress(ConflictError):  # somebody else has revoked it
         store.swap(name, None, expect=value)
     return key

@@ -1,4 +1,4 @@
-"""What this annex adds to the command line: `adjourn serve`, `connect`, `login`, `logout` and `api-keys`."""
+"""What this annex adds to the command line: `adjourn serve` with its keys and logins, and `adjourn connect`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from adjourn.cli import annexes
 from adjourn.cli.annexes import AnnexCommand, AnnexGroup
 from adjourn.cli.context import CommandContext, at_store, example, flag, for_machines, in_folder, needing, text_option
 from adjourn.cli.output import complain, safe, say, say_json, say_table
+from adjourn.cli.usage import SuggestingGroup
 from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.host import keys
 from adjourn.host.executables import conceal
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
 SETTINGS_FILE = "adjourn.toml"
 
 
-@click.command(
+@click.group(
     "serve",
-    cls=AnnexCommand,
-    section="Questions to a person",
-    short_help="Serve MCP servers over HTTP, behind the policy and the journal.",
-    epilog=example("adjourn serve", "adjourn serve --config gateway.toml"),
+    cls=AnnexGroup,
+    section="Team",
+    short_help="Serve MCP servers to a team over HTTP; its keys and logins.",
+    invoke_without_command=True,
+    epilog=example("adjourn serve", "adjourn serve --config gateway.toml", "adjourn serve keys"),
 )
 @text_option("--config FILE", f"The servers and the address (default: {SETTINGS_FILE} in the workspace).")
 @text_option(
@@ -50,11 +52,14 @@ SETTINGS_FILE = "adjourn.toml"
 )
 @flag("--log-json", "Log to stderr as JSON, one object per line.")
 @in_folder
-def serve(*, config: str, store: str, log_json: bool) -> None:
+@click.pass_context
+def serve(ctx: click.Context, *, config: str, store: str, log_json: bool) -> None:
     """Serve MCP servers over HTTP: each call is decided on by the policy, and recorded, as behind `adjourn proxy`.
 
     Clients reach a server at /NAME/mcp, a certain task of it at /NAME/t/TASK/mcp. Ctrl-C ends it. Needs the extra `gateway`.
     """
+    if ctx.invoked_subcommand is not None:
+        return
     start = read_start(config)
     with needing("gateway"):
         from adjourn.gateway.routing import Reload
@@ -130,7 +135,7 @@ SECONDS = 600
 @click.command(
     "connect",
     cls=AnnexCommand,
-    section="Questions to a person",
+    section="Started by clients",
     short_help="Reach an MCP server over HTTP from stdin and stdout.",
     epilog=example("adjourn proxy --name tracker -- adjourn connect https://tracker.example/mcp"),
 )
@@ -146,7 +151,7 @@ def connect(url: str, *, bearer_env: str, seconds: int, renew: str) -> int:
 
     Speaks Streamable HTTP or the older HTTP+SSE to the server, and lines of JSON on stdin and stdout. `adjourn proxy --url URL` starts it
     behind the policy.
-    Where the server wants a login, `adjourn login URL` obtains one. Needs the extra `gateway`.
+    Where the server wants a login, `adjourn serve login URL` obtains one. Needs the extra `gateway`.
     """
     from adjourn.gateway.login_store import canonical
 
@@ -175,17 +180,15 @@ def _renew(url: str, mark: str) -> int:
     return 0
 
 
-# --- `adjourn login` and `adjourn logout`
+# --- `adjourn serve login` and `adjourn serve logout`
 
 _SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e ]{0,2000}")
 
 
-@click.command(
+@serve.command(
     "login",
-    cls=AnnexCommand,
-    section="Questions to a person",
     short_help="Log in at an MCP server that speaks OAuth; keep the login.",
-    epilog=example("adjourn login https://tracker.example/mcp", "adjourn login"),
+    epilog=example("adjourn serve login https://tracker.example/mcp", "adjourn serve login"),
 )
 @click.argument("url", default="")
 @for_machines
@@ -245,7 +248,7 @@ def _show(*, as_json: bool) -> None:
     if as_json:
         say_json(logins=rows)
     elif not rows:
-        say("no login is kept; log in: adjourn login URL")
+        say("no login is kept; log in: adjourn serve login URL")
     else:
         head = ("SERVER", "ISSUER", "RIGHTS", "STATE")
         say_table(head, [tuple(safe(row[name.lower()]) for name in head) for row in rows])
@@ -265,12 +268,10 @@ def _row(url: str) -> dict[str, str]:
     return {"server": url, "issuer": login.issuer, "rights": login.scope, "state": state}
 
 
-@click.command(
+@serve.command(
     "logout",
-    cls=AnnexCommand,
-    section="Questions to a person",
     short_help="Delete the login at an MCP server, and revoke its tokens.",
-    epilog=example("adjourn logout https://tracker.example/mcp"),
+    epilog=example("adjourn serve logout https://tracker.example/mcp"),
 )
 @click.argument("url")
 @for_machines
@@ -298,18 +299,17 @@ def logout(url: str, *, as_json: bool) -> None:
     )
 
 
-# --- `adjourn api-keys`
+# --- `adjourn serve keys`
 
 MAX_DAYS = 3650
 
 
-@click.group(
-    "api-keys",
-    cls=AnnexGroup,
-    section="Trust",
+@serve.group(
+    "keys",
+    cls=SuggestingGroup,
     short_help="Make, list and revoke the keys of clients of `adjourn serve`.",
     invoke_without_command=True,
-    epilog=example("adjourn api-keys", "adjourn api-keys add ci --group deploy --days 30"),
+    epilog=example("adjourn serve keys", "adjourn serve keys add ci --group deploy --days 30"),
 )
 @at_store
 @for_machines
@@ -336,7 +336,7 @@ def api_keys(ctx: click.Context, context: CommandContext, *, as_json: bool) -> N
         say_table(("ID", "NAME", "TYPE", "GROUPS", "ENDS"), rows)
 
 
-@api_keys.command(epilog=example("adjourn api-keys add ci", "adjourn api-keys add ann --human --group ops"))
+@api_keys.command(epilog=example("adjourn serve keys add ci", "adjourn serve keys add ann --human --group ops"))
 @click.argument("name")
 @text_option("--group GROUP", "A group of its bearer; may be repeated.", dest="groups", multiple=True)
 @click.option(
@@ -361,7 +361,7 @@ def add(context: CommandContext, name: str, groups: tuple[str, ...], days: int, 
     complain(f"key {key.key.id} of {name} ends {_ends(key.key, context.now)}", "keep it: it is not shown again")
 
 
-@api_keys.command(epilog=example("adjourn api-keys revoke 7k3f9q2m1x"))
+@api_keys.command(epilog=example("adjourn serve keys revoke 7k3f9q2m1x"))
 @click.argument("key_id", metavar="ID")
 @at_store
 @for_machines

@@ -249,7 +249,7 @@ def renew(url: str, mark: str) -> None:
     _quiet()
     with kept.alone(url):
         login = kept.read(url)
-        again = f"run: adjourn login {kept.canonical(url)}"
+        again = f"run: adjourn serve login {kept.canonical(url)}"
         if login is None:
             raise RefusedError(f"{url} needs a login", again)
         if login.mark != mark:

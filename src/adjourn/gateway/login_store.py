@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from adjourn.gateway.http_pool import Credentials, Headers, UnreachableError
 
 NAME = "login.json"
-SERVICE = "adjourn login"
+SERVICE = "adjourn serve login"
 MAX_BYTES = 1024 * 1024
 LOCK_SECONDS = 90.0
 """Longer than a renewal may take."""
@@ -116,7 +116,7 @@ def read(url: str) -> Login | None:
     file = _file(url)
     if file is None or not file.in_keyring:
         return file.login if file is not None else None
-    again = f"unlock the keyring, or log in again: adjourn login {canonical(url)}"
+    again = f"unlock the keyring, or log in again: adjourn serve login {canonical(url)}"
     try:
         text = _package().get_password(SERVICE, _entry(url))
         login = msgspec.json.decode(text, type=Login) if text else None
@@ -183,10 +183,12 @@ def _file(url: str) -> _Kept | None:
     except (InvalidError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StoreError(
             f"the login in {path} cannot be read: {type(error).__name__}",
-            f"log in again: adjourn login {canonical(url)}",
+            f"log in again: adjourn serve login {canonical(url)}",
         ) from error
     if file.url != canonical(url) or (file.login is not None and file.login.url != file.url):
-        raise StoreError(f"the login in {path} is for another server", f"log in again: adjourn login {canonical(url)}")
+        raise StoreError(
+            f"the login in {path} is for another server", f"log in again: adjourn serve login {canonical(url)}"
+        )
     return file
 
 
@@ -291,7 +293,7 @@ class KeptLogin:
         return f"the login at {self._url} has not the rights for this{rights}; run: {self._command(' '.join(wanted))}"
 
     def _command(self, scope: str = "") -> str:
-        words = ["adjourn", "login", *(["--scope", scope] if scope else []), self._url]
+        words = ["adjourn", "serve", "login", *(["--scope", scope] if scope else []), self._url]
         return shlex.join(words)
 
     async def _look(self) -> None:

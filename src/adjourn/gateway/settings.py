@@ -79,7 +79,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """One server: the `url` where it is reached over HTTP, or the `command` that starts it. `seconds` is how long it may take to answer.
 
     `bearer_env` and `headers_env` name the variables that have its token and its headers' values. `login`: it gets the token of the login
-    that the gateway's user has there (`adjourn login`).
+    that the gateway's user has there (`adjourn serve login`).
 
     A command gets the variables `env`, and those of `env_from`, each with the gateway's variable that has its value.
     """

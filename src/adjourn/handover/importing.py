@@ -87,7 +87,7 @@ def check_trusted(store: Store, checkpoint: TaskCheckpoint) -> str:
 def _untrusted(name: str, key: str) -> RefusedError:
     return RefusedError(
         f'checkpoint "{name}" is signed by {key}, which is not trusted here',
-        "ask a person who knows that key to run `adjourn keys trust NAME KEY`, or `adjourn import` for this checkpoint only",
+        "ask a person who knows that key to run `adjourn keys trust NAME KEY`, or `adjourn checkpoint import` for this checkpoint only",
     )
 
 

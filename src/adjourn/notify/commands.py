@@ -29,8 +29,8 @@ _ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(?::\d{1,5})?/?|https?://\[[0-9A-
 @click.command(
     "notify",
     cls=AnnexCommand,
-    section="Questions to a person",
-    short_help="Notify you when something begins to wait: by command or webhook.",
+    section="Answer",
+    short_help="Notify you, by command or webhook, when something waits.",
     epilog=example("adjourn notify --page 8900", "adjourn notify --test", "adjourn notify --once"),
 )
 @flag("--once", "Look once, deliver what is due, and end.")

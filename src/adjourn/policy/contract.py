@@ -23,7 +23,9 @@ class BrokenContractError(AdjournError):
 
     def __init__(self, findings: list[Finding], texts: dict[str, str]) -> None:
         errors = sum(finding.severity == "error" for finding in findings)
-        super().__init__(f"{errors} error(s) in the policy or contract", "fix them; `adjourn check FILE` shows them")
+        super().__init__(
+            f"{errors} error(s) in the policy or contract", "fix them; `adjourn policy check FILE` shows them"
+        )
         self.findings = findings
         self.texts = texts
 

@@ -78,7 +78,7 @@ def verify(text: bytes, signature: bytes, *, secret: bytes | None = None, signer
     if signer and not any(hmac.compare_digest(signer.encode(), name.encode()) for name in texts):
         raise IntegrityError(
             f"it was signed by {texts[-1]!r}, not by {signer!r}",
-            "ask the expected signer to sign it: adjourn sign FILE",
+            "ask the expected signer to sign it: adjourn policy sign FILE",
         )
     return VerifiedSignature(seal=sealed, names=names)
 

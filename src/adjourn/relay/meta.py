@@ -253,7 +253,7 @@ def _finish(context: ClientContext, arguments: Arguments) -> dict[str, Any]:
         "task": session.task.id,
         "state": "finished",
         "checkpoint": finished.checkpoint,
-        "message": "No later session is offered this task. Calls still count in its budget; `adjourn reopen` makes it active again.",
+        "message": "No later session is offered this task. Calls still count in its budget; `adjourn tasks reopen` makes it active again.",
     }
     return answer | ({"warnings": finished.notes} if finished.notes else {})
 

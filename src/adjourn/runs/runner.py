@@ -94,7 +94,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     status: str
     output: Any = None
     reason: str = ""
-    remedy: str = ""
+    remedy: str = msgspec.field(name="help", default="")
     step: str = ""
     calls_used: int = 0
 

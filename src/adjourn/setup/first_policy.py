@@ -30,7 +30,7 @@ _HEAD = """\
 policy workspace v1
 {mode}
 # Written by `adjourn init`; yours to edit. What no line allows is refused.
-# See what it permits: adjourn effective. Narrow it to the recorded calls: adjourn tighten.
+# See what it permits: adjourn policy explain. Narrow it to the recorded calls: adjourn policy tighten.
 # There is no goal: your first request to the agent becomes the goal of the task.
 
 # --- The clients' own tools ---

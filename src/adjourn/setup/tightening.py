@@ -76,7 +76,7 @@ def tightened(text: str, source: str, uses: Collection[ToolUse]) -> Tightened:
     """The proposed policy. Raises `InvalidError` for a policy with errors."""
     document = examine(text, source)
     if any(finding.severity == "error" for finding in document.findings):
-        raise InvalidError(f"{source} has errors", f"see them: adjourn check {source}")
+        raise InvalidError(f"{source} has errors", f"see them: adjourn policy check {source}")
     lines = text.split("\n")
     proposals: list[Proposal] = []
     for permission in reversed(_allows(document)):
@@ -196,7 +196,7 @@ def without_confirm(text: str, source: str, names: Collection[str]) -> Loosened:
     """
     document = examine(text, source)
     if any(finding.severity == "error" for finding in document.findings):
-        raise InvalidError(f"{source} has errors", f"see them: adjourn check {source}")
+        raise InvalidError(f"{source} has errors", f"see them: adjourn policy check {source}")
     own = {fold(name) for name in names}
     lines = text.split("\n")
     still: list[str] = []

@@ -209,7 +209,7 @@ def _connected(url: str, fields: dict[str, Any], *, seconds: float, where: str) 
 def prepare(connection: Connection, where: str) -> int:
     """Make the tables where there are none: of several openers one does it, the others wait. Returns their schema.
 
-    Tables of an older schema stay as they are: `adjourn migrate` changes them, once every program that uses them can read both.
+    Tables of an older schema stay as they are: `adjourn store migrate` changes them, once every program that uses them can read both.
     """
     store = f"the store {where}"
     try:

@@ -324,7 +324,7 @@ def contradicted(task: str, why: str) -> IntegrityError:
     """That what is known of a task from elsewhere says that its history was cut, changed or emptied."""
     return IntegrityError(
         f"the history of task {task} in this store was cut or changed: {why}",
-        "restore the store from a backup, or run `adjourn import` on the task's newest checkpoint folder; a person can accept "
+        "restore the store from a backup, or run `adjourn checkpoint import` on the task's newest checkpoint folder; a person can accept "
         f"the history as it is: adjourn verify {task} --accept",
     )
 

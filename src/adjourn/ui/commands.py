@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 @click.command(
     "ui",
     cls=AnnexCommand,
-    section="Questions to a person",
-    short_help="Serve a web page to answer what waits, on this machine.",
+    section="Look",
+    short_help="Open a web page with the tasks, and answer what waits.",
     epilog=example("adjourn ui", "adjourn ui --port 8900 --no-open"),
 )
 @click.option(

@@ -129,7 +129,9 @@ def _ahead(store: Store, around: Around, task: str = "") -> list[Located]:
     findings = []
     for anchor in anchors.of_folders(store, around.root, task):
         message = f"the store lacks event {anchor.seq} of task {anchor.task}, which {anchor.known}"
-        ahead = finding("folder-ahead", message, help="import the folder with `adjourn import`, or move it away")
+        ahead = finding(
+            "folder-ahead", message, help="import the folder with `adjourn checkpoint import`, or move it away"
+        )
         findings.append(Located(finding=ahead, task=anchor.task, seq=anchor.seq, hash=anchor.hash))
     return findings
 

@@ -278,7 +278,7 @@ def saved(workspace: Workspace) -> TaskCheckpoint:
 
 def test_a_name_that_nothing_has(workspace: Workspace) -> None:
     """The error for an unknown checkpoint name says where to look."""
-    with pytest.raises(NotFoundError, match=r'no checkpoint is named "lost" .*adjourn checkpoints'):
+    with pytest.raises(NotFoundError, match=r'no checkpoint is named "lost" .*adjourn checkpoint list'):
         find(workspace.store, "lost")
 
 

@@ -1,4 +1,4 @@
-"""`adjourn fmt`, `parse` and `compile`: what is printed, what is written, and what is left alone."""
+"""`adjourn policy fmt`, `parse` and `compile`: what is printed, what is written, and what is left alone."""
 
 from __future__ import annotations
 

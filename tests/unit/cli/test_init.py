@@ -20,8 +20,8 @@ def said(*options: str) -> str:
 def test_a_task_says_what_comes_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sample task is to be edited and reviewed; one that was there already is neither written nor spoken of."""
     monkeypatch.chdir(tmp_path)
-    assert "see what it requests: adjourn review tasks/mend.aex" in said("--task", "mend")
-    assert "adjourn review" not in said("--task", "mend")
+    assert "see what it requests: adjourn policy review tasks/mend.aex" in said("--task", "mend")
+    assert "adjourn policy review" not in said("--task", "mend")
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -1,4 +1,4 @@
-"""What `adjourn review --run` hands over to `adjourn run`."""
+"""What `adjourn policy review --run` hands over to `adjourn run`."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def completed(*words: str) -> list[str]:
         (("nonsense", "x"), []),
         (("check", ""), ["file"]),
         (("-C", ""), ["dir"]),
-        (("show", "fix"), ["fix-auth"]),
+        (("checkpoint", "show", "fix"), ["fix-auth"]),
     ],
 )
 def test_a_shell_completes(
@@ -126,10 +126,13 @@ def test_a_topic_fits_a_screen(topic: str, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_help_lists_all_topics_and_shows_any_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """`adjourn help` lists commands and topics; with a command it shows that one's help; a slip is guessed."""
+    """`adjourn help` lists topics, --all the commands; with a command it shows that one's help; a slip is guessed."""
     assert main(["help"]) == 0
     shown = capsys.readouterr().out
-    assert all(word in shown for word in (*TOPICS, *every_command()))
+    assert all(word in shown for word in TOPICS)
+    assert main(["help", "--all"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"\n  {path} " in shown for path in every_command())
     assert main(["help", "record", "show"]) == 0
     assert capsys.readouterr().out.startswith("Usage: adjourn record show")
     assert main(["help", "budgts"]) == 1

@@ -41,8 +41,8 @@ SAID: dict[str, tuple[str, ...]] = {
     "answer": ("q1", "Lock the table? yes"),
     "decide": ("d1", "--accept", "--variant", "1"),
     "settle": ("c9", "--done"),
-    "done": ("t1",),
-    "reopen": (FINISHED,),
+    "tasks finish": ("t1",),
+    "tasks reopen": (FINISHED,),
     "record resolve": ("b1", "it is there now"),
     "record check": ("i1", "--holding"),
     "record complete": (),
@@ -109,7 +109,7 @@ def test_each_command_that_is_checked_when_it_writes_is_tried_here() -> None:
 
 OTHERS = {
     "keys trust": (("bob", "7sB1" + "A" * 39 + "="), ("bob", "nothing")),
-    "sign": (("task.aex",), ("nothing.aex",)),
+    "policy sign": (("task.aex",), ("nothing.aex",)),
     "verify": (("t1", "--accept"), ("nothing", "--accept")),
     "rollback": (("first", "--yes"), ("nothing", "--yes")),
 }
@@ -198,7 +198,7 @@ def test_with_a_pin_each_command_asks_for_it_whatever_settings_say(name: str, wo
     of_tasks = {stream: head for stream, head in after["streams"].items() if stream not in ("t1", FINISHED)}
     assert of_tasks == {stream: before["streams"][stream] for stream in of_tasks}
     assert after["refs"] == before["refs"]
-    about = FINISHED if name == "reopen" else "t1"
+    about = FINISHED if name == "tasks reopen" else "t1"
     counted = [] if name in ("answer", "decide") or name.startswith("record") else [1, 2, 3]
     assert [one.failures for one in work.wrong(about)] == counted
     assert all(head.seq == before["streams"][stream].seq + len(counted) * (stream == about) for stream, head in after["streams"].items())  # fmt: skip

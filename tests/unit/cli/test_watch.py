@@ -1,4 +1,4 @@
-"""`adjourn watch` on a long history."""
+"""`adjourn status --watch` on a long history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`adjourn effective --replay`, and what `adjourn status` tells of budgets and rates: over a store, for people and machines."""
+"""`adjourn policy explain --replay`, and what `adjourn status` tells of budgets and rates: over a store, for people and machines."""
 
 from __future__ import annotations
 

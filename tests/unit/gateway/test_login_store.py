@@ -79,7 +79,7 @@ def test_a_login_is_kept_in_the_keyring_where_there_is_one(own_keys: Path) -> No
     backend.is_locked = True
     with pytest.raises(StoreError, match="in the keyring") as caught:
         read(URL)
-    assert "adjourn login" in caught.value.remedy
+    assert "adjourn serve login" in caught.value.remedy
     with pytest.raises(StoreError, match="cannot be deleted"):
         forget(URL)
     assert keep(LOGIN).endswith("login.json")
@@ -102,7 +102,7 @@ def test_a_file_that_is_damaged_or_anothers_is_named(text: str) -> None:
     Path(keep(LOGIN)).write_text(text)
     with pytest.raises(StoreError) as caught:
         read(URL)
-    assert caught.value.remedy == f"log in again: adjourn login {URL}"
+    assert caught.value.remedy == f"log in again: adjourn serve login {URL}"
 
 
 @pytest.mark.parametrize(

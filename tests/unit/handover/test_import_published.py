@@ -41,7 +41,7 @@ def published(workspace: Workspace, **changes: object) -> Path:
 def test_the_published_format_is_not_resumed_by_itself(memory_workspace: Workspace) -> None:
     """A folder in the published format needs a person's import, because nothing in it can be verified."""
     published(memory_workspace)
-    with pytest.raises(InvalidError, match=r"published fields only.*adjourn import"):
+    with pytest.raises(InvalidError, match=r"published fields only.*adjourn checkpoint import"):
         memory_workspace.resume(memory_workspace.context())
     assert memory_workspace.everything()[0] == {}
 

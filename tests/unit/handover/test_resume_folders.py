@@ -99,7 +99,7 @@ def test_exporting_mends_an_edited_folder(workspace: Workspace) -> None:
     path.write_text(path.read_text().replace('"callsUsed": 2', '"callsUsed": 0', 1))
     with pytest.raises(IntegrityError, match="callsUsed differs from what was signed") as refusal:
         workspace.resume(workspace.context("second"))
-    assert "adjourn export" in refusal.value.remedy
+    assert "adjourn checkpoint export" in refusal.value.remedy
     folder.write(workspace.store, find(workspace.store, "fix-auth"), str(workspace.root))
     assert workspace.resume(workspace.context("second"))["callsUsed"] == 2
 

@@ -19,7 +19,7 @@ _ITEM = re.compile(r"^- (.*?)(?=^- |\Z)", re.MULTILINE | re.DOTALL)
 _ENTRY = re.compile(r"^### (?P<promise>[^\n]*)\n(?P<details>.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 _DETAIL = re.compile(r"^- (?P<detail>.*)\n(?P<tests>(?:  - .*\n)*)", re.MULTILINE)
 _TEST = re.compile(r"^  - `(?P<path>tests/[\w/]+\.py)::(?P<name>test_\w+)`$", re.MULTILINE)
-_GUARANTEES = re.compile(r"^## What it guarantees\n(?P<text>.*?)^## ", re.MULTILINE | re.DOTALL)
+_GUARANTEES = re.compile(r"^## What it guarantees\n(?P<text>.*?)(?:^## |\Z)", re.MULTILINE | re.DOTALL)
 _GUARANTEE = re.compile(r"^\| (?P<promise>[A-Z][^|]+) \| (?P<limit>[A-Z][^|]+) \|$", re.MULTILINE)
 PEOPLE = ("agent", "server", "repository", "neighbour", "network")
 

@@ -114,7 +114,7 @@ def test_every_finding_of_both_is_told(root: Path) -> None:
     assert ".aex/policy.aex" in sources
     assert sources.count("broken.aex") >= 2
     assert refusal.value.texts.keys() == {".aex/policy.aex", "broken.aex"}
-    assert "adjourn check" in refusal.value.remedy
+    assert "adjourn policy check" in refusal.value.remedy
 
 
 @pytest.mark.parametrize("which", ["policy", "contract"])

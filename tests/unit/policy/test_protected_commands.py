@@ -275,7 +275,7 @@ HARMLESS = [
     "python3 -c \"import os; os.remove('.aex/notes.md')\"",
     "sed -i '/^.aex$/d' .gitignore",
     "diff .aex/policy.aex other.aex",
-    "adjourn check .aex/policy.aex",
+    "adjourn policy check .aex/policy.aex",
     "pytest -q tests/unit # not .aex/policy.aex",
     "npm test && npm run build",
     "for f in src/*.py; do wc -l $f; done",

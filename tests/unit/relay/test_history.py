@@ -136,7 +136,7 @@ def test_a_folder_brings_a_deleted_history_back(tmp_path: Path) -> None:
         delete_files(work)
         client = work.client("--task", "t")
         assert refused(client.call("deploy"))
-        done = run("import", ".aex/checkpoints/safe", cwd=work.root, env=work.environment)
+        done = run("checkpoint", "import", ".aex/checkpoints/safe", cwd=work.root, env=work.environment)
         assert done.code == 0, done.err
         assert not refused(client.call("deploy"))
         assert not refused(client.call("deploy"))

@@ -90,5 +90,5 @@ def test_what_an_observing_policy_let_pass_is_allowed_by_its_effect() -> None:
 
 def test_a_policy_with_errors_is_not_touched() -> None:
     """Nobody could tell what it would mean."""
-    with pytest.raises(InvalidError, match="adjourn check"):
+    with pytest.raises(InvalidError, match="adjourn policy check"):
         tightened("policy p v1\nalow x\n", "p.aex", USES)

@@ -117,7 +117,7 @@ def test_another_policy_is_tried_on_the_history(root: Path) -> None:
 
 
 def test_a_text_that_is_no_policy_is_explained(root: Path) -> None:
-    """The findings of `adjourn check` are shown with their lines, the text stays in the form, nothing is decided on."""
+    """The findings of `adjourn policy check` are shown with their lines, the text stays in the form, nothing is decided on."""
     shown = replayed(root, SharedTask(), "policy shop v1\nallwo files.*</textarea><script>")
     assert "not a policy that a proxy would start with" in shown
     assert ".aex/policy.aex:2" in shown

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from adjourn.policy.person_commands import ALWAYS, AT_TERMINAL, BY_CLIENT, OUR_COMMAND, OUTSIDE_CLIENT
+from adjourn.policy.person_commands import ALWAYS, AT_TERMINAL, BY_CLIENT, OUR_COMMAND, OUTSIDE_CLIENT, PUBLISHED
 from adjourn.policy.protected.find import found_by
 from adjourn.policy.protected.places import FOLDER, ProtectedPlaces
 from adjourn.policy.protected.reach import Reach, glob_matches, mentioned
@@ -504,17 +504,27 @@ _VALUED = frozenset(("-C", "--store", "--record"))
 """Options whose value is not an argument of the command."""
 _TABLES = (AT_TERMINAL, OUTSIDE_CLIENT, BY_CLIENT)
 _GIVEN = {name: tuple(text for table in _TABLES for text in table.get(name, ())) for table in _TABLES for name in table}
-_GROUPS = frozenset(name.partition(" ")[0] for name in _GIVEN if " " in name)
+_NAMES: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    *((path.split()[0], tuple(path.split()[1:]), path) for path in _GIVEN),
+    *(
+        (name, tuple(path.removeprefix(PUBLISHED[name]).split()), path)
+        for name in PUBLISHED
+        for path in _GIVEN
+        if f"{path} ".startswith(f"{PUBLISHED[name]} ")
+    ),
+)
+"""The first word of each personal command, those behind it, and its path: as it is shown, and by its published name."""
 _OURS_ONLY = frozenset(("approve", "deny", "settle"))
 """Commands that few other programs have."""
 _ANY_TEXT = str.maketrans(dict.fromkeys((UNKNOWN, FOREIGN, UNSET), "*"))
 _IN_TEXT = re.compile(
     r"""\b(?:adjourn|aex)\b [^\n]{0,200}? \b (?P<name> (?:approve|deny|settle|decide|answer) \b
-        | keys\W+(?:dis)?trust \b | api-keys\W+(?:add|revoke) | record\W+(?:import|merge|resolve|complete) \b
+        | keys\W+(?:(?:dis)?trust|pin|add|revoke) \b | record\W+(?:import|merge|resolve|complete) \b
         | init\b [^\n]{0,200}? --(?:undo|policy|yes) | (?:proxy|run|review)\b [^\n]{0,200}? --(?:auto-confirm|take-over)
         | verify\b [^\n]{0,200}? --accept | (?:rollback|prune|doctor)\b [^\n]{0,200}? (?:--yes|-y|--fix))
-    | (?<!from\ ) \b(?:adjourn|aex)['"]?[\s,]+['"]?(?P<word>import|sign|hook|gate|reopen|logout)\b
-    | \badjourn\.engine(?:\.|\s+import\s[^\n]*\b)people\b""",
+    | (?<!from\ ) \b(?:adjourn|aex)['"]?[\s,]+['"]?(?P<word>import|sign|hook|gate)\b
+    | \badjourn\b[^\n]{0,200}? \b(?P<path>(?:tasks|checkpoint|policy|serve)\W+(?:finish|reopen|import|sign|login|logout))\b
+    | \badjourn\.clients(?:\.|\s+import\s[^\n]*\b)person\b""",
     re.VERBOSE,
 )
 
@@ -532,7 +542,10 @@ def personal(words: Sequence[ShellWord]) -> str | None:
 def personal_in(text: str) -> str | None:
     """The personal command that a program's text names. Errs on the side of finding one."""
     match = _IN_TEXT.search(text)
-    return f"{OUR_COMMAND}{(match['name'] or match['word'] or 'approve').split()[0]}" if match else None
+    if match is None:
+        return None
+    words = re.findall(r"\w+", match["path"] or "") or (match["name"] or match["word"] or "approve").split()[:1]
+    return OUR_COMMAND + " ".join(words)
 
 
 def _is_ours(word: ShellWord) -> bool:
@@ -557,12 +570,37 @@ def _commands(words: Sequence[ShellWord]) -> Iterator[str]:
     for at, word in enumerate(words):
         name, shell_words = word.text.replace(UNSET, ""), words[at + 1 :]
         pattern = word.text.translate(_ANY_TEXT)
-        if at == first and (word.wild or pattern != word.text):
-            yield from (command for command in _GIVEN if glob_matches(pattern, command.partition(" ")[0]))
-        if at == first and name in _GROUPS:
-            name = f"{name} {next((command.text for command in shell_words if command.text[:1] != '-'), '')}"
-        if name in _GIVEN and (at == first or name in _OURS_ONLY) and _speaks(name, shell_words):
-            yield name
+        for begins, more, path in _NAMES:
+            if begins == name and (at == first or name in _OURS_ONLY):
+                given = _behind(more, shell_words)
+                found = given is not None and _speaks(path, given)
+            else:
+                found = at == first and (word.wild or pattern != word.text) and glob_matches(pattern, begins)
+            if found:
+                yield path
+
+
+def _behind(names: Sequence[str], words: Sequence[ShellWord]) -> Sequence[ShellWord] | None:
+    """The words behind those that match the names, which options and their values may stand before; None if they do not match.
+
+    A word that nobody knows may be any.
+    """
+    at = 0
+    for name in names:
+        while at < len(words) and not (words[at].wild or _matches(words[at], name)):
+            is_option = words[at].text[:1] == "-"
+            if not is_option and not (at and words[at - 1].text[:1] == "-"):
+                return None
+            at += 1
+        if at == len(words):
+            return None
+        at += 1
+    return words[at:]
+
+
+def _matches(word: ShellWord, name: str) -> bool:
+    pattern = word.text.translate(_ANY_TEXT)
+    return glob_matches(pattern, name) if pattern != word.text else word.text == name
 
 
 def _speaks(name: str, words: Sequence[ShellWord]) -> bool:

@@ -119,7 +119,7 @@ def only_reads(program: str, shell_words: Sequence[ShellWord]) -> bool:
             return False
         return all(re.fullmatch(allowed, option) or (program == "date" and "%" in option) for option in options)
     own = TABLES.readers_by_command.get(program)
-    if own is None or not words or words[0] not in own:
+    if own is None or not ((words and words[0] in own) or " ".join(words[:2]) in own):
         return False
     if program != "git":
         return True

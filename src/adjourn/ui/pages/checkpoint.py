@@ -106,7 +106,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     if "edit" in fields:
         text = page_files.text_of(site.tree, path)
         if len(text.encode()) > MAX_EDITED:
-            raise InvalidError(f"{path} is too long for a form", "edit it in an editor: adjourn checkpoint edit")
+            raise InvalidError(f"{path} is too long for a form", "edit it in an editor: adjourn page edit")
         return {**page_text, "draft": PageDraft(text, digest(text.encode()))}
     if "back" in fields:
         return {**page_text, "undone": _undone(site, path)}
@@ -244,7 +244,7 @@ def save(site: Site, form: Form) -> Notice:
 def _typed(form: Form) -> str:
     text = form.get("text", "").replace("\r\n", "\n")  # forms send line ends so
     if len(text.encode()) > MAX_EDITED:
-        raise UsageError("the text is too long for a form", "shorten it, or edit the file: adjourn checkpoint edit")
+        raise UsageError("the text is too long for a form", "shorten it, or edit the file: adjourn page edit")
     return text
 
 

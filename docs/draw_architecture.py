@@ -41,6 +41,7 @@ PURPOSES = {
     "relay": "what passes between them",
     "gateway": "the same over HTTP",
     "runs": "running a contract's steps",
+    "sessions": "clients' own transcripts",
     "setup": "settings of clients",
     "store": "bytes: memory, SQLite, PostgreSQL",
     "tasks": "journal, ledger, decision",

@@ -61,6 +61,7 @@ _TABLE = {
         "settle": ("answer:settle", "Record whether a call in doubt took effect; list them."),
     },
     "Continue": {
+        "continue": ("continue_session:continue_", "Continue a session of any client."),
         "resume": ("checkpoints:resume", "Show what the next session learns from a checkpoint."),
         "checkpoint list": ("checkpoints:checkpoints", "List the checkpoints that can be resumed."),
         "checkpoint show": ("checkpoints:show", "Show one checkpoint in full."),

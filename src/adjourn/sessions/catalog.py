@@ -1,0 +1,135 @@
+"""The sessions of all clients: those of a folder, folded and ranked, and the one that a person means."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from adjourn.errors import AdjournError, InvalidError, NotFoundError
+from adjourn.host.finding import top_of
+from adjourn.sessions.claims import judge
+from adjourn.sessions.claude_code import ClaudeCode
+from adjourn.sessions.codex import Codex
+from adjourn.sessions.evidence import look, relative
+from adjourn.sessions.page import Account
+from adjourn.sessions.reader import Reader, SessionFile
+from adjourn.sessions.story import Story
+from adjourn.tasks.ledger import Ledger
+
+READERS: Sequence[Reader] = (ClaudeCode(), Codex())
+MAX_READ = 20
+"""Newest sessions of a folder that are read to tell what is unfinished in them."""
+_MIN_NAME = 4
+
+
+def trees_of(folder: str) -> list[str]:
+    """The folder whose sessions count: the top of the git repository around it, else itself."""
+    real = os.path.realpath(folder)
+    return list(dict.fromkeys((top_of(real) or real, real)))
+
+
+def sessions(trees: Sequence[str]) -> list[SessionFile]:
+    """The sessions in these folders, or all; the newest first, a fork folded into the session that it was made from."""
+    found: list[SessionFile] = []
+    for reader in READERS:
+        with suppress(AdjournError, OSError):
+            found += reader.find(trees)
+    found.sort(key=lambda file: (file.touched, file.stamp, file.id), reverse=True)
+    return _folded(found)
+
+
+def _folded(found: Iterable[SessionFile]) -> list[SessionFile]:
+    """A fork repeats its parent's first records: same client, same first prompt, same time. The newest stands for all."""
+    kept: dict[tuple[str, str, str], SessionFile] = {}
+    for file in found:
+        first = kept.setdefault((file.client, file.started, file.title), file)
+        first.forks += first is not file
+    return list(kept.values())
+
+
+def reader_of(file: SessionFile) -> Reader:
+    """The reader of a session's client."""
+    return next(reader for reader in READERS if reader.key == file.client)
+
+
+def named(name: str) -> SessionFile:
+    """The session with this id, or the only one whose id begins so, in any folder. Raises `NotFoundError`, `InvalidError`."""
+    found: list[SessionFile] = []
+    if len(name) >= _MIN_NAME:
+        for reader in READERS:
+            with suppress(AdjournError, OSError):
+                found += [file for file in reader.find((), name) if file.id.startswith(name)]
+    exact = [file for file in found if file.id == name]
+    if len(exact or found) == 1:
+        return (exact or found)[0]
+    if not found:
+        raise NotFoundError(
+            f"no session is named {name!r}", "list the sessions of this folder: adjourn continue --list"
+        )
+    raise InvalidError(f"{name!r} is the beginning of {len(found)} sessions", "write more of the id")
+
+
+def unfinished(files: Sequence[SessionFile]) -> list[tuple[SessionFile, Story]]:
+    """Those of the newest sessions that have something left to do, with their stories."""
+    found = []
+    for file in files[:MAX_READ]:
+        with suppress(AdjournError):
+            story = reader_of(file).read(file)
+            if story.is_unfinished:
+                found.append((file, story))
+    return found
+
+
+def account(
+    file: SessionFile,
+    tree: str,
+    ledgers: Iterable[Ledger] = (),
+    others: Sequence[SessionFile] = (),
+    story: Story | None = None,
+) -> Account:
+    """All that is known of a session, to be continued in `tree`. Raises `NotFoundError`, `InvalidError`."""
+    reader = reader_of(file)
+    story = reader.read(file) if story is None else story
+    story.id = story.id or file.id
+    place = _place(story, tree)
+    world = look(story, place, ledgers)
+    return Account(
+        story=story,
+        world=world,
+        verdicts=judge(story, world),
+        client=reader.name,
+        others=[_other(other) for other in others],
+        notes=_notes(reader, story, file)
+        + ([] if place else ["its folder is not here, so its files were not looked at"]),
+    )
+
+
+def _place(story: Story, tree: str) -> str:
+    """The work tree of a session: its own folder, else this one if a file that it changed is here; "" for none."""
+    if story.folder and os.path.isdir(story.folder):
+        return story.folder
+    names = [relative(path, story.folder) for path in story.changes]
+    is_here = not names or any(name and os.path.lexists(os.path.join(tree, name)) for name in names)
+    return tree if is_here else ""
+
+
+def _other(file: SessionFile) -> str:
+    return f"{reader_of(file).name} {file.id}, last record {file.touched[:19]}: {file.title[:80]}"
+
+
+def _notes(reader: Reader, story: Story, file: SessionFile) -> list[str]:
+    notes = []
+    if story.version and _number(story.version) > max(map(_number, reader.tried)):
+        notes.append(
+            f"{reader.name} {story.version[:20]} is newer than the versions that this reader was tried with ({reader.tried[0]})"
+        )
+    if file.forks:
+        notes.append(
+            f"{file.forks} other session{'s' if file.forks > 1 else ''} began with the same records (a fork); this page tells one"
+        )
+    return notes
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:4] if part.isdigit() and len(part) < 10)

@@ -1,0 +1,360 @@
+"""Sessions of Claude Code: `~/.claude/projects/KEY/UUID.jsonl`, one record a line, only appended to.
+
+The order of the file counts; `parentUuid` may dangle. Whose words a record of the role user holds is told by its marks, not by its role.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from adjourn.sessions import files
+from adjourn.sessions.reader import (
+    TIMESTAMP,
+    SessionFile,
+    first_person_words,
+    is_within,
+    kind_of,
+    stamp_of,
+    texts_in,
+    what_of,
+)
+from adjourn.sessions.story import MAX_SEARCHED, Outcome, Story, StoryBuilder, member, objects, text_of
+
+_KEY = re.compile(r"[^A-Za-z0-9]")
+_LONG_KEY = 150
+"""Characters of a folder's key that count: the client cuts long keys."""
+_NOT_WORDS = (
+    "<local-command", "<command-message>", "<system-reminder>", "<task-notification>", "[SYSTEM NOTIFICATION", "[Image: source",
+    "Caveat:", "<bash-stdout>", "<bash-stderr>", "<user-prompt-submit-hook>", "[Request interrupted by user",
+)  # fmt: skip
+_SUMMARY = "This session is being continued from a previous conversation"
+_COMMAND = re.compile(r"<command-name>\s*(\S*?)\s*</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)
+_INPUT = re.compile(r"<bash-input>(.*?)</bash-input>", re.DOTALL)
+_EXIT = re.compile(r"^(?:Error: )?Exit code (-?\d{1,10})\b")
+_ERROR = re.compile(r"</?tool_use_error>")
+_CUT_CALL = re.compile(
+    rb'"type":"tool_use","id":"([^"\\]{1,200})","name":"([^"\\]{1,100})","input":\{"(?:command|file_path)":"((?:[^"\\]|\\.){1,1000})'
+)
+_RESULT_OF = re.compile(rb'"tool_use_id":"([^"\\]{1,200})"')
+_SKIPPED = frozenset((
+    "api-request", "api-request-shape", "api-request-blob", "cost-state", "atis-latch", "tools-used", "last-prompt", "mode",
+    "permission-mode", "file-history-snapshot", "file-history-delta", "summary", "custom-title", "ai-title", "progress", "pr-link",
+    "agent-name", "tag",
+))  # fmt: skip
+_COMMANDS_OF_CLIENT = frozenset(
+    ("/compact", "/clear", "/model", "/exit", "/quit", "/resume", "/cost", "/help", "/config")
+)
+
+
+class ClaudeCode:
+    """Reads sessions of Claude Code."""
+
+    name = "Claude Code"
+    key = "claude"
+    tried: Sequence[str] = ("2.1.330", "2.0.76")
+
+    def find(self, trees: Sequence[str], name: str = "") -> Iterator[SessionFile]:
+        """The sessions in these folders and below; without any, all. Their ids begin with `name`."""
+        top = files.root("CLAUDE_CONFIG_DIR", ".claude")
+        projects = os.path.join(top, "projects")
+        keys = [_KEY.sub("-", tree)[:_LONG_KEY] for tree in trees]
+        for folder in files.folders(projects):
+            if keys and not any(folder.startswith(key) for key in keys):
+                continue
+            for entry in files.named(os.path.join(projects, folder), ".jsonl"):
+                if entry.name.startswith("agent-") or not entry.name.startswith(name):
+                    continue
+                if (file := self._head(entry, top)) and is_within(file.folder, trees):
+                    yield file
+
+    def _head(self, entry: os.DirEntry[str], top: str) -> SessionFile | None:
+        file = SessionFile(client=self.key, id=entry.name[:-6], path=entry.path)
+        file.stamp, file.size = stamp_of(entry)
+        queued = ""
+        for record in files.first_records(entry.path, top):
+            if not isinstance(record, dict):
+                continue
+            if record.get("isSidechain") is True:
+                return None
+            file.folder = file.folder or text_of(record.get("cwd"), 4000)
+            file.started = file.started or text_of(record.get("timestamp"), 40)
+            queued = queued or text_of(member(record, "content")) if record.get("operation") == "enqueue" else queued
+            if record.get("type") == "user" and (words := _words_of(record)):
+                file.title = first_person_words([words])
+                break
+        file.title = file.title or first_person_words([queued])
+        file.touched = files.last_time(entry.path, top, TIMESTAMP) or file.started
+        return file if file.folder and file.title else None
+
+    def read(self, file: SessionFile) -> Story:
+        """The story of a session. Raises `NotFoundError`, `InvalidError`."""
+        return read(file.path, files.root("CLAUDE_CONFIG_DIR", ".claude"))
+
+
+def read(path: str, top: str = "") -> Story:
+    """The story of one transcript. Raises `NotFoundError`, `InvalidError`."""
+    builder = StoryBuilder(ClaudeCode.key, path)
+    builder.story.id = os.path.basename(path).removesuffix(".jsonl")
+    scan = files.Scan()
+    translate = _Translation(builder)
+    for record in files.records(path, top, _is_wanted, scan):
+        if record.edges:
+            translate.edges(record.edges, is_cut=not record.is_readable)
+        elif isinstance(record.value, dict):
+            translate.record(record.value)
+        else:
+            builder.skip("no object")
+    story = builder.finish()
+    story.size, story.unread = scan.size, scan.unread
+    return story
+
+
+def _is_wanted(line: bytes) -> bool:
+    if b'"type":"user"' in line:
+        return b'"tool_result"' not in line
+    return b'"type":"queue-operation"' in line or b'"compact_boundary"' in line
+
+
+class _Translation:
+    """Translates records, one after the other."""
+
+    def __init__(self, builder: StoryBuilder) -> None:
+        self._builder = builder
+        self._story = builder.story
+        self._seen: set[str] = set()
+        self._asked: dict[str, str] = {}
+        self._tasks: dict[str, tuple[object, object]] = {}
+        self._handlers = {
+            "user": self._user, "assistant": self._assistant, "system": self._system, "attachment": self._attachment,
+            "queue-operation": self._queue,
+        }  # fmt: skip
+
+    def record(self, record: dict[str, Any]) -> None:
+        """Translate one record."""
+        kind = text_of(record.get("type"), 60)
+        if record.get("isSidechain") is True or kind in _SKIPPED:
+            return
+        handler = self._handlers.get(kind)
+        if handler is None:
+            self._builder.skip(kind)
+            return
+        story = self._story
+        story.folder = story.folder or text_of(record.get("cwd"), 4000)
+        story.branch = text_of(record.get("gitBranch"), 200) or story.branch
+        story.version = text_of(record.get("version"), 40) or story.version
+        handler(record)
+
+    def edges(self, edges: bytes, *, is_cut: bool) -> None:
+        """A record that was cut, or is too long: what can be seen of its call or result."""
+        if is_cut and (match := _CUT_CALL.search(edges)):
+            id_, name, what = (part.decode(errors="replace") for part in match.groups())
+            kind = kind_of(name)
+            self._builder.call(id_, name, kind, what, path=what if kind == "edit" else "")
+        elif match := _RESULT_OF.search(edges):
+            self._builder.result(match[1].decode(errors="replace"), "ok", "(a result that is too long to be read)")
+        if is_cut:
+            self._story.unreadable += 1
+
+    # --- the person, and what wears their role
+
+    def _user(self, record: dict[str, Any]) -> None:
+        at = record.get("timestamp")
+        content = member(record, "message", "content")
+        has_result = False
+        for block in objects(content):
+            if block.get("type") == "tool_result":
+                has_result = True
+                self._result(block, record)
+        if has_result:
+            return
+        text = texts_in(content, "text")
+        if record.get("isCompactSummary") is True or text.startswith(_SUMMARY):
+            self._builder.say(text, at, is_summary=True)
+        elif text.startswith("[Request interrupted by user"):
+            self._story.interrupted = self._builder.step(at)
+            self._builder.end_turn()
+        elif words := _words_of(record):
+            self._builder.prompt(words, at, by_script=record.get("promptSource") == "sdk")
+        elif command := _INPUT.search(text):
+            self._builder.call("", "shell of the person", "list", command[1], at).outcome = "ok"
+            self._builder.end_turn()
+        if images := sum(block.get("type") == "image" for block in objects(content)):
+            self._builder.prompt(f"({images} image{'s' if images > 1 else ''}, not copied)", at)
+        elif content is not None and not isinstance(content, str | list):
+            self._builder.skip("user message of an unknown form")
+
+    def _queue(self, record: dict[str, Any]) -> None:
+        text = text_of(record.get("content"))
+        if record.get("operation") != "enqueue":
+            self._builder.unqueue(text)
+        elif text.startswith("<task-notification>"):
+            self._notification(text)
+            self._builder.queue(text)
+        else:
+            self._builder.queue(text, record.get("timestamp"))
+
+    # --- the agent
+
+    def _assistant(self, record: dict[str, Any]) -> None:
+        message, at = record.get("message"), record.get("timestamp")
+        if (
+            member(message, "model") == "<synthetic>"
+            or record.get("madeBy") == "other"
+            or record.get("isApiErrorMessage")
+        ):
+            if record.get("isApiErrorMessage"):
+                self._story.limits.append(texts_in(member(message, "content"), "text")[:300] or "an error of the API")
+                del self._story.limits[:-5]
+            return
+        self._builder.model(member(message, "model"))
+        self._usage(message)
+        content = member(message, "content")
+        if isinstance(content, str):
+            self._builder.say(content, at)
+        for block in objects(content):
+            kind = block.get("type")
+            if kind == "text":
+                self._story.limits.clear()
+                self._builder.say(text_of(block.get("text")), at)
+            elif kind == "tool_use":
+                self._call(block, at)
+            elif kind not in ("thinking", "redacted_thinking", "server_tool_use", "image"):
+                self._builder.skip(kind)
+        if member(message, "stop_reason") == "end_turn":
+            self._builder.end_turn()
+
+    def _usage(self, message: object) -> None:
+        id_, usage = text_of(member(message, "id"), 200), member(message, "usage")
+        if id_ and id_ not in self._seen and len(self._seen) < 100_000:
+            self._seen.add(id_)
+            for name in ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"):
+                count = member(usage, name)
+                self._story.tokens += count if type(count) is int and 0 <= count < 10**12 else 0
+
+    def _call(self, block: dict[str, Any], at: object) -> None:
+        name, arguments = text_of(block.get("name"), 100), block.get("input")
+        kind = kind_of(name)
+        what, path = what_of(arguments)
+        self._builder.call(block.get("id"), name, kind, what, at, path=path if kind == "edit" else "")
+        if name == "TodoWrite":
+            self._builder.replan(
+                (todo.get("content"), todo.get("status")) for todo in objects(member(arguments, "todos"))
+            )
+        elif name == "ExitPlanMode":
+            self._builder.say(text_of(member(arguments, "plan")), at)
+        elif name == "AskUserQuestion":
+            for question in objects(member(arguments, "questions")):
+                self._builder.say(text_of(question.get("question")), at)
+
+    # --- results
+
+    def _result(self, block: dict[str, Any], record: dict[str, Any]) -> None:
+        id_, typed = block.get("tool_use_id"), record.get("toolUseResult")
+        text = texts_in(block.get("content"), "text")
+        read = text_of(member(typed, "file", "content"), MAX_SEARCHED) or text
+        outcome, code = self._outcome(block, record, text)
+        call = self._builder.known(id_)
+        if call is not None and call.kind == "helper" and member(typed, "isAsync") is True:
+            call.words = "(started in the background)"
+            return
+        is_new = outcome == "ok" and member(typed, "type") == "create"
+        self._builder.result(id_, outcome, _ERROR.sub("", read), code=code, at=record.get("timestamp"))
+        if call is not None and is_new and (change := self._story.changes.get(call.path)):
+            change.is_new = change.edits == 1
+        if call is not None and call.tool in ("TaskCreate", "TaskUpdate"):
+            self._task(call.what, typed)
+
+    def _task(self, what: str, typed: object) -> None:
+        id_ = text_of(member(typed, "task", "id"), 40) or text_of(member(typed, "taskId"), 40)
+        if not id_ or (id_ not in self._tasks and len(self._tasks) >= 100):
+            return
+        subject, state = self._tasks.get(id_, (what, "pending"))
+        self._tasks[id_] = (
+            text_of(member(typed, "task", "subject")) or subject, member(typed, "statusChange", "to") or state,
+        )  # fmt: skip
+        self._builder.replan(self._tasks.values())
+
+    @staticmethod
+    def _outcome(block: dict[str, Any], record: dict[str, Any], text: str) -> tuple[Outcome, int | None]:
+        denial = record.get("toolDenialKind")
+        if denial == "interrupted":
+            return "stopped", None
+        if (
+            denial == "user-rejected"
+            and record.get("toolDenialBeforeRun") is not True
+            and "toolDenialBeforeRun" not in record
+        ):
+            return "stopped", None
+        if (
+            denial is not None
+            or "<tool_use_error>Blocked:" in text
+            or member(record, "permissionDecision", "decision") == "reject"
+        ):
+            return "refused", None
+        if match := _EXIT.match(text):
+            return "failed", int(match[1])
+        if member(record, "toolUseResult", "interrupted") is True:
+            return "stopped", None
+        if block.get("is_error") is True:
+            if text.startswith("The user doesn't want to proceed"):  # versions that do not tell a refusal from a stop
+                return "stopped", None
+            return ("refused" if "has been denied" in text[:300] else "failed"), None
+        typed = record.get("toolUseResult")
+        return "ok", 0 if isinstance(typed, dict) and "stdout" in typed else None
+
+    # --- the client
+
+    def _system(self, record: dict[str, Any]) -> None:
+        if record.get("subtype") == "compact_boundary":
+            self._story.compactions += 1
+            self._builder.step(record.get("timestamp"))
+        elif record.get("subtype") in ("turn_duration", "stop_hook_summary"):
+            self._builder.end_turn()
+        elif record.get("subtype") == "api_error":
+            self._story.limits.append("an error of the API")
+            del self._story.limits[:-5]
+
+    def _attachment(self, record: dict[str, Any]) -> None:
+        attachment = record.get("attachment")
+        if member(attachment, "type") != "queued_command":
+            return
+        text = texts_in(member(attachment, "prompt"))
+        if "<task-notification>" in text[:200] or member(attachment, "commandMode") == "task-notification":
+            self._notification(text)
+        else:
+            self._builder.unqueue(text)
+            self._builder.prompt(text, record.get("timestamp"))
+
+    def _notification(self, text: str) -> None:
+        """A helper in the background has ended: its finding belongs to the call that started it."""
+        id_, found = (
+            re.search(r"<tool-use-id>([^<]{1,200})", text),
+            re.search(r"<result>(.*?)</result>", text, re.DOTALL),
+        )
+        if id_ is not None:
+            self._builder.result(id_[1], "ok", found[1] if found else "")
+
+
+def _words_of(record: dict[str, Any]) -> str:
+    """The person's words in a record of the role user; "" where they are another's."""
+    if (
+        record.get("isMeta") is True
+        or record.get("isCompactSummary") is True
+        or record.get("isVisibleInTranscriptOnly") is True
+    ):
+        return ""
+    content = member(record, "message", "content")
+    if any(block.get("type") == "tool_result" for block in objects(content)):
+        return ""
+    text = texts_in(content, "text").strip()
+    if member(record, "origin", "kind") not in (None, "human") or text.startswith(_SUMMARY):
+        return ""
+    if command := _COMMAND.search(text[:20_000]):
+        arguments = (command[2] or "").strip()
+        if command[1] in _COMMANDS_OF_CLIENT:
+            return ""
+        return f"{command[1]} {arguments}".strip()
+    return "" if text.startswith(_NOT_WORDS) or _INPUT.match(text) else text

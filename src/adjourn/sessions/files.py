@@ -1,0 +1,178 @@
+"""Reading clients' files: through no link, only this user's, record by record in bounded memory.
+
+Of a large file the beginning and the end are read whole. Between them only records are decoded that may be a person's words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+
+from adjourn.errors import InvalidError, NotFoundError
+from adjourn.host.workspace import open_plain
+
+HEAD = 2 * 1024 * 1024
+TAIL = 6 * 1024 * 1024
+MAX_SCANNED = 512 * 1024 * 1024
+"""Bytes of a file that are looked at; of a larger one the end of the middle is left out."""
+MAX_LINE = 4 * 1024 * 1024
+"""Bytes of a record that is decoded."""
+MAX_SMALL = 1024 * 1024
+"""Bytes of a file that is read at once, such as an index of projects."""
+_EDGE = 16 * 1024
+_MAX_LISTED = 20_000
+
+Wanted = Callable[[bytes], bool]
+
+
+class Record(NamedTuple):
+    """One line of a file: its value, or `edges`, the beginning and the end of a line that is too long to be decoded."""
+
+    value: Any
+    edges: bytes = b""
+    is_readable: bool = True
+
+
+class Scan:
+    """What of a file was not decoded."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.unread = 0
+        self.last_is_cut = False
+
+
+def home() -> str:
+    """The person's home folder, as the clients find it."""
+    return os.path.expanduser("~")
+
+
+def root(variable: str, *below: str) -> str:
+    """A client's folder: where its environment variable says, else below the home folder."""
+    return os.environ.get(variable, "") or os.path.join(home(), *below)
+
+
+def open_own(path: str, top: str = "") -> int:
+    """A read handle on a regular file of this user; below `top` through no link. Raises `NotFoundError`, `InvalidError`."""
+    try:
+        handle = open_plain(path, top or os.path.dirname(path))
+    except FileNotFoundError as error:
+        raise NotFoundError(f"{path} does not exist") from error
+    except (OSError, ValueError) as error:
+        raise InvalidError(f"cannot read {path}: {error}", "name a readable file that is not a link") from error
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
+        os.close(handle)
+        raise InvalidError(f"{path} is not a regular file of yours", "continue a session of your own")
+    return handle
+
+
+def records(path: str, top: str, is_wanted: Wanted, scan: Scan | None = None) -> Iterator[Record]:
+    """The records of a file of JSON lines. `is_wanted` chooses by its bytes a line of the middle of a large file."""
+    scan = scan or Scan()
+    with os.fdopen(open_own(path, top), "rb", buffering=1024 * 1024) as file:
+        size = scan.size = os.fstat(file.fileno()).st_size
+        begin_of_tail = max(size - TAIL, HEAD)
+        offset = 0
+        while line := file.readline(MAX_LINE + 1):
+            begin = offset
+            offset += len(line)
+            if len(line) > MAX_LINE and not line.endswith(b"\n"):
+                last = b""
+                while part := file.readline(MAX_LINE):
+                    offset, last = offset + len(part), (last + part)[-_EDGE:]
+                    if part.endswith(b"\n"):
+                        break
+                scan.unread += 1
+                yield Record(None, line[:_EDGE] + last)
+                continue
+            if HEAD < begin < begin_of_tail and not is_wanted(line):
+                scan.unread += 1
+                if offset > MAX_SCANNED:
+                    offset = _skip(file, begin_of_tail)
+                continue
+            text = line.strip(b"\0\r\n\t \xef\xbb\xbf")
+            if not text:
+                continue
+            value, is_readable = decode(text)
+            scan.last_is_cut = not is_readable
+            yield Record(value, b"" if is_readable else line[:_EDGE], is_readable)
+
+
+def _skip(file: Any, to: int) -> int:
+    file.seek(to)
+    file.readline(MAX_LINE)
+    return int(file.tell())
+
+
+def decode(data: bytes) -> tuple[Any, bool]:
+    """The value of a JSON text, and whether it is one. What the strict decoder refuses, such as half a surrogate pair, passes."""
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.decode(data), True
+    if b"\\u" in data or b"NaN" in data or b"Infinity" in data:
+        with suppress(ValueError, RecursionError):
+            return json.loads(data.decode(errors="replace")), True
+    return None, False
+
+
+def first_records(path: str, top: str, limit: int = 256 * 1024) -> Iterator[Any]:
+    """The values of the first records, as far as they lie whole in the first `limit` bytes."""
+    with suppress(NotFoundError, InvalidError):
+        handle = open_own(path, top)
+        try:
+            data = os.pread(handle, limit, 0)
+        finally:
+            os.close(handle)
+        for line in data.split(b"\n")[: None if len(data) < limit else -1]:
+            text = line.strip(b"\0\r\n\t \xef\xbb\xbf")
+            if text:
+                yield decode(text)[0]
+
+
+def last_time(path: str, top: str, pattern: Any, limit: int = 32 * 1024) -> str:
+    """The last time stamp in the end of a file; `pattern` has it as its first group."""
+    with suppress(NotFoundError, InvalidError):
+        handle = open_own(path, top)
+        try:
+            size = os.fstat(handle).st_size
+            data = os.pread(handle, limit, max(size - limit, 0))
+        finally:
+            os.close(handle)
+        stamps = pattern.findall(data)
+        return stamps[-1].decode(errors="replace") if stamps else ""
+    return ""
+
+
+def small(path: str, top: str) -> bytes:
+    """The bytes of a small file of this user; empty where there is none."""
+    with suppress(NotFoundError, InvalidError):
+        handle = open_own(path, top)
+        with os.fdopen(handle, "rb") as file:
+            return file.read(MAX_SMALL)
+    return b""
+
+
+def folders(path: str) -> list[str]:
+    """The names of the folders in a folder, no links; none where it cannot be read."""
+    return [entry.name for entry in _entries(path) if entry.is_dir(follow_symlinks=False)]
+
+
+def named(path: str, suffix: str) -> list[os.DirEntry[str]]:
+    """The regular files in a folder that end with `suffix`, no links."""
+    return [entry for entry in _entries(path) if entry.name.endswith(suffix) and entry.is_file(follow_symlinks=False)]
+
+
+def _entries(path: str) -> list[os.DirEntry[str]]:
+    entries: list[os.DirEntry[str]] = []
+    with suppress(OSError, ValueError), os.scandir(path) as listing:
+        for entry in listing:
+            entries.append(entry)
+            if len(entries) >= _MAX_LISTED:
+                break
+    return entries

@@ -1,0 +1,146 @@
+"""What a reader of one client's transcripts offers, and what all of them share."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from adjourn.sessions.story import Kind, Outcome, Story, text_of
+
+TIMESTAMP = re.compile(rb'"timestamp":\s*"(\d{4}-\d\d-\d\dT[\d:.]{8,15}Z?)"')
+
+
+class SessionFile(msgspec.Struct, kw_only=True):
+    """A session that was found: where it is, and what its first records say. `stamp` is when the file was last written, in seconds."""
+
+    client: str
+    id: str
+    path: str
+    folder: str = ""
+    title: str = ""
+    started: str = ""
+    touched: str = ""
+    stamp: float = 0.0
+    size: int = 0
+    forks: int = 0
+
+
+class Reader(Protocol):
+    """One client: how its sessions are found and read. `tried` are the versions whose files it was tried with, the newest first."""
+
+    name: str
+    key: str
+    tried: Sequence[str]
+
+    def find(self, trees: Sequence[str], name: str = "") -> Iterator[SessionFile]:
+        """The sessions in these folders and below; without any, all. Their ids begin with `name`. Helpers' sessions are left out."""
+
+    def read(self, file: SessionFile) -> Story:
+        """The story of a session. Raises `NotFoundError`, `InvalidError`; whatever the file holds raises nothing else."""
+
+
+def is_within(folder: str, trees: Sequence[str]) -> bool:
+    """Whether a folder is one of these or below; any where there are none."""
+    return not trees or any(folder == tree or folder.startswith(tree.rstrip("/") + "/") for tree in trees)
+
+
+def stamp_of(entry: os.DirEntry[str]) -> tuple[float, int]:
+    """When a file was last written, and its size."""
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return 0.0, 0
+    return status.st_mtime, status.st_size
+
+
+def first_person_words(texts: Iterable[str]) -> str:
+    """The first text that says something, on one line."""
+    return next((" ".join(text.split())[:400] for text in texts if text.strip()), "")
+
+
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("bash", "shell", "shell_command", "exec_command", "run_shell_command", "local_shell", "powershell", "execute_command"), "run"),
+    **dict.fromkeys(("write_stdin", "bashoutput", "read_bash", "killshell", "kill_shell"), "other"),
+    **dict.fromkeys(("edit", "write", "multiedit", "notebookedit", "apply_patch", "replace", "write_file", "create", "str_replace", "patch", "str_replace_editor"), "edit"),
+    **dict.fromkeys(("read", "glob", "grep", "ls", "view", "view_image", "read_file", "read_many_files", "list_directory", "search_file_content", "list", "search", "toolsearch", "glob_tool"), "read"),
+    **dict.fromkeys(("todowrite", "todoread", "taskcreate", "taskupdate", "tasklist", "taskget", "update_plan", "write_todos", "update_topic", "exitplanmode", "enterplanmode", "report_intent", "update_todo"), "list"),
+    **dict.fromkeys(("task", "agent", "spawn_agent", "wait_agent", "send_input", "close_agent", "delegate_to_agent"), "helper"),
+    **dict.fromkeys(("webfetch", "websearch", "web_fetch", "google_web_search", "web_search"), "web"),
+    **dict.fromkeys(("askuserquestion", "request_user_input", "ask_user"), "list"),
+}  # fmt: skip
+
+
+def kind_of(tool: str) -> Kind:
+    """What a tool does, by its name."""
+    kind = _KINDS.get(tool.lower())
+    if kind is not None:
+        return kind
+    return "mcp" if tool.startswith("mcp_") else "other"
+
+
+_EXIT = re.compile(
+    r"(?:^|\n)(?:Process exited with code|Exit [Cc]ode:?|<shellId: \d+ completed with exit code)\s*(-?\d{1,10})"
+)
+
+
+def exit_code(text: str) -> int | None:
+    """The exit code that a client wrote into a result; None for none. Clients write it before the output, or behind all of it."""
+    for part in (text[:400], text[-400:]):
+        if match := _EXIT.search(part):
+            return int(match[1])
+    return None
+
+
+def outcome_of(code: int) -> Outcome:
+    """The outcome that an exit code tells."""
+    return "ok" if code == 0 else "failed"
+
+
+def what_of(
+    arguments: object, paths: Sequence[str] = ("file_path", "filePath", "path", "notebook_path")
+) -> tuple[str, str]:
+    """What a call is about, and the path in its arguments."""
+    if not isinstance(arguments, dict):
+        return text_of(arguments), ""
+    command = next((arguments[name] for name in ("command", "cmd", "script") if name in arguments), None)
+    if isinstance(command, list):
+        words = [text_of(word) for word in command[:100]]
+        return (words[-1] if len(words) == 3 and words[1] in ("-lc", "-c") else " ".join(words)), ""
+    if isinstance(command, str):
+        return command, ""
+    path = next((text for name in paths if (text := text_of(arguments.get(name), 1000))), "")
+    if path:
+        return path, path
+    for name in ("prompt", "message", "query", "url", "pattern", "text", "description"):
+        if text := text_of(arguments.get(name)):
+            return text, ""
+    return _short_json(arguments), ""
+
+
+def _short_json(value: object) -> str:
+    try:
+        return msgspec.json.encode(value).decode()[:1200]
+    except (TypeError, ValueError, RecursionError):
+        return ""
+
+
+def texts_in(content: object, *types: str) -> str:
+    """The text of a message: a string, or the text of its blocks of these types."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = []
+    for block in content[:1000]:
+        if isinstance(block, str):
+            parts.append(block)
+        elif isinstance(block, dict) and (not types or block.get("type") in types):
+            parts.append(text_of(block.get("text"), 64 * 1024))
+    return "\n".join(part for part in parts if part)
+
+
+Handler = Callable[[dict[str, Any]], None]

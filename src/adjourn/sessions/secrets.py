@@ -1,0 +1,49 @@
+"""Secrets in the texts of a session: found by the product's redaction and by how people write them, then hidden wherever they occur."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from adjourn.text.redact import HIDDEN, matches, without_secrets
+
+MAX_VALUES = 200
+MAX_SEARCHED = 8000
+"""Characters of a text that are searched."""
+_MIN_LENGTH = 5
+_IN_PROSE = re.compile(
+    r"(?i)\b(?:pass ?words?|pass ?phrases?|passwd|secrets?|tokens?|pins?|credentials?|(?:api|access|secret|private|staging|live|prod\w*)[ _-]?keys?)"
+    r"\b[^.\n:=]{0,40}?(?:\s+(?:is|are|was)\s+(?:now\s+)?|\s*[:=]\s*)[\"'`]?([^\s\"'`,;<>()]+)"
+)
+_WORDS = frozenset((
+    "about", "absent", "added", "always", "available", "called", "changed", "correct", "empty", "expired", "given", "hashed", "hidden", "invalid",
+    "known", "missing", "never", "needed", "optional", "otherwise", "public", "redacted", "required", "rotated", "saved", "stored",
+    "there", "these", "those", "unknown", "unset", "valid", "where", "which", "wrong", "string", "still", "null", "none", "false", "true", "being",
+    "passed", "created", "shown", "using", "written", "int", "bytes",
+))  # fmt: skip
+
+
+class Secrets:
+    """The secrets that some texts hold."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._values: dict[str, None] = {}
+        for text in texts:
+            self._learn(text[:MAX_SEARCHED])
+
+    def _learn(self, text: str) -> None:
+        for match in _IN_PROSE.finditer(text):
+            self._add(match[1].rstrip(".!?"))
+        for _, match in matches(text):
+            self._add(match[0][match.end(1) - match.start() :] if match.re.groups and match[1] else match[0])
+
+    def _add(self, value: str) -> None:
+        if len(value) >= _MIN_LENGTH and value.lower() not in _WORDS and len(self._values) < MAX_VALUES:
+            self._values[value] = None
+
+    def hide(self, text: str) -> str:
+        """The text without them."""
+        for value in sorted(self._values, key=len, reverse=True):
+            if value in text:
+                text = text.replace(value, HIDDEN)
+        return without_secrets(text)

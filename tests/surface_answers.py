@@ -21,6 +21,7 @@ from make_store_of_before import CHECKPOINT, FIRST, ElsewhereThen
 from support.code_checkpoint import FULL
 from support.policies import POLICY
 from support.proxy import run
+from support.transcripts import ClaudeTranscript, bakery
 
 DRAFT = 'task anything v0\ngoal "Read."\nuse file.read\nneed a: list[file]\ndo file.read(paths=a) -> b\nreturn b\n'
 HANDLER = f"def good(system, prompt): return {DRAFT!r}\n"
@@ -63,7 +64,9 @@ def _environment(work: ElsewhereThen) -> dict[str, str]:
 def _prepare(work: ElsewhereThen) -> None:
     """What the story needs beside the store: a policy with an error, a model, a client to set up, a commit."""
     root = work.root
-    (root.parent / "home").mkdir()
+    home = root.parent / "home"
+    home.mkdir()
+    bakery(ClaudeTranscript(folder=str(root))).save(home)
     (root / "my_model.py").write_text(HANDLER)
     (root / "broken.aex").write_text(BROKEN)
     (root / "loose.aex").write_text(POLICY.replace("\n\n", "\n\n\n\n"))
@@ -92,6 +95,8 @@ def _story(work: ElsewhereThen) -> Any:
     yield ("checkpoint", "show", "NAME"), ("checkpoint", "show", CHECKPOINT)
     yield ("checkpoint", "show", "NAME", "--policy"), ("checkpoint", "show", CHECKPOINT, "--policy")
     yield ("resume", "NAME"), ("resume", CHECKPOINT)
+    yield plain("continue")
+    yield plain("continue", "--list")
     yield plain("verify")
     yield ("verify", "TASK"), ("verify", FIRST)
     yield ("verify", "CONTRACT"), ("verify", "tidy.aex")

@@ -128,7 +128,7 @@ class ClaudeTranscript(_Lines):
 
 
 class CodexTranscript(_Lines):
-    """Codex 0.171: most things are told twice, as what the model saw and as what the interface showed."""
+    """Codex 0.171: it writes most things twice: as what the model saw and as what the interface showed."""
 
     client = "codex"
     default_id = "0a5e0000-0000-7000-8000-000000000002"

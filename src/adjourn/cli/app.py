@@ -125,7 +125,7 @@ _NOUNS: Final = {
     "store": Noun("", "Delete old data; migrate the store.", "Storage"),
 }
 DAY: Final = (
-    "init", "doctor", "status", "log", "ui", "report", "inbox", "resume", "checkpoint", "rollback", "policy", "run",
+    "init", "doctor", "status", "log", "ui", "report", "inbox", "continue", "resume", "checkpoint", "rollback", "policy", "run",
     "verify", "keys", "serve",
 )  # fmt: skip
 """What `adjourn --help` lists, in the order of a day. `adjourn help --all` lists the rest."""

@@ -1,4 +1,4 @@
-"""`adjourn continue`: go on with a session of any client, from the transcript that the client keeps itself."""
+"""`adjourn continue`: continue a session of any client, from the transcript that the client keeps itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from adjourn.text.times import ago
 if TYPE_CHECKING:
     from adjourn.sessions.page import Account
     from adjourn.sessions.reader import SessionFile
-    from adjourn.sessions.story import Story
+    from adjourn.sessions.story import SessionStory
     from adjourn.tasks.ledger import Ledger
 
 MAX_ROWS = 20
@@ -88,7 +88,9 @@ def _print(account: Account, limit: int, *, as_json: bool) -> None:
     )
 
 
-def _choose(context: CommandContext, files: list[SessionFile], *, last: bool) -> tuple[SessionFile, Story | None]:
+def _choose(
+    context: CommandContext, files: list[SessionFile], *, last: bool
+) -> tuple[SessionFile, SessionStory | None]:
     """The session that is meant. Of several with unfinished work a person chooses."""
     from adjourn.sessions import catalog
 

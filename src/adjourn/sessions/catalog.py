@@ -13,11 +13,11 @@ from adjourn.sessions.claude_code import ClaudeCode
 from adjourn.sessions.codex import Codex
 from adjourn.sessions.evidence import look, relative
 from adjourn.sessions.page import Account
-from adjourn.sessions.reader import Reader, SessionFile
-from adjourn.sessions.story import Story
+from adjourn.sessions.reader import SessionFile, TranscriptReader
+from adjourn.sessions.story import SessionStory
 from adjourn.tasks.ledger import Ledger
 
-READERS: Sequence[Reader] = (ClaudeCode(), Codex())
+READERS: Sequence[TranscriptReader] = (ClaudeCode(), Codex())
 MAX_READ = 20
 """Newest sessions of a folder that are read to tell what is unfinished in them."""
 _MIN_NAME = 4
@@ -48,7 +48,7 @@ def _folded(found: Iterable[SessionFile]) -> list[SessionFile]:
     return list(kept.values())
 
 
-def reader_of(file: SessionFile) -> Reader:
+def reader_of(file: SessionFile) -> TranscriptReader:
     """The reader of a session's client."""
     return next(reader for reader in READERS if reader.key == file.client)
 
@@ -70,7 +70,7 @@ def named(name: str) -> SessionFile:
     raise InvalidError(f"{name!r} is the beginning of {len(found)} sessions", "write more of the id")
 
 
-def unfinished(files: Sequence[SessionFile]) -> list[tuple[SessionFile, Story]]:
+def unfinished(files: Sequence[SessionFile]) -> list[tuple[SessionFile, SessionStory]]:
     """Those of the newest sessions that have something left to do, with their stories."""
     found = []
     for file in files[:MAX_READ]:
@@ -86,7 +86,7 @@ def account(
     tree: str,
     ledgers: Iterable[Ledger] = (),
     others: Sequence[SessionFile] = (),
-    story: Story | None = None,
+    story: SessionStory | None = None,
 ) -> Account:
     """All that is known of a session, to be continued in `tree`. Raises `NotFoundError`, `InvalidError`."""
     reader = reader_of(file)
@@ -105,7 +105,7 @@ def account(
     )
 
 
-def _place(story: Story, tree: str) -> str:
+def _place(story: SessionStory, tree: str) -> str:
     """The work tree of a session: its own folder, else this one if a file that it changed is here; "" for none."""
     if story.folder and os.path.isdir(story.folder):
         return story.folder
@@ -118,7 +118,7 @@ def _other(file: SessionFile) -> str:
     return f"{reader_of(file).name} {file.id}, last record {file.touched[:19]}: {file.title[:80]}"
 
 
-def _notes(reader: Reader, story: Story, file: SessionFile) -> list[str]:
+def _notes(reader: TranscriptReader, story: SessionStory, file: SessionFile) -> list[str]:
     notes = []
     if story.version and _number(story.version) > max(map(_number, reader.tried)):
         notes.append(

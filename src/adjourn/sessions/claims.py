@@ -13,8 +13,8 @@ from typing import Literal
 
 import msgspec
 
-from adjourn.sessions.evidence import World
-from adjourn.sessions.story import Answer, Call, Story
+from adjourn.sessions.evidence import Evidence
+from adjourn.sessions.story import AgentAnswer, SessionCall, SessionStory
 
 ANSWERS = 2
 """Last answers in which claims are looked for."""
@@ -50,20 +50,20 @@ class Verdict(msgspec.Struct, kw_only=True):
     step: int = 0
 
 
-def judge(story: Story, world: World) -> list[Verdict]:
+def judge(story: SessionStory, world: Evidence) -> list[Verdict]:
     """The verdicts, contradictions first."""
     verdicts = [*_of_answers(story, world), *_of_plan(story), *_of_files(story, world)]
     order = ("contradicted", "unproved", "held")
     return sorted(verdicts, key=lambda verdict: order.index(verdict.verdict))[:MAX_VERDICTS]
 
 
-def last_test(story: Story, before: int = 0) -> Call | None:
+def last_test(story: SessionStory, before: int = 0) -> SessionCall | None:
     """The last run of the tests; before a step, if one is given."""
     tests = [call for call in story.calls if call.is_test and (not before or call.step < before)]
     return tests[-1] if tests else None
 
 
-def edited_after(story: Story, step: int, before: int = 0) -> list[str]:
+def edited_after(story: SessionStory, step: int, before: int = 0) -> list[str]:
     """The files whose edits worked after a step."""
     return [
         os.path.basename(change.path.replace("\\", "/"))
@@ -77,7 +77,7 @@ def sentences(text: str) -> list[str]:
     return [sentence.strip() for sentence in _SENTENCE.split(text[:8000])[:200] if sentence.strip()]
 
 
-def _of_answers(story: Story, world: World) -> Iterator[Verdict]:
+def _of_answers(story: SessionStory, world: Evidence) -> Iterator[Verdict]:
     answers = [answer for answer in story.answers if not answer.is_summary and len(answer.text) > 3]
     told: set[str] = set()
     for answer in reversed(answers[-ANSWERS:]):
@@ -99,7 +99,7 @@ def _of_answers(story: Story, world: World) -> Iterator[Verdict]:
                 )  # fmt: skip
 
 
-def _of_sentence(sentence: str, answer: Answer, story: Story, world: World) -> Iterator[Verdict]:
+def _of_sentence(sentence: str, answer: AgentAnswer, story: SessionStory, world: Evidence) -> Iterator[Verdict]:
     if _TESTS.search(sentence):
         yield _tests(sentence, answer, story)
     elif _PUSHED.search(sentence):
@@ -112,7 +112,7 @@ def _of_sentence(sentence: str, answer: Answer, story: Story, world: World) -> I
         yield _done(answer, story)
 
 
-def _tests(sentence: str, answer: Answer, story: Story) -> Verdict:
+def _tests(sentence: str, answer: AgentAnswer, story: SessionStory) -> Verdict:
     test = last_test(story, answer.step)
     if test is None:
         return Verdict(
@@ -141,7 +141,7 @@ def _tests(sentence: str, answer: Answer, story: Story) -> Verdict:
     )
 
 
-def _command(sentence: str, answer: Answer, story: Story, pattern: re.Pattern[str], what: str) -> Verdict:
+def _command(sentence: str, answer: AgentAnswer, story: SessionStory, pattern: re.Pattern[str], what: str) -> Verdict:
     calls = [
         call for call in story.calls if call.kind == "run" and call.step < answer.step and pattern.search(call.what)
     ]
@@ -160,7 +160,7 @@ def _command(sentence: str, answer: Answer, story: Story, pattern: re.Pattern[st
     )  # fmt: skip
 
 
-def _named_file(sentence: str, name: str, answer: Answer, world: World) -> Verdict:
+def _named_file(sentence: str, name: str, answer: AgentAnswer, world: Evidence) -> Verdict:
     files = [file for file in world.files.values() if file.name == name or file.name.endswith(f"/{name}")]
     if not files:
         return Verdict(
@@ -177,7 +177,7 @@ def _named_file(sentence: str, name: str, answer: Answer, world: World) -> Verdi
     )  # fmt: skip
 
 
-def _done(answer: Answer, story: Story) -> Verdict:
+def _done(answer: AgentAnswer, story: SessionStory) -> Verdict:
     claim = "The agent said that the work is done."
     call = _last_call(story, answer.step)
     if call is not None and call.outcome != "ok":
@@ -206,7 +206,7 @@ def _done(answer: Answer, story: Story) -> Verdict:
     return Verdict(verdict="unproved", claim=claim, evidence=evidence, step=answer.step)
 
 
-def _of_plan(story: Story) -> Iterator[Verdict]:
+def _of_plan(story: SessionStory) -> Iterator[Verdict]:
     for item in story.plan:
         if item.state != "done":
             continue
@@ -234,7 +234,7 @@ def _of_plan(story: Story) -> Iterator[Verdict]:
                 )
 
 
-def _of_files(story: Story, world: World) -> Iterator[Verdict]:
+def _of_files(story: SessionStory, world: Evidence) -> Iterator[Verdict]:
     for path, file in world.files.items():
         change = story.changes[path]
         if change.edits and not file.is_there and not change.is_deleted:
@@ -244,14 +244,14 @@ def _of_files(story: Story, world: World) -> Iterator[Verdict]:
             )  # fmt: skip
 
 
-def _last_call(story: Story, before: int) -> Call | None:
+def _last_call(story: SessionStory, before: int) -> SessionCall | None:
     """The last call with effects before a step, in the same turn."""
     asked = max((prompt.step for prompt in story.prompts if prompt.step < before), default=0)
     calls = [call for call in story.calls if asked < call.step < before and call.has_effects and call.kind != "list"]
     return calls[-1] if calls else None
 
 
-def _ended(call: Call) -> str:
+def _ended(call: SessionCall) -> str:
     if call.code is not None:
         return f"ended with exit code {call.code}"
     return {
@@ -260,7 +260,7 @@ def _ended(call: Call) -> str:
     }[call.outcome]  # fmt: skip
 
 
-def _last_words(call: Call) -> str:
+def _last_words(call: SessionCall) -> str:
     lines = [line.strip() for line in call.words.splitlines() if line.strip()]
     return " / ".join(lines[-2:])
 

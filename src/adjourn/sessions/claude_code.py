@@ -1,6 +1,6 @@
 """Sessions of Claude Code: `~/.claude/projects/KEY/UUID.jsonl`, one record a line, only appended to.
 
-The order of the file counts; `parentUuid` may dangle. Whose words a record of the role user holds is told by its marks, not by its role.
+The order of the file counts; `parentUuid` may dangle. Its marks say whose words a record of the role user holds, not its role.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from adjourn.sessions.reader import (
     texts_in,
     what_of,
 )
-from adjourn.sessions.story import MAX_SEARCHED, Outcome, Story, StoryBuilder, member, objects, text_of
+from adjourn.sessions.story import MAX_SEARCHED, Outcome, SessionStory, StoryBuilder, member, objects, text_of
 
 _KEY = re.compile(r"[^A-Za-z0-9]")
 _LONG_KEY = 150
@@ -89,12 +89,12 @@ class ClaudeCode:
         file.touched = files.last_time(entry.path, top, TIMESTAMP) or file.started
         return file if file.folder and file.title else None
 
-    def read(self, file: SessionFile) -> Story:
+    def read(self, file: SessionFile) -> SessionStory:
         """The story of a session. Raises `NotFoundError`, `InvalidError`."""
         return read(file.path, files.root("CLAUDE_CONFIG_DIR", ".claude"))
 
 
-def read(path: str, top: str = "") -> Story:
+def read(path: str, top: str = "") -> SessionStory:
     """The story of one transcript. Raises `NotFoundError`, `InvalidError`."""
     builder = StoryBuilder(ClaudeCode.key, path)
     builder.story.id = os.path.basename(path).removesuffix(".jsonl")

@@ -24,7 +24,7 @@ from adjourn.sessions.reader import (
     texts_in,
     what_of,
 )
-from adjourn.sessions.story import Outcome, Story, StoryBuilder, member, objects, text_of
+from adjourn.sessions.story import Outcome, SessionStory, StoryBuilder, member, objects, text_of
 
 MAX_FILES = 5000
 """Newest rollouts that are looked at for a list."""
@@ -77,7 +77,7 @@ class Codex:
         file.touched = files.last_time(entry.path, top, TIMESTAMP) or file.started
         return file if file.id and file.folder and file.title else None
 
-    def read(self, file: SessionFile) -> Story:
+    def read(self, file: SessionFile) -> SessionStory:
         """The story of a session. Raises `NotFoundError`, `InvalidError`."""
         return read(file.path, files.root("CODEX_HOME", ".codex"))
 
@@ -96,7 +96,7 @@ def _rollouts(top: str) -> Iterator[os.DirEntry[str]]:
                         return
 
 
-def read(path: str, top: str = "") -> Story:
+def read(path: str, top: str = "") -> SessionStory:
     """The story of one rollout. Raises `NotFoundError`, `InvalidError`."""
     builder = StoryBuilder(Codex.key, path)
     match = _ID.search(path)

@@ -1,6 +1,6 @@
 """What is there now: the work tree, its commits and files, and what adjourn's own ledgers have recorded about the calls.
 
-A transcript says what was tried; this says what became of it. Files outside of the work tree are not looked at.
+A transcript says what was tried; this says how it is now. Files outside of the work tree are not looked at.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from adjourn.errors import AdjournError
 from adjourn.host.git import GitCommand, distrusting
 from adjourn.log.event import milliseconds
-from adjourn.sessions.story import Call, Story
+from adjourn.sessions.story import SessionCall, SessionStory
 from adjourn.tasks.ledger import Ledger
 
 GIT_SECONDS = 10
@@ -50,7 +50,7 @@ class LedgerCall(NamedTuple):
     task: str
 
 
-class World(msgspec.Struct, kw_only=True):
+class Evidence(msgspec.Struct, kw_only=True):
     """The work tree as it is now, by the paths of the transcript; `is_git` is false outside of a repository."""
 
     tree: str
@@ -64,9 +64,9 @@ class World(msgspec.Struct, kw_only=True):
     is_governed: bool = False
 
 
-def look(story: Story, tree: str, ledgers: Iterable[Ledger] = ()) -> World:
+def look(story: SessionStory, tree: str, ledgers: Iterable[Ledger] = ()) -> Evidence:
     """What is there now in `tree`, the folder in which the session would be continued; nothing is looked at without one."""
-    world = World(tree=tree)
+    world = Evidence(tree=tree)
     for ledger in ledgers:
         world.is_governed = True
         world.ledger += [
@@ -120,7 +120,7 @@ def relative(path: str, folder: str) -> str:
     return "" if name.startswith("..") or name in (".", "") else name
 
 
-def is_same_call(call: Call, entry: LedgerCall) -> bool:
+def is_same_call(call: SessionCall, entry: LedgerCall) -> bool:
     """Whether a call of a transcript and one of a ledger are the same: by the id, else by arguments and time."""
     if call.id and call.id in entry.call:
         return True
@@ -145,7 +145,7 @@ class _Status(NamedTuple):
         return state or ("as in the last commit" if self.is_git else "")
 
 
-def _file(path: str, story: Story, tree: str, status: _Status) -> FileNow:
+def _file(path: str, story: SessionStory, tree: str, status: _Status) -> FileNow:
     name = relative(path, story.folder)
     if not name:
         return FileNow(name=path, is_there=True, is_inside=False)

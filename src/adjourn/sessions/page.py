@@ -1,6 +1,6 @@
 """The first prompt of the session that continues: what is known of the one that ended, in Markdown, within a number of bytes.
 
-Four voices can be told apart in every line: the person and the agent are quoted, evidence is a code, a path or a number, and adjourn says what
+Four voices are distinct in every line: the person and the agent are quoted, evidence is a code, a path or a number, and adjourn says what
 holds. A text from a transcript never stands outside of a quotation, and no order that the agent read is repeated.
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from adjourn.sessions.claims import Verdict, edited_after, last_test, sentences
-from adjourn.sessions.evidence import FileNow, World, is_same_call
+from adjourn.sessions.evidence import Evidence, FileNow, is_same_call
 from adjourn.sessions.secrets import Secrets
-from adjourn.sessions.story import Call, Prompt, Story
+from adjourn.sessions.story import Prompt, SessionCall, SessionStory
 from adjourn.text.fitting import fit_text
 from adjourn.text.quoting import clean
 
@@ -30,7 +30,7 @@ _ENVELOPE = re.compile(
 _TURN = re.compile(r"(?im)^(\s*(?:human|user|assistant|system|developer)):")
 _TAG = re.compile(r"(?i)RESUME_FROM(\s*:)")
 _CORRECTION = re.compile(r"(?i)\b(?:no|not|don't|do not|never|instead|keep|stop|only|must|wrong|rather|undo|revert)\b")
-_FILLER = re.compile(r"(?i)^(?:continue|go on|yes|y|ok|okay|proceed|go ahead|please continue|weiter)[.!]?$")
+_FILLER = re.compile(r"(?i)^(?:continue|go[ ]on|yes|y|ok|okay|proceed|go ahead|please continue|weiter)[.!]?$")
 _DECISION = re.compile(r"(?i)\b(?:decision|decided|decide|because|instead of|chose|choose|agreed|must be)\b")
 _NEXT = re.compile(
     r"(?i)\b(?:next|remaining|still (?:uses|needs|has|to)|todo|left to do|then I (?:will|would)|unknown)\b"
@@ -42,8 +42,8 @@ _PLAIN = str.maketrans({'"': "'", "`": "'", "“": "'", "”": "'"})
 class Account(msgspec.Struct, kw_only=True):
     """All that is known of one session: its story, the world, the verdicts, and what else was at work in the folder."""
 
-    story: Story
-    world: World
+    story: SessionStory
+    world: Evidence
     verdicts: list[Verdict]
     client: str
     others: list[str] = []
@@ -61,7 +61,7 @@ def page(account: Account, limit: int = BYTES) -> str:
     return fit_text(text, limit, measure=lambda part: len(part.encode()), mark="\n(cut)\n")
 
 
-def _texts(story: Story) -> Iterable[str]:
+def _texts(story: SessionStory) -> Iterable[str]:
     yield from (prompt.text for prompt in story.prompts)
     yield from (answer.text for answer in story.answers)
     for call in story.calls:
@@ -70,7 +70,7 @@ def _texts(story: Story) -> Iterable[str]:
 
 
 class _Page:
-    """One attempt: how much is told follows from the scale."""
+    """One attempt: the scale decides how much it tells."""
 
     def __init__(self, account: Account, secrets: Secrets, scale: float) -> None:
         self._account, self._story, self._world = account, account.story, account.world
@@ -213,7 +213,7 @@ class _Page:
         ]
         return head + self._some(list(reversed(lines)), 8, "calls in doubt")
 
-    def _doubt(self, call: Call) -> str:
+    def _doubt(self, call: SessionCall) -> str:
         when = f" at {call.at[11:19]}" if len(call.at) > 18 else ""
         how = "interrupted after it had started" if call.outcome == "stopped" else "no result is recorded: interrupted"
         said = self._said_once(call)
@@ -221,7 +221,7 @@ class _Page:
             f"- {self._code(call.what or call.tool)} ({self._line(call.tool, 60)}{when}): {how}; outcome unknown.{said}"
         )
 
-    def _said_once(self, call: Call) -> str:
+    def _said_once(self, call: SessionCall) -> str:
         before = [answer for answer in self._story.answers if answer.step < call.step][-1:]
         return (
             f" agent said before it: {self._quoted(before[0].text, 160)}."
@@ -274,7 +274,7 @@ class _Page:
         return ["## Files", *rows] if rows else []
 
     def _commands(self) -> list[str]:
-        calls: dict[str, list[Call]] = {}
+        calls: dict[str, list[SessionCall]] = {}
         for call in self._story.calls:
             if (
                 call.kind in ("run", "mcp", "other", "web")
@@ -411,7 +411,7 @@ def _first(text: str) -> str:
     return next((line for line in text.splitlines() if line.strip()), "")
 
 
-def _error(call: Call) -> str:
+def _error(call: SessionCall) -> str:
     lines = [line.strip() for line in call.words.splitlines() if line.strip()]
     return lines[0] if call.kind == "edit" and lines else " / ".join(lines[-2:])
 

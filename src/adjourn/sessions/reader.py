@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from adjourn.sessions.story import Kind, Outcome, Story, text_of
+from adjourn.sessions.story import Kind, Outcome, SessionStory, text_of
 
 TIMESTAMP = re.compile(rb'"timestamp":\s*"(\d{4}-\d\d-\d\dT[\d:.]{8,15}Z?)"')
 
@@ -29,7 +29,7 @@ class SessionFile(msgspec.Struct, kw_only=True):
     forks: int = 0
 
 
-class Reader(Protocol):
+class TranscriptReader(Protocol):
     """One client: how its sessions are found and read. `tried` are the versions whose files it was tried with, the newest first."""
 
     name: str
@@ -39,7 +39,7 @@ class Reader(Protocol):
     def find(self, trees: Sequence[str], name: str = "") -> Iterator[SessionFile]:
         """The sessions in these folders and below; without any, all. Their ids begin with `name`. Helpers' sessions are left out."""
 
-    def read(self, file: SessionFile) -> Story:
+    def read(self, file: SessionFile) -> SessionStory:
         """The story of a session. Raises `NotFoundError`, `InvalidError`; whatever the file holds raises nothing else."""
 
 

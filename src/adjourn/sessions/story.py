@@ -54,7 +54,7 @@ class Prompt(msgspec.Struct, kw_only=True):
     is_delivered: bool = True
 
 
-class Answer(msgspec.Struct, kw_only=True):
+class AgentAnswer(msgspec.Struct, kw_only=True):
     """What the agent said in one answer; `is_summary` where it is the model's summary of what a compaction removed."""
 
     text: str
@@ -63,7 +63,7 @@ class Answer(msgspec.Struct, kw_only=True):
     is_summary: bool = False
 
 
-class Call(msgspec.Struct, kw_only=True):
+class SessionCall(msgspec.Struct, kw_only=True):
     """One call of a tool. `what` is its command, path or arguments; `words` are from its result, and untrusted."""
 
     id: str
@@ -89,7 +89,7 @@ class Call(msgspec.Struct, kw_only=True):
         return self.kind in ("edit", "mcp", "other") or (self.kind == "run" and _READS.match(self.what) is None)
 
 
-class Item(msgspec.Struct):
+class PlanItem(msgspec.Struct):
     """An item of the agent's plan, with the state that the agent gave it."""
 
     text: str
@@ -107,7 +107,7 @@ class Change(msgspec.Struct, kw_only=True):
     is_deleted: bool = False
 
 
-class Story(msgspec.Struct, kw_only=True):
+class SessionStory(msgspec.Struct, kw_only=True):
     """One session. `step` numbers count in the order of the file; `unknown` counts the records that the reader does not know."""
 
     client: str
@@ -121,9 +121,9 @@ class Story(msgspec.Struct, kw_only=True):
     started: str = ""
     touched: str = ""
     prompts: list[Prompt] = []
-    answers: list[Answer] = []
-    calls: list[Call] = []
-    plan: list[Item] = []
+    answers: list[AgentAnswer] = []
+    calls: list[SessionCall] = []
+    plan: list[PlanItem] = []
     plan_step: int = 0
     changes: dict[str, Change] = {}
     orders: list[str] = []
@@ -148,7 +148,7 @@ class Story(msgspec.Struct, kw_only=True):
         return next((prompt.text for prompt in self.prompts if prompt.is_delivered), "")
 
     @property
-    def in_doubt(self) -> list[Call]:
+    def in_doubt(self) -> list[SessionCall]:
         """The calls whose outcome nobody knows: without a result, or stopped after they had started."""
         return [call for call in self.calls if call.outcome in ("unknown", "stopped")]
 
@@ -185,8 +185,8 @@ class StoryBuilder:
     """Fills a story in the order of the file. Texts are cut here, so that no record can make the story large."""
 
     def __init__(self, client: str, path: str = "") -> None:
-        self.story = Story(client=client, path=path)
-        self._open: dict[str, Call] = {}
+        self.story = SessionStory(client=client, path=path)
+        self._open: dict[str, SessionCall] = {}
         self._queued: list[Prompt] = []
 
     def step(self, at: object = "") -> int:
@@ -232,14 +232,14 @@ class StoryBuilder:
         if not text:
             return
         answers = self.story.answers
-        answers.append(Answer(text=text[:MAX_TEXT], step=self.step(at), at=text_of(at, 40), is_summary=is_summary))
+        answers.append(AgentAnswer(text=text[:MAX_TEXT], step=self.step(at), at=text_of(at, 40), is_summary=is_summary))
         if len(answers) > MAX_ANSWERS:
             del answers[0]
 
-    def call(self, id_: object, tool: object, kind: Kind, what: str, at: object = "", *, path: str = "") -> Call:
+    def call(self, id_: object, tool: object, kind: Kind, what: str, at: object = "", *, path: str = "") -> SessionCall:
         """A call of a tool begins."""
         story = self.story
-        call = Call(
+        call = SessionCall(
             id=text_of(id_, 200), tool=text_of(tool, 100), kind=kind, what=what.strip()[:MAX_WORDS], step=self.step(at),
             at=text_of(at, 40), path=path[:MAX_WORDS],
         )  # fmt: skip
@@ -286,7 +286,7 @@ class StoryBuilder:
         change.is_new = change.is_new or (is_new and change.edits == 1)
         change.is_deleted = is_deleted
 
-    def known(self, id_: object) -> Call | None:
+    def known(self, id_: object) -> SessionCall | None:
         """The call with this id."""
         return self._open.get(text_of(id_, 200))
 
@@ -297,7 +297,7 @@ class StoryBuilder:
             words = text_of(state, 30).lower()
             done = words in ("completed", "complete", "done", "cancelled", "canceled", "deleted")
             active = words in ("in_progress", "in-progress", "active", "inprogress")
-            plan.append(Item(text_of(text, MAX_WORDS), "done" if done else "active" if active else "open"))
+            plan.append(PlanItem(text_of(text, MAX_WORDS), "done" if done else "active" if active else "open"))
             if len(plan) >= MAX_ITEMS:
                 break
         self.story.plan, self.story.plan_step = [item for item in plan if item.text], self.step()
@@ -324,7 +324,7 @@ class StoryBuilder:
         """The agent's turn is over, by the client's word."""
         self.story.is_turn_open = False
 
-    def finish(self) -> Story:
+    def finish(self) -> SessionStory:
         """The story, with the prompts that were never delivered."""
         self.story.prompts += self._queued
         return self.story

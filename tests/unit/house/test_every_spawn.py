@@ -34,6 +34,7 @@ REVIEWED = {
     ): "a language server of this Python's packages, or found outside of the workspace; the test command that the user names",
     ("runs/subprocesses.py", "subprocess.Popen"): "what a contract names, never by a relative entry of PATH; git",
     ("checkpoints/git_snapshot.py", "subprocess.run"): "git, by the one place that builds its commands",
+    ("sessions/evidence.py", "subprocess.run"): "git, by the one place that builds its commands",
     ("hooks/standby.py", "os.posix_spawn"): "Python by the helper",
     ("hooks/standby_process.py", "os.fork"): "this program itself",
     (

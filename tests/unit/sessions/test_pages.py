@@ -141,7 +141,7 @@ def test_a_claim_about_tests(
 
 
 def test_the_world_is_evidence(home: Path, tmp_path: Path) -> None:
-    """Files are told as git and the disk have them now: gone, changed without an edit, committed since."""
+    """The page says of files what git and the disk have now: gone, changed without an edit, committed since."""
     tree = tmp_path / "bakery"
     tree.mkdir()
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tree)]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from adjourn.errors import AdjournError
 from adjourn.sessions import catalog, claude_code, codex, files
-from adjourn.sessions.story import Story
+from adjourn.sessions.story import SessionStory, StoryBuilder
 from support.cases import for_each
 from support.strategies import json_values
 from support.transcripts import ASKED, ASKED_LATER, WRITERS, ClaudeTranscript, CodexTranscript, bakery
@@ -28,7 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def read(transcript: Any, home: Path) -> Story:
+def read(transcript: Any, home: Path) -> SessionStory:
     transcript.save(home)
     file = catalog.named(transcript.id)
     return catalog.reader_of(file).read(file)
@@ -77,7 +77,7 @@ def test_any_value_in_any_place_is_read(value: Any, where: int) -> None:
         places = [(holder, key) for holder, key in _places(record)]
         holder, key = places[where % len(places)]
         holder[key] = value
-        translate = module._Translation(claude_code.StoryBuilder("x"))
+        translate = module._Translation(StoryBuilder("x"))
         for other in records:
             translate.record(other)
 
@@ -122,7 +122,7 @@ def test_a_stopped_call_is_no_refused_one(home: Path) -> None:
 
 
 def test_a_queued_prompt_that_was_not_delivered(home: Path) -> None:
-    """A prompt that was typed and never taken from the queue is told as such; one that was taken is told once."""
+    """A prompt that was typed and never taken from the queue is marked as such; one that was taken occurs once."""
     transcript = ClaudeTranscript()
     transcript.record("queue-operation", operation="enqueue", content="Bake.")
     transcript.record("queue-operation", operation="dequeue")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -76,6 +77,15 @@ def test_a_hook_below_the_workspace_is_governed_by_its_policy(work: HookWorkspac
         assert work.ask("Bash", {"command": "make"}, env=env, cwd=str(deep)).decision == "deny"
     assert work.ledger().calls_used == 2
     assert not (deep / ".aex").exists()
+
+
+def test_a_hook_works_where_json_cannot_spell_the_folder(work: HookWorkspace) -> None:
+    """A client replaces bytes that are not UTF-8; the hook then works in the folder that it was started in, and outside of any it refuses."""
+    told = json.dumps({"hook_event_name": "PreToolUse", "tool_name": "Read", "cwd": "/gone/caf\ufffd"}).encode()
+    for folder, decision in ((work.root, "allow"), (work.root.parent, "deny")):
+        words = [sys.executable, "-m", "adjourn", "hook"]
+        done = subprocess.run(words, input=told, cwd=folder, env=work.environment, capture_output=True, check=False)
+        assert json.loads(done.stdout)["hookSpecificOutput"]["permissionDecision"] == decision, done.stderr
 
 
 def test_commands_below_the_workspace_work_on_it(work: HookWorkspace) -> None:

@@ -13,6 +13,8 @@ import _signal  # type: ignore[import-not-found]  # what `signal` wraps, at a te
 import os
 from collections.abc import Callable
 
+import msgspec
+
 from adjourn.clients.options import parse_hook
 from adjourn.hooks import ANSWER_SECONDS, FAILED, REFUSED, claude_code, tell
 from adjourn.hooks.claude_code import HookRequest
@@ -40,7 +42,7 @@ def run(arguments: list[str], on_event: Callable[[], None] = lambda: None) -> in
         else:
             code = FAILED
             on_event()
-        request = claude_code.decode(data)
+        request = _in_existing_folder(claude_code.decode(data))
         options, workspace = parse_hook(arguments), find_workspace(request.cwd)
         if options["--outside"] != "pass" or not is_outside(workspace, options):
             (_decide if waits else _record)(options, request, workspace)
@@ -52,6 +54,13 @@ def run(arguments: list[str], on_event: Callable[[], None] = lambda: None) -> in
 
 def _time_out(*_: object) -> None:
     raise TimeoutError(f"the call could not be decided on within {ANSWER_SECONDS} s")
+
+
+def _in_existing_folder(request: HookRequest) -> HookRequest:
+    """The request, with the hook's own folder where the client cannot spell its name: JSON has no bytes that are not UTF-8."""
+    if "\ufffd" not in request.cwd or os.path.isdir(request.cwd):
+        return request
+    return msgspec.structs.replace(request, cwd=os.getcwd())
 
 
 def find_workspace(working_directory: str) -> Workspace:

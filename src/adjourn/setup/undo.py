@@ -21,6 +21,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import msgspec
 
@@ -58,6 +59,7 @@ class UndoEntry(msgspec.Struct, frozen=True, rename="camel"):
     is the copy's digest.
 
     `made` is how many folders above it were not there either. `wrote` names a copy of what it was changed to; "" in older manifests.
+    `is_quoted`: `path` is percent-encoded, because it is not UTF-8.
     """
 
     path: str
@@ -66,6 +68,12 @@ class UndoEntry(msgspec.Struct, frozen=True, rename="camel"):
     made: int = 0
     was: str = ""
     wrote: str = ""
+    is_quoted: bool = False
+
+    @property
+    def place(self) -> str:
+        """The path of the file."""
+        return os.fsdecode(unquote_to_bytes(self.path)) if self.is_quoted else self.path
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -142,17 +150,36 @@ def _copied(folder: str, place: int, change: SettingsChange, number: int) -> Und
     """Copies of a file as it is and as it will be; what the manifest says of them."""
     wrote, was = change.after.encode(), _encoded(change.before)
     create_file(folder, f"{place}{_WROTE}", wrote, 0o600)
-    if was is None:
-        return UndoEntry(change.path, digest(wrote), "", number, "", f"{place}{_WROTE}")
-    create_file(folder, str(place), was, 0o600)
-    return UndoEntry(change.path, digest(wrote), str(place), number, digest(was), f"{place}{_WROTE}")
+    if was is not None:
+        create_file(folder, str(place), was, 0o600)
+    is_quoted = not _is_utf8(change.path)
+    return UndoEntry(
+        path=quote_from_bytes(os.fsencode(change.path)) if is_quoted else change.path,
+        now=digest(wrote),
+        held="" if was is None else str(place),
+        made=number,
+        was="" if was is None else digest(was),
+        wrote=f"{place}{_WROTE}",
+        is_quoted=is_quoted,
+    )
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _seal(root: str, number: str, files: list[UndoEntry]) -> str:
+    added = ("wrote", "isQuoted")  # a manifest of before has none
     rows = [
-        {name: value for name, value in msgspec.to_builtins(file).items() if value or name != "wrote"} for file in files
+        {name: value for name, value in msgspec.to_builtins(file).items() if value or name not in added}
+        for file in files
     ]
-    text = msgspec.json.encode(["adjourn/undo/1", root, number, rows])
+    folder = root if _is_utf8(root) else {"bytes": os.fsencode(root).hex()}
+    text = msgspec.json.encode(["adjourn/undo/1", folder, number, rows])
     return hmac.digest(keys.secret(), text, "sha256").hex()
 
 
@@ -205,21 +232,22 @@ def undoable(root: str, home: Home) -> tuple[list[RestoredFile], list[NotRestore
     changes: dict[str, list[tuple[str, UndoEntry]]] = {}
     for number in runs:
         for entry in _manifest(root, number).files:
-            if entry.path not in places or (entry.held and not entry.held.isdecimal()):
+            if entry.place not in places or (entry.held and not entry.held.isdecimal()):
                 raise InvalidError(
-                    f"{FOLDER}/{number} names {entry.path}, which adjourn never changes",
+                    f"{FOLDER}/{number} names {entry.place}, which adjourn never changes",
                     "remove that folder: it is not adjourn's",
                 )
-            changes.setdefault(entry.path, []).append((number, entry))
+            path = entry.place
+            changes.setdefault(path, []).append((number, entry))
             held = _held(root, number, entry)
-            there = bytes_or_none(entry.path, root)
-            now = files[entry.path].after if entry.path in files else there
+            there = bytes_or_none(path, root)
+            now = files[path].after if path in files else there
             if now == held or (now is not None and digest(now) == entry.now):
-                files[entry.path] = RestoredFile(entry.path, there, held, entry.made)
-                left.pop(entry.path, None)  # what did not fit was taken back before a kill
+                files[path] = RestoredFile(path, there, held, entry.made)
+                left.pop(path, None)  # what did not fit was taken back before a kill
             else:
                 copy = f"{FOLDER}/{number}/{entry.held}" if entry.held else ""
-                left.setdefault(entry.path, NotRestored(entry.path, copy))
+                left.setdefault(path, NotRestored(path, copy))
     for path, place in list(left.items()):
         files.pop(path, None)
         restored, pieces = _reversed(root, changes[path])
@@ -233,17 +261,17 @@ def undoable(root: str, home: Home) -> tuple[list[RestoredFile], list[NotRestore
 
 def _reversed(root: str, changes: list[tuple[str, UndoEntry]]) -> tuple[RestoredFile | None, list[str]]:
     """A file that was edited since, without the changes, as far as they still stand in it; and the pieces that do not."""
-    path = changes[0][1].path
+    path = changes[0][1].place
     there = now = bytes_or_none(path, root)
     pieces: list[str] = []
     for number, entry in changes:
         held = _held(root, number, entry)
-        if now is None or not entry.wrote or (entry.path.endswith(POLICY) and held is None):
+        if now is None or not entry.wrote or (path.endswith(POLICY) and held is None):
             break  # gone, or a policy, which is there to be edited
-        wrote = _saved(root, f"{number}/{os.path.basename(entry.wrote)}", entry.now, entry.path)
+        wrote = _saved(root, f"{number}/{os.path.basename(entry.wrote)}", entry.now, path)
         try:
             before = None if held is None else held.decode()
-            reverted = reversal(entry.path, now.decode(), wrote.decode(), before)
+            reverted = reversal(path, now.decode(), wrote.decode(), before)
         except UnicodeDecodeError:
             break
         if reverted is not None:
@@ -253,7 +281,7 @@ def _reversed(root: str, changes: list[tuple[str, UndoEntry]]) -> tuple[Restored
 
 
 def _held(root: str, number: str, entry: UndoEntry) -> bytes | None:
-    return _saved(root, f"{number}/{entry.held}", entry.was, entry.path) if entry.held else None
+    return _saved(root, f"{number}/{entry.held}", entry.was, entry.place) if entry.held else None
 
 
 def _saved(root: str, name: str, text: str, path: str) -> bytes:

@@ -110,6 +110,20 @@ def test_a_kill_while_setting_up_leaves_everything_to_be_taken_back(
         undo.undoable(str(root), home({"HOME": str(root.parent / "home")}))
 
 
+def test_a_folder_whose_name_is_not_utf_8_is_set_up_and_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manifest names its files, its seal covers them, and undo restores them."""
+    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
+    root = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    root.mkdir()
+    (root / ".mcp.json").write_text(HELD)
+    undo.make([change(root, WANTED)], str(root))
+    assert (root / ".mcp.json").read_text() == WANTED
+    undone(root)
+    assert (root / ".mcp.json").read_text() == HELD
+
+
 # --- an agent can write in .aex/undo
 
 

@@ -54,10 +54,20 @@ _READING_COMMANDS = """
 # Commands of the shell that only read. Codex reads files by them, and cannot ask about others: add those that you want to
 # permit, as in `allow shell.exec:npm test*`. Each part of a command line must match.
 allow shell.exec:ls*, shell.exec:cat *, shell.exec:head *, shell.exec:tail *, shell.exec:wc *, shell.exec:pwd
-allow shell.exec:grep *, shell.exec:git status*, shell.exec:git diff, shell.exec:git log, shell.exec:git branch
-allow shell.exec where command ~ "^sed -n '?[0-9]+(,[0-9]+)?p'? [A-Za-z0-9_./-]+$"
-allow shell.exec where command ~ "^rg( (-[a-zA-Z]+|--files|--hidden|[^- ;&|<>$`(){}][^ ;&|<>$`(){}]*))+$"
+allow shell.exec:grep *, shell.exec:git status*, shell.exec:git branch, shell.exec:git branch -a
+allow shell.exec where command ~ "^git (log|diff|show|blame)( +(-[a-zA-Z0-9]*|--|--oneline|{git}?{word}|{git}))*{cut}$"
+allow shell.exec where command ~ "^sed -n '?[0-9]+(,[0-9]+)?p'? [A-Za-z0-9_./][A-Za-z0-9_./-]*$"
+allow shell.exec where command ~ "^rg( +(-[a-zA-Z]+[0-9]*|--files|--hidden|{word}))+{cut}$"
 """
+_GIT_OPTION = r"(--[a-df-np-z][a-z-]*=?)"
+"""Of `git log` and its like: any but `--ext-diff`, which runs a program, and `--output`, which writes; git takes a beginning of either."""
+_WORD = (
+    r"([^-\s\x22'\x5c;&|<>$`(){}*?[][^\s\x22'\x5c;&|<>$`(){}]*"
+    r"|'[^-'\n][^'\n]*'"
+    r"|\x22([^-\x22\x5c$`\n]|\x5c[^\n])([^\x22\x5c$`\n]|\x5c[^\n])*\x22)"
+)
+"""A word, plain or quoted, that a shell takes as it stands, and no program as an option."""
+_CUT = "( *[|] *(head|tail|wc)( +-?[a-zA-Z0-9]+)*)?"
 _STEPS = """
 # Steps of contracts that `adjourn run` works through. They are of no server: a server named git has rules of its own.
 allow git.status, git.diff, git.apply, tests.run:npm test*, tests.run:pytest*
@@ -127,8 +137,12 @@ def _ruling(name: str, effect: ToolEffect) -> Ruling:
 def compose(servers: Sequence[ListedServer], *, asks: bool = True, observe: bool = False) -> str:
     """The first policy of a workspace. `asks`: the clients can ask a person about a command of the shell."""
     mode = "\n# Nothing is refused yet, everything is recorded. Delete this line to enforce the rules below.\nmode observe\n"
-    text = _HEAD.format(mode=mode if observe else "") + (_COMMANDS if asks else _READING_COMMANDS)
+    text = _HEAD.format(mode=mode if observe else "") + (_COMMANDS if asks else _reading_commands())
     return "".join((text, _STEPS, _TAIL, *map(section, servers)))
+
+
+def _reading_commands() -> str:
+    return _READING_COMMANDS.replace("{git}", _GIT_OPTION).replace("{word}", _WORD).replace("{cut}", _CUT)
 
 
 def section(server: ListedServer) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adjourn.aex import OWN_TOOLS, Policy, from_text
+from adjourn.policy.calls import judge
 from adjourn.setup.first_policy import ListedServer, compose, extended, ruled, section, unnamed
 from adjourn.setup.probe import Probed, ProbedTool
 from support.cases import for_each
@@ -39,6 +40,27 @@ def test_reads_are_allowed_writes_are_confirmed_and_destroying_is_denied(*, asks
     assert policy.judge("file.read").effect == "allow"
     assert policy.judge("file.write").confirm is not None
     assert (policy.judge("shell.exec").confirm is not None) is asks
+
+
+@for_each(
+    ("line", "effect"),
+    [
+        *((line, "allow") for line in (
+            "git log", "git log --oneline", "git log --oneline -n 20 -- src", "git log --since='2 weeks ago' --stat", "git diff HEAD~1 -- a.py",
+            'git log --format="%h %s"', "git show 091efb9f:src/a.py", "git blame -w src/a.py", "git log -S 'a b' --all",
+            "git log --oneline | head -n 5", "rg foo | wc -l", "rg foo src", "rg -n 'a b|c' src", r'rg -A3 "def \"x" src', "sed -n 1,20p src/a-b.py",
+        )),
+        *((line, "closed") for line in (
+            "git log --output=x", "git log --outp=x", "git diff --ext-diff", "git log '--output=x'", 'git log "--output=x"', "git log --oneline > x",
+            r"git log \--output=x", "git log ''--output=x", "git log *", "git log; rm x", "git log\nrm x", "git log $(rm x)", "git log a\nrm x",
+            'git log "a\\" "b --output=x', "git branch new", "git push", "git log | sh", "git log | head | sh", "rg '--pre=sh' x", 'rg "--pre=sh" x', "rg x\ntouch y", "rg * x",
+            'rg "a\\" "x --pre=sh" y', "rg x --pre sh", "sed -n 1p -fx.sed", "npm test",
+        )),
+    ],
+)  # fmt: skip
+def test_without_a_question_commands_only_read(line: str, effect: str) -> None:
+    """Where nobody can be asked, a command that may write or run another is refused, however it is quoted."""
+    assert judge(permitted(compose([], asks=False)), "shell.exec", {"command": line}, "/work").effect == effect
 
 
 def test_what_the_server_alone_calls_destructive_is_confirmed() -> None:

@@ -163,3 +163,27 @@ def test_what_is_wrong_is_printed_with_the_remedy(place: Place) -> None:
     done: Done = adjourn(place, "doctor", "--yes")
     assert done.code == 1
     assert "error server-failed · .mcp.json · server inv: the MCP server exited with code 3\n" in done.out
+
+
+def test_a_broken_policy_is_not_blamed_on_the_servers(place: Place) -> None:
+    """No proxy starts under it, so doctor starts the servers directly, and one that fails is still an error."""
+    failing = [sys.executable, "-c", "import sys; sys.exit('no config')"]
+    place.list_servers(inv=place.behind(*place.echo()), bad=place.behind(*failing))
+    (place.root / ".aex" / "policy.aex").write_text("policy p v0\nalow echo\n")
+    told = adjourn(place, "doctor", "--json", "--yes").json["findings"]
+    failed = [finding["message"] for finding in told if finding["code"] == "server-failed"]
+    assert failed == ["server bad: the MCP server exited with code 1 (stderr: no config)"]
+    assert any(finding["code"].startswith("AEX") for finding in told)
+
+
+def test_no_policy_is_an_error_where_something_needs_one(place: Place) -> None:
+    """A registered proxy does not start and a registered hook refuses every call; the finding names both."""
+    place.list_servers(inv=place.behind(*place.echo()))
+    place.hook()
+    (place.root / ".aex" / "policy.aex").unlink()
+    found = place.doctor()["no-policy"]
+    assert found["severity"] == "error"
+    assert "(here: server inv, .claude/settings.json)" in found["message"]
+    place.hook("--allow-no-policy")
+    (place.root / ".mcp.json").unlink()
+    assert place.doctor()["no-policy"]["severity"] == "warning"

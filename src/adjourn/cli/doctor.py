@@ -27,7 +27,7 @@ from adjourn.host.git import GitCommand, distrusting
 from adjourn.host.keys import reading_secret
 from adjourn.log.kinds import tool_name
 from adjourn.policy.contract import BrokenContractError, read_contract
-from adjourn.setup.checks import findings
+from adjourn.setup.checks import findings, needing_policy, nested
 from adjourn.setup.places import home
 from adjourn.store.migrate import LATEST
 from adjourn.tasks.heads import KeptHeads
@@ -185,11 +185,13 @@ def _policy(context: CommandContext) -> Iterator[Finding]:
         yield from read_contract(context.root).findings
     except BrokenContractError as error:
         if [finding.code for finding in error.findings] == ["AEX135"]:
+            stopped = needing_policy(context.root)
+            named = f" (here: {', '.join(stopped)})" if stopped else ""
             yield problem(
                 "no-policy",
-                f"there is no policy {context.workspace.searched()}; a proxy does not start without one",
+                f"there is no policy {context.workspace.searched()}: no proxy starts, and hooks refuse every call{named}",
                 "write one: adjourn init --policy",
-                "warning",
+                "error" if stopped else "warning",
             )
         else:
             yield from error.findings
@@ -258,7 +260,9 @@ def _run_git(root: str, *arguments: str) -> int:
 
 
 def _clients(context: CommandContext) -> Iterator[Finding]:
-    yield from findings(os.path.realpath(context.root), home(os.environ))
+    root = os.path.realpath(context.root)
+    yield from findings(root, home(os.environ))
+    yield from nested(root, context.workspace.start)
 
 
 def _tasks(context: CommandContext) -> Iterator[Finding]:

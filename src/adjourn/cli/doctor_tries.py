@@ -67,6 +67,11 @@ def problem(
 def servers(context: CommandContext, *, yes: bool, as_json: bool) -> Iterator[Finding]:
     """Start every server that settings of the workspace list, as its client would, and list its tools."""
     registered = registered_servers(context.root, os.environ, home(os.environ))
+    if _policy_is_broken(context.root):  # a proxy would not start, which is no fault of its server
+        registered = [
+            server._replace(start=server.own_start(context.root, os.environ)) if server.is_proxied else server
+            for server in registered
+        ]
     for server in registered:
         if server.reason:
             yield problem("server-untried", f"server {server.entry.name} {server.reason}",
@@ -83,6 +88,14 @@ def servers(context: CommandContext, *, yes: bool, as_json: bool) -> Iterator[Fi
         answers = probe_all([server.start for server in able if server.start is not None])
     for server, answer in zip(able, answers, strict=True):
         yield from _tried(context, server, answer)
+
+
+def _policy_is_broken(root: str) -> bool:
+    try:
+        read_contract(root)
+    except AdjournError:
+        return True
+    return False
 
 
 def _agreed(able: Sequence[RegisteredServer], root: str, *, as_json: bool) -> bool:

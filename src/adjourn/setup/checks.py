@@ -105,10 +105,46 @@ def _named_only(commands: list[tuple[str, list[str]]], proxied: set[str]) -> Ite
             )
 
 
+def nested(root: str, start: str) -> Iterator[Finding]:
+    """The findings about folders from `start` up to the workspace: settings there that list a server without the proxy."""
+    folder = start
+    while folder.startswith(root + "/"):
+        name = os.path.relpath(folder, root)
+        for file in SERVER_FILES:
+            entries = file.entries(_document(folder, file.path), file.path)
+            direct = [
+                entry.name for entry in entries
+                if servers.words_of(entry.server) and not servers.is_behind(entry.server, root)
+                and not servers.is_code(entry.server, root)
+            ]  # fmt: skip
+            if direct:
+                yield _found(
+                    "client-nested",
+                    f"{', '.join(direct)}: not behind the proxy, so a client that starts in {name} calls it without the policy",
+                    f"run `adjourn init` in {name}",
+                    os.path.join(name, file.path),
+                )
+        folder = os.path.dirname(folder)
+
+
 def listed_servers(root: str, at: Home) -> set[str]:
     """The canonical names of all servers that settings of the workspace and of the home folder list."""
     here = (*listed_entries(root), *(entry for _, entry in home_entries(at)))
     return {canonical_server(entry.name) for entry in here}
+
+
+def needing_policy(root: str) -> list[str]:
+    """The servers and the files with hooks that do nothing without a policy of the workspace."""
+    of_hooks = [(path, servers.hook_words(command)) for path, command in hook_commands(root)]
+    of_servers = [
+        (f"server {entry.name}", [entry.server["command"], *entry.server.get("args", [])])
+        for entry in listed_entries(root)
+        if servers.is_behind(entry.server, root)
+    ]
+    has_own = {"--policy", "--allow-no-policy"}
+    return list(
+        dict.fromkeys(name for name, words in (*of_servers, *of_hooks) if has_own.isdisjoint(dict(options(words))))
+    )
 
 
 def has_code_behind_proxy(root: str) -> bool:

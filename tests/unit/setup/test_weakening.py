@@ -111,3 +111,21 @@ def test_a_server_that_is_only_named_is_found(root: Path) -> None:
     (message,) = found(root, "client-proxied")
     assert "evil" in message
     assert "files" not in message
+
+
+def test_settings_between_here_and_the_workspace_are_checked(root: Path) -> None:
+    """A package of a monorepo lists servers of its own; one that is not behind the proxy is named with the package."""
+    package = root / "packages" / "a"
+    (package / "src").mkdir(parents=True)
+    text = json.dumps(
+        {"mcpServers": {"db": {"command": "run-db"}, "files": {"command": "adjourn", "args": ["proxy", "--", "npx"]}}}
+    )
+    (package / ".mcp.json").write_text(text)
+    [nested] = checks.nested(str(root), str(package / "src"))
+    assert (nested.code, nested.source, nested.help) == (
+        "client-nested",
+        "packages/a/.mcp.json",
+        "run `adjourn init` in packages/a",
+    )
+    assert nested.message.startswith("db: not behind the proxy")
+    assert list(checks.nested(str(root), str(root))) == []

@@ -27,16 +27,20 @@ from adjourn.cli.output import (
     say_table,
     unified_diff,
 )
+from adjourn.cli.task_view import holders, readable_ledgers
 from adjourn.cli.terminal import Spinner, print_diff
 from adjourn.clients.served_tools import keep_tools
-from adjourn.errors import AdjournError, InvalidError
+from adjourn.errors import AdjournError, InvalidError, RefusedError
+from adjourn.host import keys
 from adjourn.policy.tool_effects import Effect
-from adjourn.setup import policy_plan, undo
+from adjourn.setup import policy_plan, remains, undo
 from adjourn.setup.first_policy import ListedServer, RuledTool, ruled
 from adjourn.setup.places import CODEX, IGNORED, POLICY, SERVER_FILES, home, user_folder
 from adjourn.setup.planning import SetupNote, SetupPlan, plan, plan_for_user
 from adjourn.setup.probe import Probed, ServerStart, probe_all
 from adjourn.setup.servers import ServerEntry, shown_start
+from adjourn.tasks.heads import KeptHeads
+from adjourn.tasks.task import tasks_of
 
 NO_CLIENT = "no client was found here"
 _WANTED = f"none of the files that list servers is here: {', '.join(entry.path for entry in SERVER_FILES)}"
@@ -183,19 +187,24 @@ def _probed(entries: Sequence[ServerEntry], root: str, how: Asked) -> list[Probe
 
 
 def _keep_tools(entries: Sequence[ServerEntry], answers: Sequence[Probed], root: str) -> None:
-    """Have the store know what the servers listed, so that rules can be checked. Where no session has run yet, there is no store."""
+    """Have the store know what the servers listed, so that rules can be checked before the first session."""
     context = CommandContext()
+    listing = [(entry, answer) for entry, answer in zip(entries, answers, strict=True) if not answer.failure]
     with suppress(AdjournError):
-        if context.root == root and (store := context.store_or_none()) is not None:
-            for entry, answer in zip(entries, answers, strict=True):
-                if not answer.failure:
-                    keep_tools(store, entry.name, answer.known_tools, command=entry.command_digest)
+        if listing and context.root == root:
+            store = context.make_store()
+            for entry, answer in listing:
+                keep_tools(store, entry.name, answer.known_tools, command=entry.command_digest)
 
 
 def take_back(how: Asked, *, user: bool = False) -> int:
     """Show what would be restored, ask, restore it; returns the exit code."""
     root, at = user_folder() if user else os.path.realpath(os.getcwd()), home(os.environ)
     files, left = undo.undoable(root, at)
+    unused = [] if user else _without_tasks(root)
+    history = [] if user else [path for path in remains.remains(root) if path not in unused]
+    if history:  # git must not add it
+        files = [file for file in files if not (file.path.endswith(IGNORED) and file.after is None)]
     changes = [Shown(file.path, root, _text(file.before), _text(file.after)) for file in files]
     notes = [_left(file) for file in left]
     head = f"{len(files)} file{'s' * (len(files) != 1)} to restore"
@@ -205,9 +214,55 @@ def take_back(how: Asked, *, user: bool = False) -> int:
         return 1
     edited = [file for file in left if not file.path.endswith((POLICY, IGNORED))]  # these are there to be edited
     undo.take_back(files, root, keep=bool(edited))
+    remains.delete(unused, root)
     restored = ", ".join(file.name for file in changes) or "nothing"
     _tell(f"restored: {restored}", changes, notes, root, as_json=how.as_json, done=True)
+    if not how.as_json:
+        _offer_to_delete(history, root, how)
     return 1 if edited else 0
+
+
+def _without_tasks(root: str) -> list[str]:
+    """The files of a store in which no session has worked: nobody misses them."""
+    context = CommandContext()
+    has_tasks = True
+    with suppress(AdjournError):
+        if context.root == root and not context.named and (store := context.store_or_none()) is not None:
+            has_tasks = bool(tasks_of(store))
+    context.close()
+    return [] if has_tasks else [path for path in remains.remains(root) if ".db" in path]
+
+
+def _offer_to_delete(history: list[str], root: str, how: Asked) -> None:
+    """Say what stays, and delete it if the person agrees."""
+    config = os.path.dirname(keys.folder())
+    say_facts(
+        ("  kept", ", ".join(history)),
+        ("  kept", f"{_shown(config, root)}: your keys, for every workspace" if os.path.isdir(config) else ""),
+    )
+    if not history:
+        return
+    if how.yes or not sys.stdin.isatty():
+        say(f"  delete the history: {remains.delete_command(history, root)}")
+        return
+    if click.confirm("Delete the history of this workspace, too? No task can be resumed then.", default=False):
+        _delete(history, root)
+        say("deleted: the history of this workspace")
+
+
+def _delete(history: list[str], root: str) -> None:
+    context = CommandContext()
+    store = None if context.named else context.store_or_none()
+    if store is not None:
+        for task, ledger in readable_ledgers(context):
+            if any(holder.alive for holder in holders(context, ledger)):
+                raise RefusedError(
+                    f"a session is working on task {task}",
+                    f"end its client, then: {remains.delete_command(history, root)}",
+                )
+        KeptHeads(store, keys.reading_secret()).forget_store()
+        context.close()
+    remains.delete(history, root)
 
 
 def _left(remainder: undo.NotRestored) -> SetupNote:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import hmac
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
@@ -94,6 +95,11 @@ class KeptHeads:
     def forget(self, task: str) -> None:
         """Keep nothing of a task any longer."""
         self._remove(task)
+
+    def forget_store(self) -> None:
+        """Keep nothing of this store any longer: it is deleted."""
+        if self._place:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def bound(self, group: str) -> str:
         """The task that a client was last known to work on here, "" for none."""

@@ -76,6 +76,27 @@ def test_a_folder_without_documents_does_not_pass(folder: Path) -> None:
     assert "no .aex file in empty" in done.err
 
 
+def test_without_a_file_the_workspace_is_checked(tmp_path: Path) -> None:
+    """The policy and the contracts in tasks/ and .aex/, from any of its folders; a workspace without any is an error."""
+    for name, text in (
+        (".aex/policy.aex", WARNED),
+        (".aex/runs/r.aex", GOOD),
+        ("tasks/t.aex", BAD),
+        ("src/x.aex", BAD),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    for folder, up in ((tmp_path, ""), (tmp_path / "src", "../")):
+        done = check(folder)
+        assert done.code == 1
+        named = [line.partition(": ")[0] for line in done.out.splitlines() if ": valid" in line or ": 1 error" in line]
+        assert named == [up + name for name in (".aex/policy.aex", "tasks/t.aex", ".aex/runs/r.aex")]
+    empty = tmp_path / "tasks" / "empty"
+    empty.mkdir()
+    (tmp_path / ".aex").rename(tmp_path / "gone")
+    assert "neither a policy nor a contract" in check(empty).err
+
+
 def test_stdin_is_checked_like_a_file(folder: Path) -> None:
     """`-` is stdin: its findings, its bounds, its encoding."""
     assert check(folder, "-", stdin=GOOD.encode()).out == "-: valid policy\n"

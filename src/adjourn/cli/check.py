@@ -9,6 +9,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import click
@@ -28,7 +29,7 @@ from adjourn.cli.context import FILE_PATH, CommandContext, example, flag, for_ma
 from adjourn.cli.documents import STDIN, named, read, refuse_errors
 from adjourn.cli.output import complain, finding_json, safe, safe_lines, say, say_finding, say_json, unified_diff
 from adjourn.cli.terminal import print_diff
-from adjourn.errors import AdjournError, InvalidError, RefusedError, UsageError
+from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError, UsageError
 from adjourn.findings import Finding
 from adjourn.host.finding import workspace_of
 from adjourn.host.workspace import write_file
@@ -59,10 +60,11 @@ class Examined(NamedTuple):
 
 @click.command(
     epilog=example(
-        "adjourn policy check .aex/policy.aex tasks", "adjourn policy check . --format sarif > adjourn.sarif"
+        "adjourn policy check", "adjourn policy check .aex/policy.aex tasks",
+        "adjourn policy check . --format sarif > adjourn.sarif",
     )
 )  # fmt: skip
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=FILE_PATH)
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=FILE_PATH)
 @click.option(
     "--format", "form", type=click.Choice(["text", "json", "github", "sarif"]), metavar="FORMAT",
     help="Print text, json, github (workflow annotations) or sarif (SARIF 2.1.0).",
@@ -73,18 +75,30 @@ def check(files: tuple[str, ...], *, form: str | None, as_json: bool) -> int:
     """Check contracts and policies; report every finding with its line and a remedy.
 
     FILE is a file (a policy may be JSON), a folder (every .aex file below it, hidden folders other than .aex left out) or - for
-    stdin.
+    stdin. Without it: the policy of this workspace, and the contracts in tasks/ and .aex/.
     Exit code 1 when a file has an error. Warnings change no exit code.
     """
     if as_json and form not in (None, "json"):
         raise click.UsageError(f"--json is --format json, and --format {form} is given; keep one of them")
-    documents = [_examined(path) for path in named(files)]
+    documents = [_examined(path) for path in (named(files) if files else _of_workspace())]
     _PRINTERS["json" if as_json else form or "text"](documents)
     return 1 if any(document.errors for document in documents) else 0
 
 
-def _examined(path: str) -> Examined:
+def _of_workspace() -> list[str]:
+    """The policy of the workspace and its contracts, as paths from the current folder."""
+    root = os.path.relpath(workspace_of().root)
+    policy = discover(root)
+    paths = [] if policy is None else [os.path.normpath(policy)]
+    for folder in (os.path.normpath(os.path.join(root, name)) for name in ("tasks", ".aex")):
+        with suppress(NotFoundError):
+            paths += named([folder]) if os.path.isdir(folder) else []
+    if not paths:
+        raise NotFoundError("there is neither a policy nor a contract here", "write a policy: adjourn init")
+    return list(dict.fromkeys(paths))
 
+
+def _examined(path: str) -> Examined:
     if path.endswith(".json"):
         reading = read_json_policy(path, workspace_of().root)
         names = rule_findings(
@@ -104,7 +118,7 @@ def _examined(path: str) -> Examined:
 
 def _counts_here(path: str) -> bool:
     """Whether a file is the policy of this workspace, whose servers have to have the tools that it names."""
-    policy = discover(os.curdir)
+    policy = discover(workspace_of().root)
     return bool(policy) and path != STDIN and os.path.realpath(path) == os.path.realpath(policy or "")
 
 

@@ -58,12 +58,13 @@ def cut(text: str, room: int) -> str:
     return fit_text(text, room, measure=cells)
 
 
+_NARROW, _LAST = 12, 24
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns under their titles. The last one takes the rest of the line; numbers are right-aligned."""
     cleaned = [[safe(value) for value in row] for row in rows]
-    sizes = [max(map(cells, column)) for column in zip(head, *cleaned, strict=True)]
-    used = sum(sizes[:-1]) + 2 * (len(head) - 1)
-    sizes[-1] = max(min(sizes[-1], width() - used), 0)
+    sizes = _sizes(head, cleaned)
     right = _numbers(head, cleaned)
     lines = []
     for row in [list(head), *cleaned]:
@@ -74,6 +75,19 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
             line.append(blanks + text if to_right else text + blanks)
         lines.append("  ".join(line).rstrip())
     return "\n".join(lines)
+
+
+def _sizes(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """The widths of the columns. Those between the first and the last get narrower where the last would have no room."""
+    sizes = [max(map(cells, column)) for column in zip(head, *rows, strict=True)]
+    room = width() - 2 * (len(head) - 1)
+    excess = sum(sizes[:-1]) + min(sizes[-1], _LAST) - room
+    for place in sorted(range(1, len(sizes) - 1), key=lambda place: -sizes[place]):
+        given = max(min(excess, sizes[place] - max(_NARROW, cells(head[place]))), 0)
+        sizes[place] -= given
+        excess -= given
+    sizes[-1] = min(sizes[-1], max(room - sum(sizes[:-1]), _NARROW))
+    return sizes
 
 
 def _numbers(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[bool]:

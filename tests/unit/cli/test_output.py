@@ -63,6 +63,20 @@ def test_numbers_stand_to_the_right_and_the_last_column_gives_way() -> None:
     assert max(map(len, lines)) == 80
 
 
+def test_the_last_column_has_room_for_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wide columns before it get narrower, at most to twelve columns, and the first one stays whole."""
+    monkeypatch.setenv("COLUMNS", "80")
+    row = ("20261127-t7ptytq7", "1", "just now", "codex-mcp-client 0.171.0 on this machine", "Ship the release")
+    head, line = output.table(("TASK", "USED", "TOUCHED", "CLIENT", "GOAL"), [row]).splitlines()
+    assert line.endswith("Ship the release")
+    assert line.startswith("20261127-t7ptytq7")
+    assert "codex-mcp-client 0." in line
+    assert max(map(len, (head, line))) <= 80
+    monkeypatch.setenv("COLUMNS", "40")
+    assert line.startswith("20261127-t7ptytq7")
+    assert "Ship the re" in output.table(("TASK", "USED", "TOUCHED", "CLIENT", "GOAL"), [row])
+
+
 def test_long_facts_go_on_below_themselves() -> None:
     """A long value wraps below its beginning, and a fact without a value is left out."""
     lines = output.facts([("goal", "word " * 30), ("empty", ""), ("x", "1")]).split("\n")

@@ -28,7 +28,7 @@ def check(folder: Path, *arguments: str, stdin: bytes = b"", workspace: Path | N
     if workspace:
         environment["GITHUB_WORKSPACE"] = str(workspace)
     done = subprocess.run(
-        [sys.executable, "-m", "adjourn", "check", *arguments],
+        [sys.executable, "-m", "adjourn", "policy", "check", *arguments],
         check=False, cwd=folder, env=environment, input=stdin, capture_output=True, timeout=60,
     )  # fmt: skip
     assert b"Traceback" not in done.stderr, done.stderr

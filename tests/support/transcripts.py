@@ -6,6 +6,8 @@ A test tells a story once, and every client's writer tells it in its own way.
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -202,7 +204,209 @@ class CodexTranscript(_Lines):
         return self.write(day / f"rollout-2026-10-05T08-00-00-{self.id}.jsonl")
 
 
-WRITERS: tuple[type[Any], ...] = (ClaudeTranscript, CodexTranscript)
+class GeminiTranscript(_Lines):
+    """Gemini CLI 0.61: a log of messages, each answer first without its calls, then again with them."""
+
+    client = "gemini"
+    default_id = "0a5e0000-0000-4000-8000-000000000003"
+
+    def __init__(self, id_: str = "", folder: str = FOLDER) -> None:
+        super().__init__(id_, folder)
+        self.records.append({"sessionId": self.id, "startTime": self.now, "lastUpdated": self.now, "kind": "main"})
+        self.records.append(
+            {"$set": {"messages": [self._message("user", [{"text": "<session_context>Today is Monday."}])]}}
+        )
+
+    def _message(self, kind: str, content: Any, **members: Any) -> dict[str, Any]:
+        return {"id": f"g{len(self.records)}", "timestamp": self.now, "type": kind, "content": content, **members}
+
+    def ask(self, text: str) -> None:
+        self.records.append(self._message("user", [{"text": text}]))
+
+    def say(self, text: str, *, ends: bool = True) -> None:
+        del ends
+        self.records.append(self._message("gemini", text))
+
+    def _call(
+        self, name: str, arguments: dict[str, Any], response: dict[str, Any], display: Any, status: str = "success"
+    ) -> None:
+        message = self._message("gemini", "")
+        id_ = self.call_id()
+        result = [{"functionResponse": {"id": id_, "name": name, "response": response}}]
+        call = {
+            "id": id_,
+            "name": name,
+            "args": arguments,
+            "result": result,
+            "status": status,
+            "resultDisplay": display,
+        }
+        self.records += [message, message | {"toolCalls": [call]}]
+        self.records.append(self._message("user", result))
+
+    def run(self, command: str, code: int | None, output: str = "") -> None:
+        if code is None:  # a call that was killed is not in the file
+            self.records.append(self._message("gemini", ""))
+            return
+        end = f"\nExit Code: {code}" if code else ""
+        text = f"<untrusted_context>\nOutput: {output}{end}\nProcess Group PGID: 7\n</untrusted_context>"
+        self._call("run_shell_command", {"command": command}, {"output": text}, output)
+
+    def edit(self, path: str, *, works: bool = True) -> None:
+        arguments = {"file_path": f"{self.folder}/{path}", "old_string": "a", "new_string": "b"}
+        if works:
+            self._call(
+                "replace", arguments, {"output": "Successfully modified file"}, {"fileDiff": "@@", "isNewFile": False}
+            )
+        else:
+            self._call("replace", arguments, {"error": "Could not find an exact match"}, "Error: no match", "error")
+
+    def plan(self, *items: tuple[str, str]) -> None:
+        todos = [{"description": text, "status": state} for text, state in items]
+        self._call("write_todos", {"todos": todos}, {"output": "ok"}, "ok")
+
+    def resume(self) -> None:
+        """The client writes another header and the whole history again, without the results of calls."""
+        ids: dict[str, Any] = {}
+        for record in self.records:
+            if "id" in record:
+                ids[record["id"]] = {name: value for name, value in record.items() if name != "toolCalls"}
+        self.records.append({"sessionId": self.id, "startTime": self.now, "lastUpdated": self.now, "kind": "main"})
+        self.records.append({"$set": {"messages": list(ids.values())}})
+
+    def save(self, home: Path) -> Path:
+        project = home / ".gemini" / "tmp" / "bakery"
+        path = self.write(project / "chats" / "session-2026-10-05T08-00-0a5e0000.jsonl")
+        (project / ".project_root").write_text(self.folder)
+        return path
+
+
+class CopilotTranscript(_Lines):
+    """Copilot CLI 1.0: `success` says that a tool ran, whatever its exit code."""
+
+    client = "copilot"
+    default_id = "0a5e0000-0000-4000-8000-000000000004"
+
+    def __init__(self, id_: str = "", folder: str = FOLDER) -> None:
+        super().__init__(id_, folder)
+        self.record("session.start", copilotVersion="1.0.102", context={"cwd": folder, "branch": "main"})
+
+    def record(self, kind: str, **data: Any) -> None:
+        self.records.append({"type": kind, "data": data, "id": f"e{len(self.records)}", "timestamp": self.now})
+
+    def ask(self, text: str) -> None:
+        self.record("user.message", content=text, transformedContent=f"<current_datetime>now</current_datetime>{text}")
+        self.record("assistant.turn_start", turnId="0")
+
+    def say(self, text: str, *, ends: bool = True) -> None:
+        self.record("assistant.message", content=text, model="m-1", toolRequests=[])
+        if ends:
+            self.record("assistant.turn_end", turnId="0")
+
+    def _call(self, name: str, arguments: dict[str, Any], **ended: Any) -> None:
+        id_ = self.call_id()
+        self.record("tool.execution_start", toolCallId=id_, toolName=name, arguments=arguments)
+        if ended:
+            self.record("tool.execution_complete", toolCallId=id_, **ended)
+
+    def run(self, command: str, code: int | None, output: str = "") -> None:
+        ended = {"success": True, "result": {"content": output}, "shellExecution": {"exitCode": code}}
+        self._call("bash", {"command": command}, **({} if code is None else ended))
+
+    def edit(self, path: str, *, works: bool = True) -> None:
+        full = f"{self.folder}/{path}"
+        if works:
+            self._call(
+                "edit",
+                {"path": full},
+                success=True,
+                result={"content": "ok"},
+                fileEdits=[{"path": full, "kind": "edit"}],
+            )
+        else:
+            self._call("edit", {"path": full}, success=False, error={"message": "No match found", "code": "failure"})
+
+    def plan(self, *items: tuple[str, str]) -> None:
+        """This client has no list that is known here."""
+
+    def save(self, home: Path) -> Path:
+        return self.write(home / ".copilot" / "session-state" / self.id / "events.jsonl")
+
+
+class OpenCodeTranscript(_Lines):
+    """opencode 1.18: rows of a database. Prompts of its command line stand in quotation marks."""
+
+    client = "opencode"
+    default_id = "ses_0a5e0005"
+
+    def __init__(self, id_: str = "", folder: str = FOLDER) -> None:
+        super().__init__(id_, folder)
+        self.todos: tuple[tuple[str, str], ...] = ()
+
+    def _part(self, role: str, part: dict[str, Any], *, ends: bool = False) -> None:
+        time = {"created": 1} | ({"completed": 2} if ends else {})
+        self.records.append(({"role": role, "time": time}, part))
+
+    def ask(self, text: str) -> None:
+        self._part("user", {"type": "text", "text": f'"{text}"'})
+
+    def say(self, text: str, *, ends: bool = True) -> None:
+        self._part("assistant", {"type": "text", "text": text}, ends=ends)
+
+    def _call(self, name: str, arguments: dict[str, Any], **state: Any) -> None:
+        self._part(
+            "assistant",
+            {"type": "tool", "tool": name, "callID": self.call_id(), "state": {"input": arguments, **state}},
+        )
+
+    def run(self, command: str, code: int | None, output: str = "") -> None:
+        if code is None:
+            self._call("bash", {"command": command}, status="running")
+        else:
+            self._call("bash", {"command": command}, status="completed", output=output, metadata={"exit": code})
+
+    def edit(self, path: str, *, works: bool = True) -> None:
+        arguments = {"filePath": f"{self.folder}/{path}"}
+        if works:
+            self._call("edit", arguments, status="completed", output="ok", metadata={"diff": "@@"})
+        else:
+            self._call("edit", arguments, status="error", error="Could not find oldString in the file.")
+
+    def plan(self, *items: tuple[str, str]) -> None:
+        self.todos = items
+        self._call("todowrite", {"todos": []}, status="completed", output="ok")
+
+    def save(self, home: Path) -> Path:
+        path = home / ".local" / "share" / "opencode" / "opencode.db"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        begin = int(BEGIN.timestamp() * 1000)
+        with closing(sqlite3.connect(path)) as database, database:
+            database.executescript("""
+                CREATE TABLE IF NOT EXISTS session (id, parent_id, directory, version, time_created, time_updated);
+                CREATE TABLE IF NOT EXISTS message (id, session_id, time_created, data);
+                CREATE TABLE IF NOT EXISTS part (id, message_id, session_id, time_created, data);
+                CREATE TABLE IF NOT EXISTS todo (session_id, content, status, position);
+            """)
+            end = begin + 1000 * len(self.records)
+            database.execute(
+                "INSERT INTO session VALUES (?, NULL, ?, '1.18.33', ?, ?)", (self.id, self.folder, begin, end)
+            )
+            for number, (message, part) in enumerate(self.records):
+                at, name = begin + 1000 * number, f"{self.id}-{number:04}"
+                database.execute("INSERT INTO message VALUES (?, ?, ?, ?)", (name, self.id, at, json.dumps(message)))
+                database.execute("INSERT INTO part VALUES (?, ?, ?, ?, ?)", (name, name, self.id, at, json.dumps(part)))
+            rows = [(self.id, text, state, number) for number, (text, state) in enumerate(self.todos)]
+            database.executemany("INSERT INTO todo VALUES (?, ?, ?, ?)", rows)
+        return path
+
+
+WRITERS: tuple[type[Any], ...] = (
+    ClaudeTranscript,
+    CodexTranscript,
+    GeminiTranscript,
+    CopilotTranscript,
+    OpenCodeTranscript,
+)
 ASKED = "Let the oven preheat in steps of 10 degrees. Leave recipes/ alone. Run ./test-oven.sh at the end."
 ASKED_LATER = f"Then rename heat to preheat. The password is rye-and-salt and the key is {KEY}."
 FAILED = "ok   cold oven\nFAIL hot oven: got 230, want 220\n1 of 2 passed"

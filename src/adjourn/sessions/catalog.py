@@ -11,13 +11,16 @@ from adjourn.host.finding import top_of
 from adjourn.sessions.claims import judge
 from adjourn.sessions.claude_code import ClaudeCode
 from adjourn.sessions.codex import Codex
+from adjourn.sessions.copilot_cli import CopilotCli
 from adjourn.sessions.evidence import look, relative
+from adjourn.sessions.gemini_cli import GeminiCli
+from adjourn.sessions.opencode import OpenCode
 from adjourn.sessions.page import Account
 from adjourn.sessions.reader import SessionFile, TranscriptReader
 from adjourn.sessions.story import SessionStory
 from adjourn.tasks.ledger import Ledger
 
-READERS: Sequence[TranscriptReader] = (ClaudeCode(), Codex())
+READERS: Sequence[TranscriptReader] = (ClaudeCode(), Codex(), GeminiCli(), OpenCode(), CopilotCli())
 MAX_READ = 20
 """Newest sessions of a folder that are read to tell what is unfinished in them."""
 _MIN_NAME = 4

@@ -260,6 +260,8 @@ class _Translation:
         if call is not None and call.kind == "helper" and member(typed, "isAsync") is True:
             call.words = "(started in the background)"
             return
+        if record.get("toolDenialBeforeRun") is True:
+            read = "declined by the person"
         is_new = outcome == "ok" and member(typed, "type") == "create"
         self._builder.result(id_, outcome, _ERROR.sub("", read), code=code, at=record.get("timestamp"))
         if call is not None and is_new and (change := self._story.changes.get(call.path)):

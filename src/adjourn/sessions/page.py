@@ -96,7 +96,8 @@ class _Page:
         return f'"{self._line(text, limit).translate(_PLAIN)}"'
 
     def _code(self, text: str, limit: int = 200) -> str:
-        return f"`{self._line(text, limit).translate(_PLAIN)}`"
+        line = self._line(text, limit).replace("`", "'")
+        return f"`{line}`"
 
     def _block(self, text: str, limit: int) -> list[str]:
         """A text line by line, each marked as quoted; cut in the middle where it is long."""

@@ -43,10 +43,10 @@ def sessions(trees: Sequence[str]) -> list[SessionFile]:
 
 
 def _folded(found: Iterable[SessionFile]) -> list[SessionFile]:
-    """A fork repeats its parent's first records: same client, same first prompt, same time. The newest stands for all."""
-    kept: dict[tuple[str, str, str], SessionFile] = {}
+    """A fork repeats its parent's first records: same client and folder, same first prompt, same time. The newest stands for all."""
+    kept: dict[tuple[str, ...], SessionFile] = {}
     for file in found:
-        first = kept.setdefault((file.client, file.started, file.title), file)
+        first = kept.setdefault((file.client, file.folder, file.started, file.title), file)
         first.forks += first is not file
     return list(kept.values())
 

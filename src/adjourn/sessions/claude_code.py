@@ -11,16 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from adjourn.sessions import files
-from adjourn.sessions.reader import (
-    TIMESTAMP,
-    SessionFile,
-    first_person_words,
-    is_within,
-    kind_of,
-    stamp_of,
-    texts_in,
-    what_of,
-)
+from adjourn.sessions.reader import SessionFile, first_person_words, is_within, kind_of, texts_in, what_of
 from adjourn.sessions.story import MAX_SEARCHED, Outcome, SessionStory, StoryBuilder, member, objects, text_of
 
 _KEY = re.compile(r"[^A-Za-z0-9]")
@@ -71,23 +62,30 @@ class ClaudeCode:
                     yield file
 
     def _head(self, entry: os.DirEntry[str], top: str) -> SessionFile | None:
-        file = SessionFile(client=self.key, id=entry.name[:-6], path=entry.path)
-        file.stamp, file.size = stamp_of(entry)
+        edges = files.edges(entry.path, top)
+        file = self._described(entry, edges)
+        if file is not None and not file.title and edges.size > len(edges.head):
+            file = self._described(entry, files.edges(entry.path, top, files.LONG_HEAD))
+        return file if file is not None and file.folder and file.title else None
+
+    def _described(self, entry: os.DirEntry[str], edges: files.Edges) -> SessionFile | None:
+        file = SessionFile(client=self.key, id=entry.name[:-6], path=entry.path, stamp=edges.stamp, size=edges.size)
         queued = ""
-        for record in files.first_records(entry.path, top):
+        for record in edges.first_records():
             if not isinstance(record, dict):
                 continue
             if record.get("isSidechain") is True:
                 return None
             file.folder = file.folder or text_of(record.get("cwd"), 4000)
             file.started = file.started or text_of(record.get("timestamp"), 40)
-            queued = queued or text_of(member(record, "content")) if record.get("operation") == "enqueue" else queued
-            if record.get("type") == "user" and (words := _words_of(record)):
+            if record.get("operation") == "enqueue":
+                queued = queued or text_of(record.get("content"))
+            elif record.get("type") == "user" and (words := _words_of(record)):
                 file.title = first_person_words([words])
                 break
         file.title = file.title or first_person_words([queued])
-        file.touched = files.last_time(entry.path, top, TIMESTAMP) or file.started
-        return file if file.folder and file.title else None
+        file.touched = edges.last() or file.started
+        return file
 
     def read(self, file: SessionFile) -> SessionStory:
         """The story of a session. Raises `NotFoundError`, `InvalidError`."""
@@ -113,9 +111,9 @@ def read(path: str, top: str = "") -> SessionStory:
 
 
 def _is_wanted(line: bytes) -> bool:
-    if b'"type":"user"' in line:
-        return b'"tool_result"' not in line
-    return b'"type":"queue-operation"' in line or b'"compact_boundary"' in line
+    if b'"tool_result"' in line:
+        return False
+    return b'"type":"user"' in line or b'"type":"queue-operation"' in line or b'"compact_boundary"' in line
 
 
 class _Translation:

@@ -13,14 +13,12 @@ from typing import Any
 
 from adjourn.sessions import files
 from adjourn.sessions.reader import (
-    TIMESTAMP,
     SessionFile,
     exit_code,
     first_person_words,
     is_within,
     kind_of,
     outcome_of,
-    stamp_of,
     texts_in,
     what_of,
 )
@@ -60,9 +58,15 @@ class Codex:
                 yield file
 
     def _head(self, entry: os.DirEntry[str], top: str) -> SessionFile | None:
-        file = SessionFile(client=self.key, id="", path=entry.path, folder="")
-        file.stamp, file.size = stamp_of(entry)
-        for record in files.first_records(entry.path, top):
+        edges = files.edges(entry.path, top)
+        file = self._described(entry, edges)
+        if file is not None and not file.title and edges.size > len(edges.head):
+            file = self._described(entry, files.edges(entry.path, top, files.LONG_HEAD))
+        return file if file is not None and file.id and file.folder and file.title else None
+
+    def _described(self, entry: os.DirEntry[str], edges: files.Edges) -> SessionFile | None:
+        file = SessionFile(client=self.key, id="", path=entry.path, stamp=edges.stamp, size=edges.size)
+        for record in edges.first_records():
             payload = member(record, "payload")
             if member(record, "type") == "session_meta" and not file.id:
                 if isinstance(member(payload, "source"), dict) or member(payload, "parent_thread_id"):
@@ -74,8 +78,8 @@ class Codex:
                 break
         match = _ID.search(entry.name)
         file.id = file.id or (match[1] if match else "")
-        file.touched = files.last_time(entry.path, top, TIMESTAMP) or file.started
-        return file if file.id and file.folder and file.title else None
+        file.touched = edges.last() or file.started
+        return file
 
     def read(self, file: SessionFile) -> SessionStory:
         """The story of a session. Raises `NotFoundError`, `InvalidError`."""

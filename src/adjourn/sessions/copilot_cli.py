@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from adjourn.sessions import files
-from adjourn.sessions.reader import TIMESTAMP, SessionFile, first_person_words, is_within, kind_of, outcome_of, what_of
+from adjourn.sessions.reader import SessionFile, first_person_words, is_within, kind_of, outcome_of, what_of
 from adjourn.sessions.story import Outcome, SessionStory, StoryBuilder, member, objects, text_of
 
 _SKIPPED = frozenset((
@@ -41,8 +41,9 @@ class CopilotCli:
                 yield file
 
     def _head(self, id_: str, path: str, top: str) -> SessionFile | None:
-        file = SessionFile(client=self.key, id=id_, path=path)
-        for record in files.first_records(path, top):
+        edges = files.edges(path, top, files.LONG_HEAD)
+        file = SessionFile(client=self.key, id=id_, path=path, stamp=edges.stamp, size=edges.size)
+        for record in edges.first_records():
             kind = member(record, "type")
             if kind == "session.start":
                 file.folder = text_of(member(record, "data", "context", "cwd"), 4000)
@@ -50,7 +51,7 @@ class CopilotCli:
             elif kind == "user.message":
                 file.title = first_person_words([text_of(member(record, "data", "content"))])
                 break
-        file.touched = files.last_time(path, top, TIMESTAMP) or file.started
+        file.touched = edges.last() or file.started
         return file if file.folder and file.title else None
 
     def read(self, file: SessionFile) -> SessionStory:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -25,7 +26,11 @@ MAX_LINE = 4 * 1024 * 1024
 """Bytes of a record that is decoded."""
 MAX_SMALL = 1024 * 1024
 """Bytes of a file that is read at once, such as an index of projects."""
+LONG_HEAD = 1024 * 1024
+"""Bytes in which the first prompt is looked for, where it is not near the beginning."""
 _EDGE = 16 * 1024
+_BLANK = b"\0\r\n\t \xef\xbb\xbf"
+_STAMP = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]{8,15}Z?")
 _MAX_LISTED = 20_000
 
 Wanted = Callable[[bytes], bool]
@@ -97,7 +102,7 @@ def records(path: str, top: str, is_wanted: Wanted, scan: Scan | None = None) ->
                 if offset > MAX_SCANNED:
                     offset = _skip(file, begin_of_tail)
                 continue
-            text = line.strip(b"\0\r\n\t \xef\xbb\xbf")
+            text = line.strip(_BLANK)
             if not text:
                 continue
             value, is_readable = decode(text)
@@ -121,32 +126,46 @@ def decode(data: bytes) -> tuple[Any, bool]:
     return None, False
 
 
-def first_records(path: str, top: str, limit: int = 256 * 1024) -> Iterator[Any]:
-    """The values of the first records, as far as they lie whole in the first `limit` bytes."""
-    with suppress(NotFoundError, InvalidError):
-        handle = open_own(path, top)
-        try:
-            data = os.pread(handle, limit, 0)
-        finally:
-            os.close(handle)
-        for line in data.split(b"\n")[: None if len(data) < limit else -1]:
-            text = line.strip(b"\0\r\n\t \xef\xbb\xbf")
-            if text:
+class Edges(NamedTuple):
+    """The beginning and the end of a file, when it was last written, in seconds, and its size."""
+
+    head: bytes = b""
+    tail: bytes = b""
+    stamp: float = 0.0
+    size: int = 0
+
+    def first_records(self) -> Iterator[Any]:
+        """The values of the records that lie whole in the beginning."""
+        begin = 0
+        while begin < len(self.head):
+            end = self.head.find(b"\n", begin)
+            if end < 0:
+                if len(self.head) < self.size:
+                    return
+                end = len(self.head)
+            if text := self.head[begin:end].strip(_BLANK):
                 yield decode(text)[0]
+            begin = end + 1
+
+    def last(self, name: bytes = b"timestamp") -> str:
+        """The last time stamp with this name in the end."""
+        begin = self.tail.rfind(b'"' + name + b'":"')
+        match = _STAMP.match(self.tail, begin + len(name) + 4) if begin >= 0 else None
+        return match[0].decode() if match else ""
 
 
-def last_time(path: str, top: str, pattern: Any, limit: int = 32 * 1024) -> str:
-    """The last time stamp in the end of a file; `pattern` has it as its first group."""
+def edges(path: str, top: str, length: int = 64 * 1024) -> Edges:
+    """The beginning and the end of a file of this user; empty where there is none."""
     with suppress(NotFoundError, InvalidError):
         handle = open_own(path, top)
         try:
-            size = os.fstat(handle).st_size
-            data = os.pread(handle, limit, max(size - limit, 0))
+            status = os.fstat(handle)
+            head = os.pread(handle, length, 0)
+            tail = head if status.st_size <= length else os.pread(handle, _EDGE, status.st_size - _EDGE)
         finally:
             os.close(handle)
-        stamps = pattern.findall(data)
-        return stamps[-1].decode(errors="replace") if stamps else ""
-    return ""
+        return Edges(head, tail, status.st_mtime, status.st_size)
+    return Edges()
 
 
 def small(path: str, top: str) -> bytes:

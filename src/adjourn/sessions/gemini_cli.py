@@ -12,17 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from adjourn.sessions import files
-from adjourn.sessions.reader import (
-    TIMESTAMP,
-    SessionFile,
-    first_person_words,
-    is_within,
-    kind_of,
-    outcome_of,
-    stamp_of,
-    texts_in,
-    what_of,
-)
+from adjourn.sessions.reader import SessionFile, first_person_words, is_within, kind_of, outcome_of, texts_in, what_of
 from adjourn.sessions.story import Outcome, SessionStory, StoryBuilder, member, objects, text_of
 
 MAX_MESSAGES = 20_000
@@ -30,7 +20,6 @@ _NOT_WORDS = ("<session_context>", "<system", "<hook_context>", "This is the Gem
 _EXIT = re.compile(
     r"\nExit Code: (-?\d{1,10})(?=\n(?:Signal:|Error:|Background PIDs|Process Group PGID|</untrusted_context>)|\s*\Z)"
 )
-_UPDATED = re.compile(rb'"lastUpdated":\s*"(\d{4}-\d\d-\d\dT[\d:.]{8,15}Z?)"')
 
 
 class GeminiCli:
@@ -53,9 +42,9 @@ class GeminiCli:
                     yield file
 
     def _head(self, entry: os.DirEntry[str], top: str, folder: str) -> SessionFile | None:
-        file = SessionFile(client=self.key, id="", path=entry.path, folder=folder)
-        file.stamp, file.size = stamp_of(entry)
-        for record in files.first_records(entry.path, top):
+        edges = files.edges(entry.path, top, files.LONG_HEAD)
+        file = SessionFile(client=self.key, id="", path=entry.path, folder=folder, stamp=edges.stamp, size=edges.size)
+        for record in edges.first_records():
             if not file.id and (id_ := text_of(member(record, "sessionId"), 80)):
                 if member(record, "kind") == "subagent":
                     return None
@@ -64,8 +53,7 @@ class GeminiCli:
             if words := first_person_words(map(_words_of, messages)):
                 file.title = words
                 break
-        stamps = (files.last_time(entry.path, top, pattern) for pattern in (_UPDATED, TIMESTAMP))
-        file.touched = max(*stamps, file.started)
+        file.touched = max(edges.last(b"lastUpdated"), edges.last(), file.started)
         return file if file.id and file.title else None
 
     def read(self, file: SessionFile) -> SessionStory:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
@@ -10,8 +9,6 @@ from typing import Any, Protocol
 import msgspec
 
 from adjourn.sessions.story import Kind, Outcome, SessionStory, text_of
-
-TIMESTAMP = re.compile(rb'"timestamp":\s*"(\d{4}-\d\d-\d\dT[\d:.]{8,15}Z?)"')
 
 
 class SessionFile(msgspec.Struct, kw_only=True):
@@ -46,15 +43,6 @@ class TranscriptReader(Protocol):
 def is_within(folder: str, trees: Sequence[str]) -> bool:
     """Whether a folder is one of these or below; any where there are none."""
     return not trees or any(folder == tree or folder.startswith(tree.rstrip("/") + "/") for tree in trees)
-
-
-def stamp_of(entry: os.DirEntry[str]) -> tuple[float, int]:
-    """When a file was last written, and its size."""
-    try:
-        status = entry.stat(follow_symlinks=False)
-    except OSError:
-        return 0.0, 0
-    return status.st_mtime, status.st_size
 
 
 def first_person_words(texts: Iterable[str]) -> str:

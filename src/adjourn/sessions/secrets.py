@@ -15,6 +15,8 @@ _IN_PROSE = re.compile(
     r"(?i)\b(?:pass ?words?|pass ?phrases?|passwd|secrets?|tokens?|pins?|credentials?|(?:api|access|secret|private|staging|live|prod\w*)[ _-]?keys?)"
     r"\b[^.\n:=]{0,40}?(?:\s+(?:is|are|was)\s+(?:now\s+)?|\s*[:=]\s*)[\"'`]?([^\s\"'`,;<>()]+)"
 )
+_MARKS = ("pass", "secret", "token", "pin", "credential", "key")
+"""One of them precedes each such value."""
 _WORDS = frozenset((
     "about", "absent", "added", "always", "available", "called", "changed", "correct", "empty", "expired", "given", "hashed", "hidden", "invalid",
     "known", "missing", "never", "needed", "optional", "otherwise", "public", "redacted", "required", "rotated", "saved", "stored",
@@ -32,8 +34,10 @@ class Secrets:
             self._learn(text[:MAX_SEARCHED])
 
     def _learn(self, text: str) -> None:
-        for match in _IN_PROSE.finditer(text):
-            self._add(match[1].rstrip(".!?"))
+        lower = text.lower()
+        if any(mark in lower for mark in _MARKS):
+            for match in _IN_PROSE.finditer(text):
+                self._add(match[1].rstrip(".!?"))
         for _, match in matches(text):
             self._add(match[0][match.end(1) - match.start() :] if match.re.groups and match[1] else match[0])
 

@@ -29,10 +29,12 @@ Outcome = Literal["ok", "failed", "refused", "stopped", "unknown"]
 """`stopped`: it ran and was interrupted, so it may have had an effect. `unknown`: no result is recorded."""
 
 _ORDER = re.compile(
-    r"(?i)(?:ignore|disregard|forget) (?:all |any |the )*(?:previous|prior|above|earlier) (?:instructions|messages|prompts)"
+    r"(?:ignore|disregard|forget) (?:all |any |the )*(?:previous|prior|above|earlier) (?:instructions|messages|prompts)"
     r"|(?:note|message|instructions?|attention)\W{1,3}(?:to|for) (?:all |any )?(?:ai|llm)?\W?(?:agents?|assistants?|models?)\b"
     r"|<important>.{0,80}(?:agent|assistant)"
 )
+_ORDER_MARKS = ("ignore", "disregard", "forget", "agent", "assistant", "model")
+"""One of them is in each such order: most texts are not searched further."""
 _TESTS = re.compile(
     r"(?i)(?<![\w-])(?:pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|"
     r"(?:go|cargo|npm|pnpm|yarn|bun|deno|make|mvn|gradlew?|dotnet|swift|bazel|rake|mix|just)\s+(?:run\s+)?[\w:-]*(?:test|check)[\w:-]*|"
@@ -331,7 +333,8 @@ class StoryBuilder:
 
     @staticmethod
     def _holds_order(text: str) -> bool:
-        return _ORDER.search(text, 0, MAX_SEARCHED) is not None
+        lower = text[:MAX_SEARCHED].lower()
+        return any(mark in lower for mark in _ORDER_MARKS) and _ORDER.search(lower) is not None
 
 
 def text_of(value: object, limit: int = MAX_TEXT) -> str:

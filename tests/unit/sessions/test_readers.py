@@ -96,7 +96,7 @@ def _translate(client: str, records: list[Any]) -> None:
     """What the reader does with decoded records."""
     builder = StoryBuilder(client)
     messages: dict[str, dict[str, Any]] = {}
-    lines = {"claude": claude_code._Translation(builder), "codex": codex._Translation(builder)}
+    lines: dict[str, Any] = {"claude": claude_code._Translation(builder), "codex": codex._Translation(builder)}
     for record in records:
         if client in lines:
             lines[client].record(record)

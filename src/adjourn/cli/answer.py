@@ -38,24 +38,25 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-@click.command(epilog=example("adjourn approve", "adjourn approve k3f9q2"))
+@click.command(epilog=example("adjourn approve", 'adjourn approve k3f9q2 --note "only on staging"'))
 @click.argument("question", default="")
+@text_option("--note TEXT", "Tell the agent something with the approval.")
 @RECORD_OPTION
 @at_store
 @for_machines
-def approve(context: CommandContext, question: str, *, record: str, as_json: bool) -> None:
+def approve(context: CommandContext, question: str, *, note: str, record: str, as_json: bool) -> None:
     """Approve a call, or a resume point of a record, that waits for a person; without QUESTION, list what waits.
 
     QUESTION is its id or a beginning of it. An approved call may run once, with this tool and these arguments, until the time shown: a
     call that still waits runs at once; one that timed out runs when the agent repeats it. Approving a resume
     point confirms that its conditions are met, and lets its steps start once.
     """
-    _answer(context, question, record, yes=True, as_json=as_json)
+    _answer(context, question, record, yes=True, reason=note, as_json=as_json)
 
 
 @click.command(epilog=example("adjourn deny k3f9q2", 'adjourn deny deploy --because "not on a Friday"'))
 @click.argument("question", default="")
-@text_option("--because TEXT", "Give the reason, for a resume point.")
+@text_option("--because TEXT", "Give the reason. The agent is told, and so is each later session.")
 @RECORD_OPTION
 @at_store
 @for_machines
@@ -64,7 +65,7 @@ def deny(context: CommandContext, question: str, *, because: str, record: str, a
 
     Also revokes an approval that was not used yet. A denied resume point stays denied.
     """
-    _answer(context, question, record, yes=False, because=because, as_json=as_json)
+    _answer(context, question, record, yes=False, reason=because, as_json=as_json)
 
 
 @click.command(
@@ -112,7 +113,7 @@ def _question(item: Tree) -> tuple[str, Sequence[tuple[str, str]]]:
     return safe(item["question"]), [("  context", item["context"]), ("  options", options), ("  blocks", blocks)]
 
 
-def _answer(context: CommandContext, start: str, record: str, *, yes: bool, because: str = "", as_json: bool) -> None:
+def _answer(context: CommandContext, start: str, record: str, *, yes: bool, reason: str, as_json: bool) -> None:
     from adjourn.tasks.approvals import answer
 
     stamp = timestamp(context.now)
@@ -126,7 +127,7 @@ def _answer(context: CommandContext, start: str, record: str, *, yes: bool, beca
         return
     named = {point.id for point in points if point.id.startswith(start)}
     if record or (named and (start in named or not any(approval.id.startswith(start) for _, approval in waiting))):
-        _decide(context, points, start, record, yes=yes, because=because, as_json=as_json)
+        _decide(context, points, start, record, yes=yes, reason=reason, as_json=as_json)
         return
     task, approval = _only(
         waiting,
@@ -135,7 +136,7 @@ def _answer(context: CommandContext, start: str, record: str, *, yes: bool, beca
         ("questions", f"no open question is {start!r}"),
         "list the open ones: adjourn approve; an expired one is asked again on the next call",
     )
-    approval = answer(context.writable(task), approval.id, yes=yes, via="cli", by=user())
+    approval = answer(context.writable(task), approval.id, yes=yes, via="cli", by=user(), reason=reason)
     if as_json:
         say_json(approval_json(approval, task) | {"answer": "approved" if yes else "denied"})
         return
@@ -146,14 +147,14 @@ def _answer(context: CommandContext, start: str, record: str, *, yes: bool, beca
 
 
 def _decide(
-    context: CommandContext, points: list[Item], start: str, record: str, *, yes: bool, because: str, as_json: bool
+    context: CommandContext, points: list[Item], start: str, record: str, *, yes: bool, reason: str, as_json: bool
 ) -> None:
     store, by = records_at(context), author()
     entry = one_item(points, start, "resume point", "list them: adjourn approve", record)
     after = (
-        store.approve_resume_point(entry.cr_id, entry.id, by)
+        store.approve_resume_point(entry.cr_id, entry.id, by, note=reason)
         if yes
-        else store.deny_resume_point(entry.cr_id, entry.id, because or f"denied by {by.id}", by)
+        else store.deny_resume_point(entry.cr_id, entry.id, reason or f"denied by {by.id}", by)
     )
     point = next(point for point in after["resumePoints"] if point["id"] == entry.id)
     if as_json:

@@ -43,7 +43,7 @@ _APPROVAL = (
 _SKIP = Action("skip", "skip", "reason", is_required=True)
 _ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "approval": _APPROVAL,
-    "resume-point": (Action("approve", "approve", ""), Action("deny", "deny", _REASON)),
+    "resume-point": (Action("approve", "approve", _REASON), Action("deny", "deny", _REASON)),
     "in-doubt": (
         Action("done", "it took effect", "how you know (optional)"),
         Action("not-done", "it did not", "how you know (optional)"),

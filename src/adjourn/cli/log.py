@@ -148,10 +148,15 @@ def _show(entries: Iterable[Entry], start: int, room: int, *, as_json: bool) -> 
             _raw(entry.data)
             continue
         try:
-            line = _line(decode(entry.data))
+            event = decode(entry.data)
+            line = _line(event)
+            size = 0 if event.event in _OF_PERSONS else room  # a person's words are never cut
         except InvalidError:
-            line = f"{seq:>5}  cannot be read as an event; run `adjourn verify`"
-        say(cut(line, room) if room else line)
+            line, size = f"{seq:>5}  cannot be read as an event; run `adjourn verify`", room
+        say(cut(line, size) if size else line)
+
+
+_OF_PERSONS = frozenset((kinds.ConfirmApproved.KIND, kinds.ConfirmDenied.KIND))
 
 
 def _raw(data: bytes) -> None:
@@ -319,3 +324,5 @@ class TimelinePrinter:
                 print_spans([(heading, "bold underline")])
                 self._day = heading
             print_spans(entry_line(entry, now, self._shape))
+            if entry.words:  # a person's words are never cut
+                print_spans([(" " * (self._shape.time + LABEL + 4) + f'"{entry.words}"', "dim")])

@@ -187,7 +187,11 @@ class StatusView:
             ("rate", f"{spent.what}: {spent.used} of {spent.limit:.0f} calls in the last {period(spent.seconds)}")
             for spent in task_view.rates(ledger, self._context.now)
         ]
-        return [*rows, ("refused", str(ledger.calls_refused or ""))]
+        rows.append(("refused", str(ledger.calls_refused or "")))
+        for given in task_view.answers(ledger)[-MAX_NOTED:]:
+            reason = f": {given.reason}" if given.reason else ""
+            rows.append((given.answer, f"{given.tool} {given.arguments}"[:300] + f", by {given.by}{reason}"))
+        return rows
 
     def _point(self) -> list[_Row]:
         ledger = self._ledger

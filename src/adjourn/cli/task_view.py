@@ -15,10 +15,11 @@ from adjourn.handover.inbox import calls_in_doubt
 from adjourn.host import process
 from adjourn.host.keys import reading_secret
 from adjourn.host.process import group_of
+from adjourn.log import kinds
 from adjourn.log.event import decode
 from adjourn.log.kinds import tool_name
 from adjourn.store.base import Store
-from adjourn.tasks.approvals import waiting_approvals
+from adjourn.tasks.approvals import BY_A_PERSON, waiting_approvals
 from adjourn.tasks.heads import KeptHeads, last_phase
 from adjourn.tasks.lease import describe_holder, is_alive
 from adjourn.tasks.ledger import Approval, Ledger, OpenCall, OpenSession, rate_of, rate_used
@@ -49,6 +50,26 @@ def doubts(ledger: Ledger, sessions: list[Holder]) -> list[OpenCall]:
 def questions(ledger: Ledger, now: int) -> list[Approval]:
     """The questions of a task that wait for a person."""
     return waiting_approvals(ledger, now)
+
+
+class GivenAnswer(msgspec.Struct, frozen=True):
+    """A person's answer to a question about a call, with the reason that they gave. `answer`: `approved` or `denied`."""
+
+    tool: str
+    arguments: str
+    answer: str
+    by: str
+    reason: str
+
+
+def answers(ledger: Ledger) -> list[GivenAnswer]:
+    """The approvals with a reason, and the denials, that a task still keeps; the newest last."""
+    names = {kinds.ConfirmApproved.KIND: "approved", kinds.ConfirmDenied.KIND: "denied"}
+    return [
+        GivenAnswer(tool_name(call), call.arguments, names[call.event], call.by, call.said)
+        for call in ledger.notable.values()
+        if call.event in names and call.by and call.why.partition(" ")[0] in (*BY_A_PERSON, "elicitation:accept")
+    ]
 
 
 def each_task(context: StoreContext) -> Iterator[tuple[str, Task | AdjournError]]:
@@ -89,6 +110,7 @@ def task_json(context: StoreContext, ledger: Ledger) -> dict[str, Any]:
         "checkpoint": ledger.checkpoint,
         "inDoubt": [msgspec.to_builtins(call) for call in doubts(ledger, sessions)],
         "questions": [approval_json(question, ledger.task) for question in questions(ledger, context.now)],
+        "answers": [msgspec.to_builtins(answer) for answer in answers(ledger)],
         "tools": ledger.tools,
         "workedMilliseconds": ledger.worked,
         "tokens": ledger.tokens,

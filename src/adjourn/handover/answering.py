@@ -163,7 +163,7 @@ def _resume_point(by: Answerer, reply: ItemReply) -> ReplyOutcome:
         who = point.get("approvedBy") or point.get("deniedBy") or {"id": "somebody"}
         return ReplyOutcome(f"{who['id']} {point['approvalStatus']} this before.")
     if yes:
-        records.approve_resume_point(reply.record, reply.id, by.author)
+        records.approve_resume_point(reply.record, reply.id, by.author, note=_text(reply))
         return ReplyOutcome(f"Approved: {point['label']}. Its steps may start once.", is_yes=True)
     reason = _text(reply) or f"denied by {by.person.id}"
     records.deny_resume_point(reply.record, reply.id, reason, by.author)

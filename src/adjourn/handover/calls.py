@@ -17,6 +17,7 @@ from adjourn.log.event import Event, decode
 from adjourn.log.kinds import tool_name
 from adjourn.policy.calls import meta_tool
 from adjourn.store.base import Head, Store
+from adjourn.tasks.approvals import AFTER_NO
 from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.ledger import ELSEWHERE, REPEATED, Ledger, NotableCall
 from adjourn.text.quoting import one_line, spoken
@@ -52,16 +53,22 @@ class CallReport(msgspec.Struct):
 
 
 class Reason(NamedTuple):
-    """Who or what refused a call, by which rule, "" for none, and what can be done about it."""
+    """Who or what refused a call, by which rule, "" for none, what can be done about it, and what a person said with their no."""
 
     why: str
     remedy: str = ""
     rule: str = ""
+    words: str = ""
+
+    @property
+    def brief(self) -> str:
+        """Who or what refused it, with a person's words."""
+        return f'{self.why}, who said "{self.words}"' if self.words else self.why
 
     @property
     def text(self) -> str:
-        """Who or what refused it, with the rule."""
-        return f"{self.why}: {self.rule}" if self.rule else self.why
+        """Who or what refused it, with the rule or a person's words."""
+        return f"{self.why}: {self.rule}" if self.rule else self.brief
 
 
 class Refusal(msgspec.Struct):
@@ -74,12 +81,29 @@ class Refusal(msgspec.Struct):
     reason: Reason
 
 
+class Consent(msgspec.Struct, frozen=True):
+    """A person's yes to a call, and the reason that they gave with it."""
+
+    tool: str
+    argument: str
+    by: str
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """Who approved what, in their words."""
+        return f"{said(self.by, 60)} approved {self.tool}{f' {self.argument}' if self.argument else ''}: {self.reason}"
+
+
 class RecentCalls(msgspec.Struct):
-    """The calls in the last events of a task, oldest first. `calls` counts those let through, with bookkeeping."""
+    """The calls in the last events of a task, oldest first. `calls` counts those let through, with bookkeeping. `consents` are the
+    approvals with a reason.
+    """
 
     made: dict[str, CallReport] = {}
     refused: list[Refusal] = []
     calls: int = 0
+    consents: list[Consent] = []
 
 
 def recent_calls(store: Store, ledger: Ledger, stamp: str, tail: int = TAIL) -> RecentCalls:
@@ -90,9 +114,11 @@ def recent_calls(store: Store, ledger: Ledger, stamp: str, tail: int = TAIL) -> 
     start = max(0, ledger.seq + 1 - tail)
     entries = list(verified_entries_from(store, ledger.task, start, Head(ledger.seq, ledger.hash)))
     calls = fold((decode(entry.data) for entry in entries), stamp)
-    reports, refused = older_calls(ledger, start)
-    older = {f"{call.seq}": call for call in reports}
-    return RecentCalls(older | calls.made, refused + calls.refused, calls.calls + len(older))
+    before = older_calls(ledger, start)
+    older = {f"{call.seq}": call for call in before.made.values()}
+    return RecentCalls(
+        older | calls.made, before.refused + calls.refused, calls.calls + len(older), before.consents + calls.consents
+    )
 
 
 def fold(events: Iterable[Event], stamp: str) -> RecentCalls:
@@ -103,7 +129,7 @@ def fold(events: Iterable[Event], stamp: str) -> RecentCalls:
     folded.expire(stamp)
     late = folded.let_through
     refused = [refusal for refusal in folded.refused if late.get((refusal.tool, refusal.digest), -1) < refusal.seq]
-    return RecentCalls(folded.made, refused, folded.calls)
+    return RecentCalls(folded.made, refused, folded.calls, folded.consents)
 
 
 def telling_argument(arguments: str) -> str:
@@ -148,6 +174,7 @@ class CallsFold:
         self.not_given: dict[str, Refusal | None] = {}
         self.let_through: dict[tuple[str, str], int] = {}
         self.calls = 0
+        self.consents: list[Consent] = []
 
     def apply(self, event: Event) -> bool:
         """Take in the next event. Returns whether it is about a call."""
@@ -214,8 +241,11 @@ class CallsFold:
         self.asked[data.approval] = event, data
 
     def confirmed(self, event: Event, data: kinds.ConfirmApproved) -> None:
-        del event
         self.approved.add(data.approval)
+        if data.reason:
+            _, asked = self.asked.get(data.approval, (event, None))
+            argument = telling_argument(asked.arguments) if asked is not None else ""
+            self.consents.append(Consent(tool_name(data), argument, event.by.id, said(data.reason, MAX_WHY)))
         if (refusal := self.not_given.pop(data.approval, None)) in self.refused:
             self.refused.remove(refusal)  # a client's dialog was closed, and a person approved it elsewhere
 
@@ -226,7 +256,7 @@ class CallsFold:
             data.approval, (event, kinds.ToolDenied(reason="", server=data.server, tool=data.tool))
         )
         by = event.by.id if event.by.type == "human" else ""
-        self._refuse(event, asked, _of_answer(data.via, data.approval, by))
+        self._refuse(event, asked, _of_answer(data.via, data.approval, by, data.reason))
         self.not_given[data.approval] = self.refused[-1] if self.refused else None
 
     def expire(self, stamp: str) -> None:
@@ -243,24 +273,24 @@ class CallsFold:
             self.refused.append(Refusal(event.seq, tool_name(asked), asked.digest, argument, reason))
 
 
-def older_calls(ledger: Ledger, before: int) -> tuple[list[CallReport], list[Refusal]]:
+def older_calls(ledger: Ledger, before: int) -> RecentCalls:
     """The notable calls of a ledger whose events are before position `before`: those let through, and those refused."""
-    reports: list[CallReport] = []
-    refused: list[Refusal] = []
-    for call in ledger.notable.values():
+    older = RecentCalls()
+    for number, call in enumerate(ledger.notable.values()):
         if call.seq >= before or meta_tool(call.tool):
             continue
         argument = telling_argument(call.arguments) if call.arguments else ""
+        if call.event == kinds.ConfirmApproved.KIND:
+            older.consents.append(Consent(tool_name(call), argument, call.by, said(call.said, MAX_WHY)))
+            continue
         outcome = _outcome_of(call)
         if outcome is not None:
-            reports.append(
-                CallReport(
-                    call.seq, "", tool_name(call), "", argument, effectful=True, outcome=outcome[0], message=outcome[1]
-                )
+            older.made[str(number)] = CallReport(
+                call.seq, "", tool_name(call), "", argument, effectful=True, outcome=outcome[0], message=outcome[1]
             )
         else:
-            refused.append(Refusal(call.seq, tool_name(call), "", argument, _reason_of(call)))
-    return reports, refused
+            older.refused.append(Refusal(call.seq, tool_name(call), "", argument, _reason_of(call)))
+    return older
 
 
 def _outcome_of(call: NotableCall) -> tuple[str, str] | None:
@@ -268,7 +298,7 @@ def _outcome_of(call: NotableCall) -> tuple[str, str] | None:
     if call.event == kinds.ToolSettled.KIND:
         return "error", "" if call.why in OUR_WORDS else spoken(_speaker(call.server, call.tool), call.why)
     if call.event == kinds.EffectSettled.KIND:
-        return _settled_by(call.by, happened=call.why == "done"), ""
+        return _settled_by(call.by, happened=call.why == "done"), call.said
     return None
 
 
@@ -283,7 +313,7 @@ def _reason_of(call: NotableCall) -> Reason:
         return _of_denial(first, text)
     if call.event == kinds.BudgetExhausted.KIND:
         return _of_budget(call.why)
-    return _of_answer(first, text, call.by)
+    return _of_answer(first, text, call.by, call.said)
 
 
 def _settled_by(by: str, *, happened: bool) -> str:
@@ -300,8 +330,8 @@ def _of_budget(budget: str) -> Reason:
     return Reason(why, "a person can raise it in the policy")
 
 
-def _of_answer(via: str, approval: str, by: str) -> Reason:
-    """Who refused a call that a person was asked about. `by` is the person, "" for nobody."""
+def _of_answer(via: str, approval: str, by: str, reason: str) -> Reason:
+    """Who refused a call that a person was asked about, and why. `by` is the person, "" for nobody."""
     if via == "timeout":
         why = "timed out: nobody answered the question"
     elif via == "cancelled":
@@ -309,7 +339,7 @@ def _of_answer(via: str, approval: str, by: str) -> Reason:
     elif not by or via in CLOSED:
         why = "not made: the client closed the question; no person is known to have refused"
     else:
-        why = f"refused by {said(by, 60)}"
+        return Reason(f"refused by {said(by, 60)}", AFTER_NO, words=said(reason, MAX_WHY))
     return Reason(why, f"a person can still run `adjourn approve {approval}`; then repeat the very same call")
 
 

@@ -63,7 +63,7 @@ def sections(sources: Sources) -> tuple[Section, ...]:
         _refused(sources.recent.refused, 11),
         Section("progress", "Progress", (_once([*todo, *done]), _once([*todo, *summary])), 10),
         _done(sources, 10),
-        _reasoned("decisions", "Decisions and constraints", known.decisions, 12, RECORD.format("decisions")),
+        _reasoned("decisions", "Decisions and constraints", _binding(sources), 12, RECORD.format("decisions")),
         _reasoned("facts", "Facts and learnings", known.facts, 9, RECORD.format("facts")),
         _section("rules", "Budget and rules", _rules(sources), 3),
         _section("artifacts", "Files that came of it", _artifacts(sources.page), 2),
@@ -203,6 +203,12 @@ def _waiting(sources: Sources) -> list[RecordLine]:
     return [*lines, *sources.recorded.waiting, *map(RecordLine, page if isinstance(page, tuple) else ())]
 
 
+def _binding(sources: Sources) -> list[RecordLine]:
+    """What persons said with their approvals, the newest first, then the decisions and constraints of the record."""
+    consents = [RecordLine(consent.text) for consent in reversed(sources.recent.consents)]
+    return [*consents, *sources.recorded.decisions]
+
+
 def _question(approval: Approval) -> RecordLine:
     about = f"{tool_name(approval)}{_spaced(telling_argument(approval.arguments))}"
     if approval.approved:
@@ -233,7 +239,7 @@ def _refused(refusals: Sequence[Refusal], floor: int) -> Section:
         remedied = f"{line}; {remedy}" if remedy else line
         in_full.append(remedied)
         short.append(line if remedy in names else remedied)
-        shortest.append(f"{named}: {reason.why}")
+        shortest.append(f"{named}: {reason.brief}")
         names.add(remedy)
     wordings = [_once(_lines(texts)) for texts in (in_full, short, shortest)]
     return Section("refused", "Refused, not done", wordings, floor)

@@ -27,7 +27,7 @@ _OF_COMMANDS = (kinds.ToolDefined.KIND, kinds.ToolChanged.KIND)
 class TimelineEntry(msgspec.Struct):
     """One thing that happened. `label` is a word or two of at most `LABEL` characters, `what` its subject, `about` and `note` say more.
 
-    `closes` is the session that a loss ended, which another session found.
+    `words` are what a person said with a yes or a no. `closes` is the session that a loss ended, which another session found.
     """
 
     seq: int
@@ -38,6 +38,7 @@ class TimelineEntry(msgspec.Struct):
     what: str
     about: str = ""
     note: str = ""
+    words: str = ""
     closes: str = ""
 
 
@@ -49,7 +50,7 @@ class Timeline:
         self._entries: dict[int, TimelineEntry] = {}
         self._of_call: dict[str, TimelineEntry] = {}
         self._questions: dict[str, tuple[TimelineEntry, kinds.ConfirmRequired]] = {}
-        self._approved: dict[str, str] = {}
+        self._approved: dict[str, tuple[str, str]] = {}
         self.clients: dict[str, str] = {}
         """Session → the client that works in it."""
 
@@ -107,12 +108,13 @@ class Timeline:
             del self._entries[pop[0].seq]  # its answer or its call takes its place
         if len(made) > before[0]:
             report = next(reversed(made.values()))
-            entry = self._add(event, *_call_words(report, self._approved.pop(approval, "")))
+            by, words = self._approved.pop(approval, ("", ""))
+            entry = self._add(event, *_call_words(report, by), words=words)
             if report.call:
                 self._of_call[report.call] = entry
             return [entry]
         if len(refused) > before[1]:
-            return [self._add(event, *_refusal_words(refused[-1]))]
+            return [self._add(event, *_refusal_words(refused[-1]), words=refused[-1].reason.words)]
         call = str(getattr(data, "call", ""))
         if (timeline_entry := self._of_call.get(call)) is None:
             return []
@@ -122,17 +124,20 @@ class Timeline:
 
     def _approve(self, event: Event, data: kinds.ConfirmApproved) -> list[TimelineEntry]:
         by = f"approved by {said(event.by.id, 40)}" if event.by.id else "approved"
-        self._approved[data.approval] = by
+        self._approved[data.approval] = by, data.reason
         if data.approval not in self._questions:
             return []
         entry, _ = self._questions[data.approval]
         entry.label, entry.note = "approved", f"{by}; the agent can repeat the call"
+        entry.words = _safe(said(data.reason, MAX_TEXT))
         return [entry]
 
     # --- everything else
 
-    def _add(self, event: Event, label: str, what: str, about: str = "", note: str = "") -> TimelineEntry:
-        texts = (_safe(said(text, MAX_TEXT)) for text in (what, about, note))
+    def _add(
+        self, event: Event, label: str, what: str, about: str = "", note: str = "", *, words: str = ""
+    ) -> TimelineEntry:
+        texts = (_safe(said(text, MAX_TEXT)) for text in (what, about, note, words))
         entry = TimelineEntry(event.seq, event.timestamp, event.session, event.event, label, *texts)
         self._entries[event.seq] = entry
         return entry
@@ -177,7 +182,8 @@ def _refusal_words(refusal: Refusal) -> tuple[str, str, str, str]:
     head, colon, why = refusal.reason.text.partition(": ")
     if head in _REFUSALS and colon:
         return _REFUSALS[head], refusal.tool, refusal.argument, why
-    return "refused", refusal.tool, refusal.argument, refusal.reason.text.removeprefix("refused ")
+    text = refusal.reason.why if refusal.reason.words else refusal.reason.text
+    return "refused", refusal.tool, refusal.argument, text.removeprefix("refused ")
 
 
 _LOST = {"dead": "its process had exited", "expired": "its lease had expired", "taken-over": "another client took over"}

@@ -27,7 +27,7 @@ from adjourn.log.signing import encode_bytes
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
 from adjourn.relay.request import STATE_PREFIX, Connection, Request, is_ours
-from adjourn.tasks.approvals import about, answer
+from adjourn.tasks.approvals import AFTER_NO, BY_A_PERSON, about, answer
 from adjourn.tasks.decision import Block, ToolRequest
 from adjourn.tasks.ledger import ELSEWHERE, Approval
 from adjourn.tasks.task import SYSTEM
@@ -203,8 +203,9 @@ class Confirmations:
             if open_now is not None and open_now.refused == ELSEWHERE:
                 return None
             if open_now is not None and open_now.refused:  # a replay does not turn a denial into an approval
-                reason = f'tool "{call.tool}" was not confirmed: the answer was {open_now.refused}'
-                return Block("confirm_required", reason, _later(sealed.approval))
+                reason = f'tool "{call.tool}" was not confirmed: {_said_no(open_now)}'
+                by_person = open_now.refused in BY_A_PERSON
+                return Block("confirm_required", reason, AFTER_NO if by_person else _later(sealed.approval))
             approval = answer(
                 session.task,
                 sealed.approval,
@@ -220,7 +221,7 @@ class Confirmations:
         return Block(
             "confirm_required",
             f'tool "{call.tool}" requires confirmation ({approval.cause}), and the answer was {action}',
-            _later(sealed.approval),
+            AFTER_NO if action == "no" else _later(sealed.approval),
         )
 
     def _answered_by(self, action: str) -> Actor:
@@ -255,8 +256,7 @@ class Confirmations:
         elif approval.refused == ELSEWHERE:
             return self._let_go(held, "")
         elif approval.refused:
-            reason = f": {without_secrets(approval.reason)}" if approval.reason else ""
-            return self._let_go(held, f"it was refused ({approval.refused}){reason}")
+            return self._let_go(held, _said_no(approval))
         return self._silence(held) if self._connection.loop.time() >= held.deadline else None
 
     def _is_for_another(self, held: HeldCall, approval: Approval | None) -> bool:
@@ -317,8 +317,11 @@ class Confirmations:
         self._connection.report.event("confirm.denied", why, tool=approval.tool, approval=approval.id)
         message = f'tool "{approval.tool}" requires confirmation ({approval.cause}), and {why}'
         expired = approval.expires <= timestamp(self._context.clock())
-        is_open = approval.id in held.session.task.ledger.approvals and not expired
-        remedy = _later(approval.id) if is_open else "repeat the call to ask again"
+        now = held.session.task.ledger.approvals.get(approval.id)
+        if now is not None and now.refused in BY_A_PERSON:
+            remedy = AFTER_NO
+        else:
+            remedy = _later(approval.id) if now is not None and not expired else "repeat the call to ask again"
         return Block("confirm_required", message, remedy)
 
     # --- sealed states
@@ -337,6 +340,13 @@ class Confirmations:
 
     def _mac(self, text: str) -> str:
         return hmac.digest(self._context.secret, b"adjourn/state/1:" + text.encode(), "sha256").hex()
+
+
+def _said_no(approval: Approval) -> str:
+    """That a question was answered with no: by a person, in their words, or by a client."""
+    if approval.refused not in BY_A_PERSON:
+        return f"it was refused ({approval.refused})"
+    return "a person refused it" + (f', and said "{without_secrets(approval.reason)}"' if approval.reason else "")
 
 
 def _later(approval: str) -> str:

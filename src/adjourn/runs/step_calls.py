@@ -266,7 +266,9 @@ class Caller:
         if now is not None and now.refused:
             self._means.emit("confirm.denied", {"tool": call.tool})
             raise BlockedError(
-                at, f'tool "{call.tool}" was refused: {question.cause}', "resume the run to be asked again"
+                at,
+                f'tool "{call.tool}" was refused: {now.reason or question.cause}',
+                "resume the run to be asked again",
             )
         if question.doubt:
             raise BlockedError(

@@ -26,6 +26,10 @@ LOOKED_BACK = 2_000
 """Events among which the answer to a question is looked for, from the end of the history."""
 
 
+AFTER_NO = "do not repeat it, and do not reach the same effect another way"
+"""What an agent does after a person's no."""
+
+
 class AnsweredError(RefusedError):
     """Somebody has answered the question before."""
 
@@ -80,12 +84,14 @@ def answer_first(task: Task, approval: str, given: PersonsAnswer) -> Approval:
     return _answer(task, approval, given, first=True)
 
 
-def answer(task: Task, approval: str, *, yes: bool, via: str, by: Actor, session: str = "") -> Approval:
+def answer(
+    task: Task, approval: str, *, yes: bool, via: str, by: Actor, session: str = "", reason: str = ""
+) -> Approval:
     """A person's (or a time-out's) answer to a question. Raises `NotFoundError` when it is no longer open.
 
     An approval goes to the newest question about the same call, for which the call may still wait; it closes the older ones.
     """
-    return _answer(task, approval, PersonsAnswer(yes, via, by), session=session)
+    return _answer(task, approval, PersonsAnswer(yes, via, by, reason), session=session)
 
 
 def given_answer(store: Store, ledger: Ledger, approval: str) -> PersonsAnswer | None:

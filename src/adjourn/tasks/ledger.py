@@ -27,6 +27,8 @@ MAX_UNSEEN = 100
 """Calls that happened, and whose answers did not reach their client, which a task keeps."""
 MAX_NOTED = 200
 """Characters that are kept of the arguments of a notable call."""
+MAX_SAID = 500
+"""Characters that are kept of a person's reason."""
 MAX_SILENT = 100
 """Open questions beyond which those that nobody answered are forgotten, even where silence means yes."""
 SLICES = 60
@@ -82,7 +84,7 @@ class OpenCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_d
 class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
     """A question to a person that may still be answered, or an answer that may still be used, until `expires`.
 
-    `refused` is where a no came from, `reason` what was said beside it; `document` has what `arguments` leave out.
+    `refused` is where a no came from, `reason` what a person said with the answer; `document` has what `arguments` leave out.
     """
 
     id: str
@@ -105,7 +107,9 @@ class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_d
 
 
 class NotableCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
-    """A call that did not simply succeed, however long ago: the event that says so, its kind, and what it says (`why`, `by`)."""
+    """A call that did not simply succeed, or that a person approved with a reason, however long ago: the event that says so, its kind,
+    what it says (`why`, `by`), and a person's reason (`said`).
+    """
 
     seq: int
     event: str
@@ -114,6 +118,7 @@ class NotableCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omi
     why: str = ""
     by: str = ""
     server: str = ""
+    said: str = ""
 
 
 class OpenSession(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
@@ -465,9 +470,11 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
             del ledger.paused_calls[next(iter(ledger.paused_calls))]
 
 
-def _note(ledger: Ledger, event: Envelope, call: Named, why: str) -> None:
-    """Keep the outcome of a call that did not simply succeed."""
+def _note(ledger: Ledger, event: Envelope, call: Named, why: str, reason: str = "") -> None:
+    """Keep the outcome of a call that did not simply succeed, or a person's `reason` for a yes, also after the call was made."""
     key = f"{call.server} {call.tool} {call.digest or event.seq}"
+    if event.event == kinds.ConfirmApproved.KIND:
+        key = f"approved {key}"
     ledger.notable.pop(key, None)  # the last one stands last
     if len(ledger.notable) >= MAX_NOTABLE:
         del ledger.notable[next(iter(ledger.notable))]
@@ -479,13 +486,14 @@ def _note(ledger: Ledger, event: Envelope, call: Named, why: str) -> None:
         why=why[:MAX_NOTED],
         by=event.by.id if event.by.type == "human" else "",
         server=call.server,
+        said=reason[:MAX_SAID] if event.by.type == "human" else "",
     )
 
 
 def _effect_settled(ledger: Ledger, event: Envelope, data: kinds.EffectSettled) -> None:
     if (call := _forget_doubt(ledger, data.call)) is None:
         return
-    _note(ledger, event, call, data.outcome)
+    _note(ledger, event, call, data.outcome, data.note)
     if data.outcome == "done":
         by = event.by.id if event.by.type == "human" else ""
         _miss(ledger, msgspec.structs.replace(call, ended=event.timestamp, by=by))
@@ -559,9 +567,10 @@ def _confirm_required(ledger: Ledger, event: Envelope, data: kinds.ConfirmRequir
 
 
 def _confirm_approved(ledger: Ledger, event: Envelope, data: kinds.ConfirmApproved) -> None:
-    del event
     if (approval := ledger.approvals.get(data.approval)) is not None:
-        ledger.approvals[approval.id] = msgspec.structs.replace(approval, approved=True, refused="", reason="")
+        ledger.approvals[approval.id] = msgspec.structs.replace(approval, approved=True, refused="", reason=data.reason)
+        if data.reason:
+            _note(ledger, event, approval, data.via, data.reason)
         ledger.notable.pop(f"{approval.server} {approval.tool} {approval.digest}", None)
         for key in [key for key in ledger.changed if key.partition(" ")[2] == approval.tool]:
             if ledger.definitions[key] == approval.definition:
@@ -573,7 +582,7 @@ def _confirm_denied(ledger: Ledger, event: Envelope, data: kinds.ConfirmDenied) 
     ledger.calls_refused += refused
     if (approval := ledger.approvals.get(data.approval)) is not None:
         if refused:
-            _note(ledger, event, approval, f"{data.via} {data.approval}")
+            _note(ledger, event, approval, f"{data.via} {data.approval}", data.reason)
         ledger.approvals[approval.id] = msgspec.structs.replace(
             approval, approved=False, refused=data.via, reason=data.reason
         )

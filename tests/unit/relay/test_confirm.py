@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from support.in_process import (
     Client,
     Message,
     ProxyWorkspace,
+    adjourn,
     encode,
     refused,
     text_of,
@@ -76,13 +78,14 @@ def test_anything_but_a_clear_yes_refuses(tmp_path: Path) -> None:
     ]
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client(elicits=True)
-        for result, _ in replies:
+        for result, action in replies:
             call = client.begin("file.write", ARGUMENTS)
             _reply(client, client.asked(), result)
             answer = client.answer(call)
             assert refused(answer), result
             assert "requires confirmation (confirm file.write (.aex/policy.aex:4))" in text_of(answer)
-            assert f"adjourn approve {work.facts('confirm.required')[-1].approval}" in text_of(answer)
+            way = f"adjourn approve {work.facts('confirm.required')[-1].approval}"
+            assert (way in text_of(answer)) == (action != "no"), "after a person's no nobody is told how to get a yes"
         assert work.executed() == []
         assert work.ledger().calls_used == 0
         assert [fact.via for fact in work.facts("confirm.denied")] == [f"elicitation:{via}" for _, via in replies]
@@ -233,6 +236,33 @@ def test_another_terminal_can_refuse_a_held_call(tmp_path: Path) -> None:
         work.decide(yes=False)
         assert refused(client.answer(call))
         assert work.executed() == []
+
+
+@requirement("D40")
+def test_the_reason_of_a_person_reaches_the_waiting_agent_and_the_next(tmp_path: Path) -> None:
+    """What a person says with a no or a yes is told to the waiting agent, the next session, the log and the status."""
+    with ProxyWorkspace(tmp_path, *POLICY) as work:
+        client = work.client()
+        call = client.begin("file.write", ARGUMENTS)
+        wait_for(lambda: work.tasks() and work.facts("confirm.required"))
+        adjourn(work, "deny", work.facts("confirm.required")[-1].approval, "--because", "still used by BI")
+        answer = text_of(client.answer(call))
+        assert 'a person refused it, and said "still used by BI"' in answer
+        assert "adjourn approve" not in answer
+        assert "do not reach the same effect another way" in answer
+        other = client.begin("file.write", ARGUMENTS | {"path": "b.py"})
+        wait_for(lambda: len(work.facts("confirm.required")) == 2)
+        adjourn(work, "approve", work.facts("confirm.required")[-1].approval, "--note", "only this file")
+        client.answer(other)
+        client.meta("aex.checkpoint", name="cp")
+        told = client.meta("aex.resume", name="cp")
+        assert re.search('src/a.py: refused by .*, who said "still used by BI"', told["refused"][0])
+        assert "adjourn approve" not in told["refused"][0]
+        assert re.search("approved .*file.write b.py: only this file", told["decisions"][0])
+        for shown in (("log",), ("log", "-v"), ("status",)):
+            out = adjourn(work, *shown).out
+            assert "still used by BI" in out, shown
+            assert "only this file" in out, shown
 
 
 @requirement("D40")

@@ -23,6 +23,7 @@ from adjourn.knowledge.cognition.transitions import (
     signed,
     with_blocking,
 )
+from adjourn.knowledge.model.cognition import Collection
 from adjourn.knowledge.model.documents import MAX_TEXT, Tree, shown, tree_of
 from adjourn.knowledge.model.record import CRAuthor
 
@@ -112,13 +113,20 @@ def obstacles(record: Tree, point_id: str, *, but: str = "") -> list[str]:
     ]
 
 
-def approve_resume_point(record: Tree, point_id: str, author: CRAuthor, now: int) -> Transition:
-    """Approve a resume point. The approval confirms its `when` and `preconditions`, which are prose.
+def approve_resume_point(record: Tree, point_id: str, author: CRAuthor, now: int, *, note: str = "") -> Transition:
+    """Approve a resume point. The approval confirms its `when` and `preconditions`, which are prose. A `note` becomes a constraint.
 
     Once a time-out has raised a question to a person, only a person can approve the point, which answers that question.
     """
     point = _decidable(record, point_id, "approved", author, now)
     _require_free(record, point_id, "approved", but=escalation_of(point) if author.type == "human" else "")
+    if note:
+        learnings = Collection(record["learnings"], "content", "learning")
+        content = f"{point['label'][:_MAX_LABEL]}: {note}"[:MAX_TEXT]
+        learnings.add(
+            content, type="constraint", source="feedback", learnedBy=tree_of(author), learnedAt=now, affects=[]
+        )
+        record = {**record, "learnings": learnings.items}
     return approved(record, point, "approved", author, now)
 
 

@@ -198,10 +198,10 @@ class CRStore:
         skipped = interventions.skip_question
         return self._decide(cr_id, lambda cr, at: skipped(cr, question_id, reason, author, at), author)
 
-    def approve_resume_point(self, cr_id: str, resume_point_id: str, author: CRAuthor) -> Tree:
-        """Approve a resume point."""
+    def approve_resume_point(self, cr_id: str, resume_point_id: str, author: CRAuthor, *, note: str = "") -> Tree:
+        """Approve a resume point. A `note` becomes a constraint of the record."""
         approved = interventions.approve_resume_point
-        return self._decide(cr_id, lambda cr, at: approved(cr, resume_point_id, author, at), author)
+        return self._decide(cr_id, lambda cr, at: approved(cr, resume_point_id, author, at, note=note), author)
 
     def auto_approve_resume_point(self, cr_id: str, resume_point_id: str) -> Tree:
         """Approve a resume point that needs no person."""

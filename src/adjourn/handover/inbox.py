@@ -38,8 +38,6 @@ MAX_SHOWN = 2_000
 """Characters of one text of an item."""
 RECORDS = "record/"
 """The beginning of the name of each record's stream."""
-_FOR_PEOPLE = ("human-required", "permission", "missing-info")
-"""The types of blockers that wait for a person; dependencies and errors wait for something else."""
 
 
 class WaitingItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -268,6 +266,7 @@ def _until(record: Tree, now: int) -> str:
 
 def of_record(store: Store, record: Tree, doubts: Container[str], now: int) -> list[WaitingItem]:
     """What waits in a record at `now` (milliseconds). `doubts` are the calls in doubt of its task."""
+    from adjourn.knowledge.cognition.transitions import BLOCKS_FOR_A_PERSON
     from adjourn.knowledge.records.effect_lookup import current
     from adjourn.knowledge.records.effects import moot_questions
     from adjourn.knowledge.records.interventions import expire_due, obstacles
@@ -283,7 +282,9 @@ def of_record(store: Store, record: Tree, doubts: Container[str], now: int) -> l
     points = [resume_point for resume_point in record["resumePoints"] if resume_point["approvalStatus"] == "pending"]
     contested = [decision for decision in record["decisions"] if decision["status"] == "contested"]
     blockers = [
-        blocker for blocker in record["blockers"] if blocker["status"] == "active" and blocker["type"] in _FOR_PEOPLE
+        blocker
+        for blocker in record["blockers"]
+        if blocker["status"] == "active" and blocker["type"] in BLOCKS_FOR_A_PERSON
     ]
     return [
         *(_question(record, question) for question in questions),

@@ -17,10 +17,10 @@ from adjourn.relay.ports import StderrLog
 from adjourn.relay.request import Request
 from adjourn.text.redact import redact_json, visible_json, visible_line, without_secrets
 
-MAX_CHARACTERS = 4000
+MAX_CHARACTERS = 4400
 """Of all definitions together, with their names, as compact JSON."""
-_WRITES = {"destructiveHint": False}
-_READS = {"readOnlyHint": True}
+_WRITES = {"destructiveHint": False, "openWorldHint": False}
+_READS = {"readOnlyHint": True, "openWorldHint": False}
 
 
 def _text_schema(description: str = "") -> dict[str, Any]:
@@ -51,7 +51,7 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         "Save the work for a later session of any client, at milestones and before you stop. What you leave out stays.",
         _WRITES,
         "name",
-        name=_text_schema("Letters, digits, - and _"),
+        name=_text_schema(),
         description=_text_schema("What is done and what is next"),
         mission=_text_schema("What the person wants"),
         progress=_objects_schema("Checklist: {text, status: done|in_progress|pending, note?}"),
@@ -87,9 +87,11 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         status={"enum": ["in-progress", "completed", "failed"]},
         successCriteria=_texts_schema(),
         tags=_texts_schema(),
-        resumePoints=_objects_schema("{label, when?, nextSteps?}"),
+        resumePoints=_objects_schema("{label, when?, preconditions?, nextSteps?}"),
         blockers=_objects_schema("{description, blocks?: labels, resolution?}"),
-        invariants=_objects_schema("{description, severity?: hard|soft, status?: holding|violated}"),
+        invariants=_objects_schema("{description, severity?: hard|soft, status?: holding|violated, evidence?}"),
+        withdraw=_texts_schema("Wrong by now, in the words noted"),
+        answers=_objects_schema("{question, answer}"),
     ),
     "adjourn.record": _tool(
         "Read this task's notes, decisions, questions and answers. Without a section: which there are.",
@@ -288,8 +290,13 @@ def _note(context: ClientContext, arguments: Arguments) -> Any:
     from adjourn.knowledge.records import agent_notes
 
     note = agent_notes.read_note(arguments)
-    record, added = agent_notes.add(context.sessions.open(), note)
-    return {"record": record["id"], "version": record["sequence"], "added": added}
+    result = agent_notes.add(context.sessions.open(), note)
+    answer: dict[str, Any] = {
+        "record": result.record["id"],
+        "version": result.record["sequence"],
+        "added": result.added,
+    }
+    return answer | {name: of for name, of in (("revised", result.revised), ("ignored", result.ignored)) if of}
 
 
 def _record(context: ClientContext, arguments: Arguments) -> Any:

@@ -72,7 +72,7 @@ def test_a_note_begins_the_record_with_the_tasks_goal_and_each_kind_lands_where_
 ) -> None:
     """Decisions and learnings are in the record, the rest in the checkpoint that it names; the client is the author."""
     context = workspace.context()
-    record, added = add(workspace, context, **EVERYTHING)
+    record, added, *_ = add(workspace, context, **EVERYTHING)
     task = context.task.current()
     assert added == dict.fromkeys(EVERYTHING, 1)
     assert (record["id"], record["task"]["id"], record["task"]["goal"]) == (task, task, "do it")
@@ -96,7 +96,8 @@ def test_what_is_known_in_the_same_words_makes_no_version(workspace: Workspace) 
     context = workspace.context()
     first = add(workspace, context, **EVERYTHING)
     again = add(workspace, context, facts=["The parser  is in p.py."], decisions=[{"decision": "use sqlite"}])
-    assert again == (first.record, {})
+    assert (again.record, again.added, again.revised) == (first.record, {}, {})
+    assert again.ignored == ["facts: The parser  is in p.py.: known already", "decisions: use sqlite: known already"]
     assert add(workspace, context, facts=["the tests are quick"]).added == {"facts": 1}
     assert "validatedAt" in section(workspace, context.task.current(), "assumptions")[0]
 
@@ -105,7 +106,7 @@ def test_a_note_that_was_cut_off_between_its_two_writes_is_brought_up_by_the_nex
     """The state of mind was written and the record was not: the next note names it all."""
     context = workspace.context()
     add(workspace, context, facts=["one"])
-    agent_notes._remember(context.sessions.open().task, AgentNote(facts=("two",)), {})
+    agent_notes._remember(context.sessions.open().task, AgentNote(facts=("two",)))
     assert len(section(workspace, context.task.current(), "facts")) == 1
     add(workspace, context, learnings=[{"content": "three"}])
     assert len(section(workspace, context.task.current(), "facts")) == 2
@@ -256,7 +257,11 @@ def test_the_schemas_say_what_is_read() -> None:
         assert set(schema["properties"]) == set(read.__struct_encode_fields__)
         assert schema.get("required", []) == [one.name for one in msgspec.structs.fields(read) if one.required]
     note = meta.DEFINITIONS["adjourn.note"]["inputSchema"]["properties"]
-    for name, kind in (("decisions", agent_notes.NotedDecision), ("learnings", agent_notes.NotedLearning)):
+    for name, kind in (
+        ("decisions", agent_notes.NotedDecision),
+        ("learnings", agent_notes.NotedLearning),
+        ("answers", agent_notes.NotedAnswer),
+    ):
         described = note[name]["description"]
         for member, told_of in msgspec.json.schema(kind)["$defs"][kind.__name__]["properties"].items():
             assert re.search(rf"[{{ ]{member}\b", described)

@@ -10,10 +10,13 @@ import pytest
 
 from adjourn.errors import InvalidError, RefusedError
 from adjourn.knowledge.cognition.store import CognitiveStore
+from adjourn.knowledge.model.documents import tree_of
+from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import agent_notes
 from adjourn.knowledge.records.store import CRStore
 from support.workspace import Workspace
 
+ANN = CRAuthor(id="ann", type="human")
 WHOLE = {
     "goal": "Move every note",
     "status": "failed",
@@ -37,7 +40,7 @@ def add(context: Any, **said: Any) -> agent_notes.NoteResult:
 def test_the_rest_of_the_record_is_noted_too_and_only_once(workspace: Workspace) -> None:
     """Goal, status, criteria, tags, resume points, blockers and invariants land in the record; the same words change nothing."""
     context = workspace.context()
-    record, added = add(context, **WHOLE)
+    record, added, *_ = add(context, **WHOLE)
     assert added == {"task": 1, "metadata": 1, "resumePoints": 1, "blockers": 1, "invariants": 1}
     task, (point,), (blocker,), (invariant,) = (
         record[name] for name in ("task", "resumePoints", "blockers", "invariants")
@@ -54,7 +57,7 @@ def test_the_rest_of_the_record_is_noted_too_and_only_once(workspace: Workspace)
     assert (point["safeToAutoExecute"], "timeoutMs" in point) == (False, False)
     assert (blocker["blocksResumePoints"], blocker["createdBy"]["type"]) == ([point["id"]], "agent")
     assert (invariant["status"], invariant["evidence"]) == ("holding", "counted")
-    again, none = add(context, **WHOLE)
+    again, none, *_ = add(context, **WHOLE)
     assert (again["sequence"], none) == (record["sequence"], {})
 
 
@@ -104,3 +107,102 @@ def test_a_hard_invariant_that_is_violated_keeps_the_task_open(workspace: Worksp
         add(context, status="completed")
     after = add(context, invariants=[rule | {"status": "holding"}], status="completed").record
     assert (after["invariants"][0]["status"], after["task"]["status"]) == ("holding", "completed")
+
+
+def test_an_agent_revises_what_it_noted(workspace: Workspace) -> None:
+    """A decision noted with another status changes; statements and learnings are withdrawn; an answer closes a question."""
+    context = workspace.context()
+    add(
+        context,
+        facts=["The port is 8080"],
+        assumptions=["Nobody uses v1"],
+        questions=["Is paper 17 retracted?"],
+        goals=["ship v2"],
+        decisions=[{"decision": "Use the median", "because": "outliers"}],
+        learnings=[{"content": "p.py is generated"}],
+    )
+    agent_notes.ask(context.sessions.open(), agent_notes.read_question({"question": "Which port?"}))
+    revised = add(
+        context,
+        facts=["The port is 9090"],
+        decisions=[{"decision": "use the median", "status": "rejected", "because": "replaced"}],
+        withdraw=["the port is 8080", "Nobody uses v1.", "ship v2", "p.py is generated"],
+        answers=[
+            {"question": "Is paper 17 retracted?", "answer": "Yes, in 2024"},
+            {"question": "Which port?", "answer": "9090"},
+        ],
+    )
+    assert revised.revised == {"decisions": 1, "withdrawn": 4, "answered": 2}
+    assert (revised.added, revised.ignored) == ({"facts": 1}, [])
+    [decision] = revised.record["decisions"]
+    assert (decision["status"], decision["rationale"]) == ("rejected", "replaced")
+    assert [variant["rationale"] for variant in decision["variants"]] == ["outliers"]
+    assert revised.record["learnings"] == []
+    assert [(q["status"], q["answer"]) for q in revised.record["questionsForUser"]] == [("answered", "9090")]
+    mind = CognitiveStore(workspace.store, context.sessions.open().task.id).session["workingState"]
+    knowledge = mind["epistemicState"]
+    assert [fact["content"] for fact in knowledge["facts"]] == [
+        "Is paper 17 retracted? Yes, in 2024",
+        "The port is 9090",
+    ]
+    assert (knowledge["assumptions"], knowledge["openQuestions"]) == ([], [])
+    assert [goal["status"] for goal in mind["intentGraph"]["goals"] if goal["description"] == "ship v2"] == [
+        "abandoned"
+    ]
+
+
+def test_a_persons_word_is_not_revised_and_whatever_is_ignored_is_said(workspace: Workspace) -> None:
+    """What a person decided, said or has to answer stays, and so does what is not there; the answer names each with the reason."""
+    context = workspace.context()
+    first = add(
+        context,
+        decisions=[{"decision": "Use A"}, {"decision": "Use B"}],
+        resumePoints=[{"label": "Go", "nextSteps": ["one"]}],
+        invariants=[{"description": "lag below 30 s"}],
+    )
+    records, name = CRStore(workspace.store, clock=workspace.clock), first.record["id"]
+    ids = {decision["description"]: decision["id"] for decision in first.record["decisions"]}
+    records.settle_decision(name, ids["Use A"], "rejected", ANN)
+    records.contest_decision(name, ids["Use B"], "Use C", "cheaper", ANN)
+    records.update(
+        name,
+        {
+            "learnings": [
+                {
+                    "id": "l",
+                    "type": "constraint",
+                    "source": "feedback",
+                    "content": "no Fridays",
+                    "learnedBy": tree_of(ANN),
+                    "learnedAt": 0,
+                    "affects": [],
+                }
+            ]
+        },
+        ANN,
+    )
+    question = {"question": "May I?", "priority": "blocking"}
+    agent_notes.ask(context.sessions.open(), agent_notes.read_question(question))
+    result = add(
+        context,
+        decisions=[{"decision": "Use A"}, {"decision": "Use B"}],
+        resumePoints=[{"label": "Go", "nextSteps": ["drop all"]}],
+        blockers=[{"description": "db07 lags", "resolution": "fixed"}],
+        invariants=[{"description": "lag below 30 s", "severity": "hard"}],
+        withdraw=["no Fridays", "May I?", "Use B", "unknown"],
+        answers=[{"question": "May I?", "answer": "yes"}, {"question": "What?", "answer": "no"}],
+    )
+    assert (result.added, result.revised) == ({}, {})
+    assert {line.partition(": ")[2] for line in result.ignored} == {
+        "Use A: a person decided it: ask with adjourn.ask",
+        f"Use B: contested: a person settles it with `adjourn decide {ids['Use B']}`",
+        "Go: known already: note changed steps under another label",
+        "db07 lags: no active blocker has these words",
+        "lag below 30 s: stays soft: only a person changes that",
+        "no Fridays: a person said it",
+        "May I?: only a person can skip this question",
+        "Use B: note the decision with the status rejected instead",
+        "unknown: nothing that can be withdrawn has these words",
+        "May I?: a person has to answer it",
+        "What?: no open question has these words",
+    }

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from adjourn.errors import InvalidError
 from adjourn.knowledge.brief.compose import INTRODUCTION, REPLY_TAGS, TITLES, brief, format_state_for_prompt
+from adjourn.knowledge.brief.contradictions import contradictions
 from adjourn.knowledge.brief.knowledge_sections import recorded
 from adjourn.knowledge.model.cognition import CognitiveCheckpoint
 from adjourn.knowledge.model.documents import Tree
@@ -340,3 +341,23 @@ def test_thousands_of_items_are_briefed() -> None:
     checkpoint["intentGraph"]["rootIntentId"] = "g0"
     checkpoint["epistemicState"]["facts"] *= 100
     assert len(format_state_for_prompt(checkpoint, NOW, max_tokens=2_000).encode()) <= 8_000
+
+
+def test_contradictions_are_found_by_words_alone() -> None:
+    """Another value for the same thing, and the same with and without a negation, contradict each other; nothing else does."""
+    stated = [
+        "The port is 8080",
+        "Step 1 is done",
+        "The parser is in p.py",
+        "Nobody uses v1",
+        "the port is 9090.",
+        "Step 2 is done",
+        "The parser is slow",
+        "The port isn't used",
+        "The port is used",
+    ]
+    assert list(contradictions(stated)) == [
+        ("The port is 8080", "the port is 9090."),
+        ("The port isn't used", "The port is used"),
+    ]
+    assert list(contradictions(["", "x", "not", "no", "never x"])) == [("x", "never x")]

@@ -150,3 +150,39 @@ def test_a_client_that_was_fenced_off_cannot_note(work: ProxyWorkspace) -> None:
     assert refused(first.call("adjourn.note", {"facts": ["too late"]}))
     facts = second.meta("adjourn.record", section="facts")["items"]
     assert [fact["content"] for fact in facts] == ["mine"]
+
+
+def test_a_waiting_gate_is_told_with_its_conditions_and_a_dependency_is_no_person(work: ProxyWorkspace) -> None:
+    """Preconditions and steps of a waiting resume point, evidence of a violated invariant and contradictions are told."""
+    client = work.client()
+    client.call("echo", {"a": 1})
+    client.meta(
+        "adjourn.note",
+        resumePoints=[
+            {
+                "label": "Cut over",
+                "when": "lag below 1 s",
+                "preconditions": ["backup"],
+                "nextSteps": ["pause", "promote"],
+            }
+        ],
+        invariants=[{"description": "lag below 30 s", "status": "violated", "evidence": "95 s on db07"}],
+        blockers=[{"description": "db07 lags", "type": "dependency"}],
+        facts=["The port is 8080"],
+    )
+    client.meta("adjourn.note", facts=["The port is 9090"])
+    client.meta("aex.checkpoint", name="cp")
+    told = client.meta("aex.resume", name="cp")
+    assert told["state"] == "active"
+    [waiting] = told["waiting"]
+    assert waiting.endswith("make sure: lag below 1 s; make sure: backup; 1. pause; 2. promote")
+    assert any("db07 lags" in line for line in told["progress"])
+    assert any("evidence: 95 s on db07" in line for line in told["decisions"])
+    assert told["facts"][0].startswith("CONTRADICTION")
+    assert "8080" in told["facts"][0]
+    assert "9090" in told["facts"][0]
+    assert client.meta("adjourn.note", withdraw=["The port is 8080"])["revised"] == {"withdrawn": 1}
+    assert client.meta("aex.resume", name="cp")["facts"] == ["The port is 9090"]
+    assert client.meta("adjourn.note", facts=["the port is 9090"])["ignored"] == [
+        "facts: the port is 9090: known already"
+    ]

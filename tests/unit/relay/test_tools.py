@@ -75,7 +75,9 @@ def test_meta_tools_are_described_with_their_exact_inputs(tmp_path: Path) -> Non
                 ["facts", "assumptions", "questions", "goals", "decisions", "learnings"], "array"
             )
             | {"goal": "string", "status": "enum"}
-            | dict.fromkeys(["successCriteria", "tags", "resumePoints", "blockers", "invariants"], "array"),
+            | dict.fromkeys(
+                ["successCriteria", "tags", "resumePoints", "blockers", "invariants", "withdraw", "answers"], "array"
+            ),
             "adjourn.record": {"section": "string", "more": "string"},
             "adjourn.ask": {"question": "string", "context": "string", "options": "array", "priority": "enum"},
         }

@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from typing import NamedTuple
 
+from adjourn.knowledge.brief.contradictions import contradictions
 from adjourn.knowledge.brief.resume_sections import (
     BriefContext,
     Item,
     author_of,
     awaited,
     duration,
+    evidence,
     from_nodes,
     node_item,
     warnings,
     when,
 )
-from adjourn.knowledge.cognition.transitions import is_unanswered
+from adjourn.knowledge.cognition.transitions import BLOCKS_FOR_A_PERSON, is_unanswered
 from adjourn.knowledge.model.documents import Tree, by_id
 from adjourn.knowledge.records.interventions import usable_resume_points
 from adjourn.knowledge.records.versions import ChainVerification
@@ -84,7 +86,7 @@ def contested(decision: Tree) -> Item:
 def constraints(matter: BriefContext) -> Iterator[Item]:
     for item in matter.record["invariants"]:
         scope = f" (in {', '.join(item['scope'])})" if item["scope"] else ""
-        yield (f"must remain true, {item['severity']}, {item['status']}: {item['description']}{scope}",)
+        yield (f"must remain true, {item['severity']}, {item['status']}: {item['description']}{scope}", *evidence(item))
     for learning in matter.record["learnings"]:
         if learning["type"] in ("constraint", "warning"):
             yield (f"{learning['type']}: {learning['content']}",)
@@ -124,9 +126,9 @@ def _assumption(assumption: Tree) -> Item:
 
 
 def _belief(belief: Tree, facts: dict[str, Tree]) -> Item:
-    evidence = [facts[name]["content"] if name in facts else name for name in belief["evidence"]]
+    basis = [facts[name]["content"] if name in facts else name for name in belief["evidence"]]
     first = f"belief, confidence {belief['confidence']:g}: {belief['statement']}"
-    return (first, *(f"evidence: {text}" for text in evidence))
+    return (first, *(f"evidence: {text}" for text in basis))
 
 
 def questions(matter: BriefContext) -> Iterator[Item]:
@@ -241,17 +243,19 @@ def recorded(
     matter = BriefContext(record, mind, now, consumed, has_record=True)
     unanswered = [question for question in record["questionsForUser"] if is_unanswered(record, question)]
     blockers = [blocker for blocker in record["blockers"] if blocker["status"] == "active"]
+    of_people = [blocker for blocker in blockers if blocker["type"] in BLOCKS_FOR_A_PERSON]
+    others = [blocker for blocker in blockers if blocker["type"] not in BLOCKS_FOR_A_PERSON]
     usable = usable_resume_points(record, consumed=consumed)
     is_finished = record["task"]["status"] == "completed"
     return Recorded(
         is_finished=is_finished,
-        is_blocked=bool(blockers) or any(question["priority"] == "blocking" for question in unanswered),
+        is_blocked=bool(of_people) or any(question["priority"] == "blocking" for question in unanswered),
         steps=() if is_finished else _steps(matter, usable),
-        progress=[*_subgoals(matter), *_criteria(record)],
+        progress=[*(line.text for line in _blockers(others)), *_subgoals(matter), *_criteria(record)],
         waiting=[
             *_questions(unanswered),
-            *_blockers(blockers),
-            *map(RecordLine, [] if usable else _joined(awaited(matter))),
+            *_blockers(of_people),
+            *(RecordLine(item[0], "".join(f"; {part}" for part in item[1:])) for item in awaited(matter)),
         ],
         decisions=[*_constraints(record), *_answers(record), *_decisions(record)],
         facts=list(_facts(matter)),
@@ -302,7 +306,9 @@ def _questions(unanswered: Sequence[Tree]) -> Iterator[RecordLine]:
 
 def _blockers(blockers: Sequence[Tree]) -> Iterator[RecordLine]:
     for blocker in sorted(blockers, key=lambda row: _RANKS.index(row["severity"])):
-        yield RecordLine(f"{blocker['severity']} blocker ({blocker['id']}): {blocker['description']}")
+        yield RecordLine(
+            f"{blocker['severity']} blocker, {blocker['type']} ({blocker['id']}): {blocker['description']}"
+        )
 
 
 def _constraints(record: Tree) -> Iterator[RecordLine]:
@@ -311,7 +317,10 @@ def _constraints(record: Tree) -> Iterator[RecordLine]:
             yield RecordLine(f"{learning['type']}: {learning['content']}")
     for item in record["invariants"]:
         scope = f" (in {', '.join(item['scope'])})" if item["scope"] else ""
-        yield RecordLine(f"must remain true, {item['severity']}, {item['status']}: {item['description']}{scope}")
+        yield RecordLine(
+            f"must remain true, {item['severity']}, {item['status']}: {item['description']}{scope}",
+            "".join(f"; {text}" for text in evidence(item)),
+        )
 
 
 def _answers(record: Tree) -> Iterator[RecordLine]:
@@ -326,6 +335,9 @@ def _answers(record: Tree) -> Iterator[RecordLine]:
 def _decisions(record: Tree) -> Iterator[RecordLine]:
     """Contested ones, then the others, the newest first."""
     newest = sorted(record["decisions"], key=lambda decision: -decision["madeAt"])
+    binding = [entry["description"] for entry in reversed(newest) if entry["status"] == "accepted"]
+    for earlier, later in contradictions(binding):
+        yield RecordLine(f"CONTRADICTION, both are decided: first {earlier!r}, later {later!r}")
     yield from map(RecordLine, _joined([contested(entry) for entry in newest if entry["status"] == "contested"]))
     for entry in newest:
         if entry["status"] == "contested":
@@ -339,6 +351,8 @@ def _decisions(record: Tree) -> Iterator[RecordLine]:
 def _facts(matter: BriefContext) -> Iterator[RecordLine]:
     """Facts that beliefs rest on, then the newest; learnings, open questions, assumptions, beliefs."""
     record, fields = matter.record, matter.known
+    for earlier, later in contradictions(fact["content"] for fact in fields["facts"]):
+        yield RecordLine(f"CONTRADICTION, find out which is true: first {earlier!r}, later {later!r}")
     used = {name for belief in fields["beliefs"] for name in belief["evidence"]}
     for fact in _newest_first(fields["facts"], used):
         sure = "" if fact["confidence"] >= 0.5 else f" (confidence {fact['confidence']:g})"
@@ -353,9 +367,9 @@ def _facts(matter: BriefContext) -> Iterator[RecordLine]:
         yield RecordLine(f"assumed, {checked}: {assumption['content']}")
     contents = {name: fact["content"] for name, fact in by_id(fields["facts"]).items()}
     for belief in reversed(fields["beliefs"]):
-        evidence = "; ".join(contents.get(name, name) for name in belief["evidence"])
+        basis = "; ".join(contents.get(name, name) for name in belief["evidence"])
         yield RecordLine(
-            f"believed ({belief['confidence']:g}): {belief['statement']}", f"; evidence: {evidence}" if evidence else ""
+            f"believed ({belief['confidence']:g}): {belief['statement']}", f"; evidence: {basis}" if basis else ""
         )
 
 

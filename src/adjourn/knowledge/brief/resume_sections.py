@@ -103,7 +103,7 @@ def warnings(matter: BriefContext, verified: ChainVerification | None, given: Se
         yield (f"{len(record['conflicts'])} conflicts of a merge are unresolved: ask before you rely on them",)
     for item in record["invariants"]:
         if item["status"] == "violated":
-            yield (f"invariant {item['id']} ({item['severity']}) is violated: {item['description']}",)
+            yield (f"invariant {item['id']} ({item['severity']}) is violated: {item['description']}", *evidence(item))
     for question in record["questionsForUser"]:
         if question["status"] in ("expired", "skipped") and question["priority"] != "blocking":
             yield (f"question {question['id']} was {question['status']}, not answered: {question['question']}",)
@@ -135,9 +135,20 @@ def steps_of(point: Tree) -> Item:
     return (
         f"resume point {point['id']}: {point['label']} ({how})",
         *((point["description"],) if point["description"] else ()),
-        *(f"make sure: {text}" for text in (point["when"], *point["preconditions"]) if text),
-        *(f"{number}. {step}" for number, step in enumerate(point["nextSteps"], 1)),
+        *_conditions(point),
     )
+
+
+def _conditions(point: Tree) -> Iterator[str]:
+    """What must be true before a resume point's steps start, and the steps."""
+    yield from (f"make sure: {text}" for text in (point["when"], *point["preconditions"]) if text)
+    yield from (f"{number}. {step}" for number, step in enumerate(point["nextSteps"], 1))
+
+
+def evidence(invariant: Tree) -> Iterator[str]:
+    """What the last check of an invariant found."""
+    if invariant.get("evidence"):
+        yield f"evidence: {invariant['evidence']}"
 
 
 def awaited(matter: BriefContext) -> Iterator[Item]:
@@ -147,7 +158,7 @@ def awaited(matter: BriefContext) -> Iterator[Item]:
         why = "; ".join(obstacles(matter.record, point["id"]))
         if point["approvalStatus"] == "pending":
             waits = f"{name} waits for the approval of {who(point['requiredAuthority'])}"
-            yield (waits + (f"; before that: {why}" if why else ""),)
+            yield (waits + (f"; before that: {why}" if why else ""), *_conditions(point))
         elif point["approvalStatus"] == "denied":
             yield (f"{name} was denied: {point.get('deniedReason', '')}", *_alternatives(point))
         elif not matter.is_consumed(point):

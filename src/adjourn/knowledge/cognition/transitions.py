@@ -65,6 +65,10 @@ COLLECTION = {
 }
 
 
+BLOCKS_FOR_A_PERSON = ("human-required", "permission", "missing-info")
+"""The types of blockers that wait for a person; dependencies and errors wait for something else."""
+
+
 class RecordChange(NamedTuple):
     """One change of a record: the type, the path and the details of its CREvent."""
 

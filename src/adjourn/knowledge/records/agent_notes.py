@@ -23,6 +23,7 @@ from adjourn.knowledge.cognition.transitions import Transition
 from adjourn.knowledge.model.cognition import WORKING_STATE, Collection, Tag, TaggedStatement, apply_reply, normalised
 from adjourn.knowledge.model.documents import Tree, by_id, same, tree_of
 from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records import revisions
 from adjourn.knowledge.records.store import CRStore
 from adjourn.knowledge.records.task_record import record_of
 from adjourn.knowledge.records.updating import update_record
@@ -39,7 +40,7 @@ MAX_AT_ONCE = 100
 MAX_KEPT = 1_000
 """Items of one kind that notes can add to a record or a state of mind."""
 MAX_OPTIONS = 20
-_OF_PEOPLE = ("human-required", "permission")
+_ONLY_PEOPLE = ("human-required", "permission")
 """The types of blockers that only a person can resolve."""
 
 Saying = Annotated[str, Meta(min_length=1, max_length=MAX_STATEMENT)]
@@ -52,6 +53,13 @@ class NotedDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     decision: Saying
     because: Annotated[str, Meta(max_length=MAX_STATEMENT)] = ""
     status: Literal["accepted", "tentative", "rejected"] = "accepted"
+
+
+class NotedAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What became of an open question, which it closes."""
+
+    question: Saying
+    answer: Saying
 
 
 class NotedLearning(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -94,7 +102,9 @@ class NotedInvariant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class AgentNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """The input of `adjourn.note`. `goal`, `status`, `successCriteria` and `tags` are the task's."""
+    """The input of `adjourn.note`. `goal`, `status`, `successCriteria` and `tags` are the task's; `withdraw` has the words of facts,
+    assumptions, questions, goals and learnings that are wrong or no longer matter.
+    """
 
     facts: Sayings = ()
     assumptions: Sayings = ()
@@ -109,6 +119,8 @@ class AgentNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     resume_points: Annotated[tuple[NotedResumePoint, ...], Meta(max_length=MAX_AT_ONCE)] = ()
     blockers: Annotated[tuple[NotedBlocker, ...], Meta(max_length=MAX_AT_ONCE)] = ()
     invariants: Annotated[tuple[NotedInvariant, ...], Meta(max_length=MAX_AT_ONCE)] = ()
+    withdraw: Sayings = ()
+    answers: Annotated[tuple[NotedAnswer, ...], Meta(max_length=MAX_AT_ONCE)] = ()
 
 
 class AgentQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -124,10 +136,12 @@ Input = TypeVar("Input", AgentNote, AgentQuestion)
 
 
 class NoteResult(NamedTuple):
-    """The record after a note, and how many items of each kind were new."""
+    """The record after a note, how many items of each kind were new, how many were revised, and what changed nothing, with the reason."""
 
     record: Tree
     added: dict[str, int]
+    revised: dict[str, int]
+    ignored: list[str]
 
 
 class AskResult(NamedTuple):
@@ -151,7 +165,7 @@ def read_question(arguments: Mapping[str, Any]) -> AgentQuestion:
 
 
 def add(session: Session, note: AgentNote) -> NoteResult:
-    """Add a note to the task's record, which is created if need be. Skips items that it has in the same words.
+    """Add a note to the task's record, which is created if need be, and revise it. Skips items that it has in the same words.
 
     Raises `HeldError` if another client holds the task, `InvalidError` if the record would get too many items.
     """
@@ -160,17 +174,35 @@ def add(session: Session, note: AgentNote) -> NoteResult:
     record = _own(records, session.task, author)
     now = session.task.clock()
     # what is refused is refused before anything is written
-    update_record(record, changed_by_note(record, note, author, now), author, now)
-    added = dict[str, int]()
-    _remember(session.task, note, added)
+    noted(record, note, author, now)
+    minded = _remember(session.task, note)
+    counts: list[dict[str, int]] = []
+    ignored: list[str] = []
 
-    def said(before: Tree, at: int) -> Tree:
-        members = changed_by_note(before, note, author, at)
-        added.update({name: _count_changed(before[name], value) for name, value in members.items()})
-        return members | _newest_of_mind(session.task)
+    def operation(before: Tree, at: int) -> Transition:
+        step, added, revised = noted(before, note, author, at, _newest_of_mind(session.task))
+        counts[:] = [added | minded.added, revised]
+        ignored[:] = revisions.ignored(before, minded.before, note)
+        return step
 
-    after = _change(records, record["id"], said, author)
-    return NoteResult(after, {name: count for name, count in added.items() if count})
+    after = records.act(record["id"], operation, author)
+    added, revised = ({name: count for name, count in of.items() if count} for of in counts)
+    for name, count in minded.revised.items():
+        revised[name] = revised.get(name, 0) + count
+    return NoteResult(after, added, revised, ignored)
+
+
+def noted(
+    record: Tree, note: AgentNote, author: CRAuthor, now: int, more: Tree | None = None
+) -> tuple[Transition, dict[str, int], dict[str, int]]:
+    """The record after a note, with other members `more`; how many items were added, and how many revised, by their kinds."""
+    revision = revisions.revise_record(record, note, author, now)
+    before = revision.step.record
+    members = changed_by_note(before, note, author, now)
+    step = update_record(before, members | (more or {}), author, now)
+    added = {name: _count_changed(before[name], value) for name, value in members.items()}
+    counts = {"decisions": revision.decisions, "withdrawn": revision.withdrawn, "answered": revision.answered}
+    return Transition(step.record, (*revision.step.events, *step.events)), added, counts
 
 
 def ask(session: Session, question: AgentQuestion) -> AskResult:
@@ -265,7 +297,7 @@ def _blockers(record: Tree, note: AgentNote, points: list[Tree], by: Tree, now: 
             old = next((b for b in active if normalised(b["description"]) == normalised(blocker.description)), None)
             if old is None:
                 continue
-            if old["type"] in _OF_PEOPLE:
+            if old["type"] in _ONLY_PEOPLE:
                 raise RefusedError(
                     f"blocker {old['id']} waits for a person",
                     f"a person resolves it with `adjourn record resolve {old['id']} RESOLUTION`",
@@ -437,21 +469,35 @@ def _change(records: CRStore, name: str, said: Callable[[Tree, int], Tree], auth
     return records.act(name, operation, author)
 
 
-def _remember(task: Task, note: AgentNote, added: dict[str, int]) -> None:
-    """Add a note to the state of mind if it has anything for it, and create a checkpoint."""
+class _Minded(NamedTuple):
+    """The state of mind before a note, None without one, and what the note added and revised, by kinds."""
+
+    before: Tree | None = None
+    added: Mapping[str, int] = {}
+    revised: Mapping[str, int] = {}
+
+
+def _remember(task: Task, note: AgentNote) -> _Minded:
+    """Revise the state of mind by a note, and add to it, if the note has anything for it; and create a checkpoint."""
     about = statements(note)
-    if not about:
-        return
+    revises = bool(note.withdraw or note.answers) and SessionRepository(task.store).open(task.id) is not None
+    if not about and not revises:
+        return _Minded()
+    result: list[_Minded] = []
 
     def edit(state: Tree, at: int) -> Tree:
-        old, after = _sizes(state), _minded(state, about, at)
-        added.update({name: size - old[name] for name, size in _sizes(after).items()})
+        mind = revisions.revise_mind(state, note)
+        old, after = _sizes(mind.state), _minded(mind.state, about, at)
+        added = {name: size - old[name] for name, size in _sizes(after).items()}
+        counts = {"withdrawn": mind.withdrawn, "answered": mind.answered}
+        result[:] = [_Minded(state, added, {name: count for name, count in counts.items() if count})]
         return after
 
     options = SessionOptions(clock=task.clock)
     mind = CognitiveStore(task.store, task.id, goal=task.ledger.goal, triggers=(), options=options)
     if not _is_kept(mind.change(edit)):
         mind.create_checkpoint("Note")
+    return result[0]
 
 
 def _newest_of_mind(task: Task) -> Tree:

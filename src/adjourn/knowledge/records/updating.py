@@ -243,6 +243,8 @@ def settle_decision(
     require_edge("decision", decision_id, decision["status"], status)
     require_decider(decision, author)
     changed = {**decision, "status": status}
+    if author.type == "human":  # what a person settled, no agent unsettles
+        changed["overridableBy"] = ["human"]
     if variant is not None:
         variants = decision.get("variants", [])
         if not 0 <= variant < len(variants):

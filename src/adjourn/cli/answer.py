@@ -56,7 +56,7 @@ def approve(context: CommandContext, question: str, *, note: str, record: str, a
 
 @click.command(epilog=example("adjourn deny k3f9q2", 'adjourn deny deploy --because "not on a Friday"'))
 @click.argument("question", default="")
-@text_option("--because TEXT", "Give the reason. The agent is told, and so is each later session.")
+@text_option("--because TEXT", "Give the reason; the agent and each later session receive it.")
 @RECORD_OPTION
 @at_store
 @for_machines

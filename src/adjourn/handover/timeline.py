@@ -27,7 +27,7 @@ _OF_COMMANDS = (kinds.ToolDefined.KIND, kinds.ToolChanged.KIND)
 class TimelineEntry(msgspec.Struct):
     """One thing that happened. `label` is a word or two of at most `LABEL` characters, `what` its subject, `about` and `note` say more.
 
-    `words` are what a person said with a yes or a no. `closes` is the session that a loss ended, which another session found.
+    `words` are what a person said with an answer. `closes` is the session that a loss ended, which another session found.
     """
 
     seq: int

@@ -471,7 +471,7 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
 
 
 def _note(ledger: Ledger, event: Envelope, call: Named, why: str, reason: str = "") -> None:
-    """Keep the outcome of a call that did not simply succeed, or a person's `reason` for a yes, also after the call was made."""
+    """Keep the outcome of a call that did not simply succeed, or a person's `reason` for an approval, also after the call was made."""
     key = f"{call.server} {call.tool} {call.digest or event.seq}"
     if event.event == kinds.ConfirmApproved.KIND:
         key = f"approved {key}"

@@ -240,7 +240,7 @@ def test_another_terminal_can_refuse_a_held_call(tmp_path: Path) -> None:
 
 @requirement("D40")
 def test_the_reason_of_a_person_reaches_the_waiting_agent_and_the_next(tmp_path: Path) -> None:
-    """What a person says with a no or a yes is told to the waiting agent, the next session, the log and the status."""
+    """What a person says with an answer is passed on to the waiting agent, the next session, the log and the status."""
     with ProxyWorkspace(tmp_path, *POLICY) as work:
         client = work.client()
         call = client.begin("file.write", ARGUMENTS)

@@ -153,7 +153,7 @@ def test_a_client_that_was_fenced_off_cannot_note(work: ProxyWorkspace) -> None:
 
 
 def test_a_waiting_gate_is_told_with_its_conditions_and_a_dependency_is_no_person(work: ProxyWorkspace) -> None:
-    """Preconditions and steps of a waiting resume point, evidence of a violated invariant and contradictions are told."""
+    """Preconditions and steps of a waiting resume point, evidence of a violated invariant and contradictions are in the hand-over."""
     client = work.client()
     client.call("echo", {"a": 1})
     client.meta(

@@ -56,7 +56,7 @@ class NotedDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class NotedAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What became of an open question, which it closes."""
+    """An answer that closes an open question."""
 
     question: Saying
     answer: Saying
@@ -181,7 +181,7 @@ def add(session: Session, note: AgentNote) -> NoteResult:
 
     def operation(before: Tree, at: int) -> Transition:
         step, added, revised = noted(before, note, author, at, _newest_of_mind(session.task))
-        counts[:] = [added | minded.added, revised]
+        counts[:] = [{**added, **minded.added}, revised]
         ignored[:] = revisions.ignored(before, minded.before, note)
         return step
 

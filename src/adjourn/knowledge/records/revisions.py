@@ -168,7 +168,7 @@ def _open_questions(record: Tree, texts: set[str]) -> list[Tree]:
 
 
 def _needs_person(question: Tree) -> bool:
-    return question["priority"] == "blocking" or question["type"] != "question"
+    return bool(question["priority"] == "blocking" or question["type"] != "question")
 
 
 # --- what changed nothing

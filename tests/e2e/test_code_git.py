@@ -386,3 +386,27 @@ def test_a_full_walk_uses_only_what_was_submitted(server: Server, repo: Repo) ->
         seen.add(str(reply["step"]) if reply["phase"] == "READY" else reply["phase"])
         reply = step(server, reply, repo)
     assert seen >= SIMPLE.keys() - {"BRANCH_INTERVENTION"}
+
+
+def test_a_file_of_a_submodule_is_no_target(server: Server, repo: Repo) -> None:
+    """A session commits its own repository only, so a file of another one inside it is refused."""
+    inner = repo.root / "inner"
+    inner.mkdir()
+    repo.git("init", "-q", "-b", "main", cwd=inner)
+    (inner / "lib.py").write_text("x = 1\n")
+    begin(server, repo, FAST)
+    server.accepted(FRAME)
+    answer = server.call("check_write_target", {"file_path": "inner/lib.py"})
+    assert (answer["allowed"], "repository of its own" in answer["error"]) == (False, True)
+
+
+def test_a_checkpoint_outlives_a_branch_that_remains(server: Server, repo: Repo) -> None:
+    """A cleanup that cannot delete the branch of a session keeps the session's checkpoint."""
+    begin(server, repo, FAST)
+    server.accepted(FRAME)
+    repo.write("app/cart.py", "committed = True\n")
+    repo.git("commit", "-qam", "wip")
+    repo.write("app/cart.py", "uncommitted = True\n")
+    reply = server.call("cleanup_stale_branches", {"repo_path": str(repo.root)})
+    assert (reply["success"], reply["checkpoints_deleted"], reply["deleted_branches"]) == (False, 0, [])
+    assert repo.saved()["session_id"]

@@ -183,7 +183,9 @@ class PlanTask(msgspec.Struct, omit_defaults=True):
 
 
 class CheckRun(msgspec.Struct):
-    """A command that a verdict rests on. `output_digest` is of the whole output, `output_end` its end."""
+    """A command that a verdict rests on. `output_digest` is of the whole output, `output_end` its end. `proved`: the server ran it, or the
+    journal of the client's calls has it with its success, after the last change.
+    """
 
     command: str
     exit_code: int = 0
@@ -192,6 +194,7 @@ class CheckRun(msgspec.Struct):
     seconds: float = 0.0
     ran_by: Literal["server", "client"] = "client"
     at: str = ""
+    proved: bool = False
 
 
 class ToolCall(msgspec.Struct):
@@ -284,6 +287,7 @@ class SessionState(msgspec.Struct, kw_only=True):
     offered: str = ""
     refused_targets: list[str] = []
     check_runs: list[CheckRun] = []
+    outcome: Literal["", "proved", "unproved", "failed", "nothing_changed"] = ""
 
     @property
     def finished(self) -> list[str]:

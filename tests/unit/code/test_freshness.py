@@ -175,3 +175,13 @@ def test_vectors_are_made_behind_everything_else(codebase: Codebase, monkeypatch
     thread.join(60)
     assert niceness == [19]
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) < 19
+
+
+def test_a_file_with_its_old_size_and_time_is_seen(codebase: Codebase, tmp_path: Path) -> None:
+    """An edit is indexed although a program gave the file its old size and modification time back."""
+    path = tmp_path / "part3.py"
+    for text in ("def aaa(): pass\n", "def bbb(): pass\n"):
+        path.write_text(text)
+        os.utime(path, (1.6e9, 1.6e9))
+        codebase.sync()
+    assert find_definitions(codebase, "bbb", exact_match=True)["total"] == 1

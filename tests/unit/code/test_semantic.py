@@ -322,3 +322,17 @@ def test_paths_are_of_the_repository(codebase: Codebase, tmp_path: Path, monkeyp
     for outside in ("..", "/", str(tmp_path) + "x", "docs/../../x"):
         with pytest.raises(RefusedError):
             repository.relative(outside)
+
+
+def test_impact_names_a_file_once_per_symbol(tmp_path: Path) -> None:
+    """A file with many uses is one entry with their count, and an unknown target is an error with a near name."""
+    files = {"conf.py": "def setting(): pass\n", "use.py": "from conf import setting\n" + "setting()\n" * 30}
+    repository(tmp_path, files)
+    with Codebase(str(tmp_path)) as codebase:
+        codebase.sync()
+        answer = analyze_impact(codebase, ["conf.py"])
+        (caller,) = answer["impact_analysis"]["static_references"]["callers"]
+        assert (caller["file"], caller["line"], caller["count"]) == ("use.py", 1, 31)
+        with pytest.raises(NotFoundError) as unknown:
+            analyze_impact(codebase, ["cofn.py"])
+    assert unknown.value.remedy == "did you mean conf.py?"

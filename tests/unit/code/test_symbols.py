@@ -298,3 +298,16 @@ def test_ctags_adds_languages_without_a_grammar(tmp_path: Path, monkeypatch: pyt
         assert (one["match"], one["line"], one["kind"]) == ("name", 1, "subroutine")
         (tmp_path / "a.pl").write_text("# moved\nsub greet {\n}\n")
         assert [one["line"] for one in find_definitions(found, "greet")["definitions"]] == [2]
+
+
+def test_a_qualified_name_is_found_before_the_index(tmp_path: Path) -> None:
+    """Without an index the uses of a method are read from the files, and the answer says that it is partial."""
+    repository(
+        tmp_path, {"core.py": "class Order:\n    def checkout(self): pass\n", "use.py": "def f(b):\n    b.checkout()\n"}
+    )
+    with Codebase(str(tmp_path)) as codebase:
+        before = find_references(codebase, "Order.checkout")
+        codebase.sync()
+        after = find_references(codebase, "Order.checkout")
+    assert (before["total"], after["total"]) == (1, 1)
+    assert ("partial" in before, "partial" in after) == (True, False)

@@ -11,6 +11,7 @@ import re
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.host.finding import main_of, top_of
 from adjourn.host.workspace import make_folder, read_file, resolve_inside, write_file
+from adjourn.text.near_words import MAX_KNOWN, did_you_mean
 
 FOLDER = ".code-intel"
 _IGNORED = b"# Written by adjourn: ignores what can be rebuilt and what belongs to one machine.\n/.gitignore\n/index.*\n/sessions/\n/logs/\n"
@@ -51,8 +52,18 @@ class CodeRepository:
         if not os.path.isdir(self.root):
             raise NotFoundError(f"{self.root} no longer exists", "start a server in another work tree")
         if not os.path.exists(self.absolute(relative)):
-            raise NotFoundError(f"{path} does not exist in the repository", "list the files with search_files")
+            raise NotFoundError(
+                f"{path} does not exist in the repository",
+                did_you_mean(os.path.basename(relative), self._beside(relative)) or "list the files with search_files",
+            )
         return relative
+
+    def _beside(self, relative: str) -> list[str]:
+        """The names in the folder of a path."""
+        try:
+            return sorted(map(shown, os.listdir(os.path.dirname(self.absolute(relative)))))[:MAX_KNOWN]
+        except OSError:
+            return []
 
     def absolute(self, relative: str) -> str:
         """The path of the operating system."""

@@ -163,6 +163,11 @@ FRESH = -1
 """Stands for a file's time: the file was written so recently that a later change could have the same time."""
 
 
+def changed_ns(status: os.stat_result) -> int:
+    """When a file's bytes or its inode last changed, in nanoseconds. A program can set the modification time back, but not the change time."""
+    return max(status.st_mtime_ns, status.st_ctime_ns)
+
+
 class FileState(NamedTuple):
     """A file at the time it was read. `mtime` in nanoseconds, or `FRESH`."""
 

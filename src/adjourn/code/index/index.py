@@ -17,7 +17,7 @@ from adjourn.code.deadline import Deadline
 from adjourn.code.git.repository import CodeRepository
 from adjourn.code.index import analysis, database, ripgrep
 from adjourn.code.index.analysis import MAX_PARSED, Analysis, ChunkText, dialect, fingerprint
-from adjourn.code.index.database import FRESH, Database, FileState
+from adjourn.code.index.database import FRESH, Database, FileState, changed_ns
 from adjourn.code.index.languages import has_grammar, language_of, missing_grammars
 from adjourn.code.index.workers import AnalysisRequest, ChunkWords, WordsRequest, answers
 
@@ -270,8 +270,8 @@ class _Update:
             self._errors.append(f"{path}: {error.strerror}")
             return None
         # A file that was written just now may be written again within the clock's step: it is examined again.
-        fresh = time.time_ns() - status.st_mtime_ns < _SETTLED_NS
-        mtime = FRESH if fresh else status.st_mtime_ns
+        changed = changed_ns(status)
+        mtime = FRESH if time.time_ns() - changed < _SETTLED_NS else changed
         return FileState(path, mtime, status.st_size, fingerprint(data, dialect(language, root)), language)
 
 
@@ -325,7 +325,7 @@ def _file_status(path: str) -> _Status | None:
         status = os.lstat(path)
     except OSError:
         return None
-    return (status.st_mtime_ns, status.st_size) if stat.S_ISREG(status.st_mode) else None
+    return (changed_ns(status), status.st_size) if stat.S_ISREG(status.st_mode) else None
 
 
 def _read(path: str) -> bytes:

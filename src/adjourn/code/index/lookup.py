@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from adjourn.code.index.analysis import MAX_PARSED, dialect, fingerprint
-from adjourn.code.index.database import FRESH
+from adjourn.code.index.database import FRESH, changed_ns
 from adjourn.code.index.index import CodeIndex
 from adjourn.code.index.outline import Symbol
 
@@ -61,7 +61,7 @@ def is_current(index: CodeIndex, place: IndexedFile) -> bool:
         status = os.stat(index.repository.absolute(place.path), follow_symlinks=False)
     except OSError:
         return False
-    return (status.st_mtime_ns, status.st_size) == (place.mtime, place.size)
+    return (changed_ns(status), status.st_size) == (place.mtime, place.size)
 
 
 def read_current(index: CodeIndex, place: IndexedFile) -> bytes | None:
@@ -74,7 +74,7 @@ def read_current(index: CodeIndex, place: IndexedFile) -> bytes | None:
         return None
     with open(handle, "rb", buffering=0) as file:
         status = os.fstat(handle)
-        if status.st_size != place.size or place.mtime not in (FRESH, status.st_mtime_ns):
+        if status.st_size != place.size or place.mtime not in (FRESH, changed_ns(status)):
             return None
         data = file.read(min(place.size, MAX_PARSED) + 1)
     if place.mtime == FRESH:

@@ -43,11 +43,11 @@ def find_definitions(
     `Server.handle` finds `handle` in `Server`. `match` is `scoped` if a grammar found the definition, `name` if Universal Ctags did.
     """
     under = codebase.repository.existing(path)
+    answered = codebase.complete()
     matching, limited = _matching_definitions(
         codebase, symbol, under, language=language, exact=exact_match, deadline=deadline
     )
     returned = matching[: max(1, min(max_results, _MAX_RESULTS))]
-    answered = codebase.complete()
     answer: dict[str, Any] = {
         "symbol": symbol,
         "path": under or ".",
@@ -57,6 +57,8 @@ def find_definitions(
         "cache_stats": codebase.count_lookup(answered=answered),
         "index_state": codebase.state(),
     }
+    if not answered:
+        answer["partial"] = "the index is incomplete: there may be more"
     if limited:
         answer["partial"] = f"{_ENOUGH_NAMES:,} names match: there may be more"
     return answer
@@ -92,7 +94,7 @@ def _matching_definitions(
         seen = {definition.place.path for definition in candidates}
         candidates += [
             definition
-            for definition in _search_files(codebase, name, under, exact, deadline)
+            for definition in live_definitions(codebase, name, under, deadline, exact=exact)
             if definition.place.path not in seen
         ]
     matching = [
@@ -184,7 +186,7 @@ def _live(codebase: Codebase, paths: Iterable[str], deadline: Deadline | None) -
     return definitions
 
 
-def _search_files(codebase: Codebase, name: str, under: str, exact: bool, deadline: Deadline) -> list[Definition]:
+def live_definitions(codebase: Codebase, name: str, under: str, deadline: Deadline, *, exact: bool) -> list[Definition]:
     """Without an index: parse the files that contain the name, until the deadline."""
     options = ["--fixed-strings", *(["--ignore-case"] if not exact else []), "-e", name]
     paths = ripgrep.files_with(options, [under], cwd=codebase.repository.root, deadline=deadline)[:_FALLBACK_FILES]

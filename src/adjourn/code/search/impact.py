@@ -49,7 +49,7 @@ def analyze_impact(
             f"name at most {_MAX_TARGETS} at a time",
         )
     deadline = deadline or Deadline(_SECONDS)
-    targets = [codebase.repository.relative(path) for path in target_files]
+    targets = [codebase.repository.existing(path) for path in target_files]
     if all(path.lower().endswith(_MARKUP) and not path.lower().endswith(_NOT_MARKUP) for path in targets):
         return _markup(codebase, targets, change_description, deadline)
     bases = [_pascal(path) for path in targets]
@@ -86,13 +86,16 @@ def _answer(codebase: Codebase, impact: dict[str, Any], must: list[str], should:
 def _callers(
     codebase: Codebase, targets: list[str], bases: list[str], deadline: Deadline
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Uses in other files of the targets' top-level definitions, or of the names that their file names suggest."""
-    callers: list[dict[str, Any]] = []
-    type_hints: list[dict[str, Any]] = []
+    """Uses in other files of the targets' top-level definitions, or of the names that their file names suggest.
+
+    One entry per file and symbol: its first and most certain use, and the `count` of them.
+    """
+    callers: dict[tuple[str, str], dict[str, Any]] = {}
+    type_hints: dict[tuple[str, str], dict[str, Any]] = {}
     for target, base in zip(targets, bases, strict=True):
         for name in _public_names(codebase, target) or [base]:
             if deadline.expired():
-                return callers, type_hints
+                return [*callers.values()], [*type_hints.values()]
             answer = find_references(
                 codebase, name, deadline=Deadline(deadline.remaining(), cancelled=deadline.expired)
             )
@@ -103,11 +106,13 @@ def _callers(
                     "file": use["file"],
                     "line": use["line"],
                     "symbol": name,
-                    "content": use["content"],
+                    "content": use["content"][:_SAMPLE],
                     "match": use["match"],
+                    "count": 0,
                 }
-                (type_hints if use["kind"] == "type" else callers).append(entry)
-    return callers, type_hints
+                entries = type_hints if use["kind"] == "type" else callers
+                entries.setdefault((use["file"], name), entry)["count"] += 1
+    return [*callers.values()], [*type_hints.values()]
 
 
 def _public_names(codebase: Codebase, path: str) -> list[str]:

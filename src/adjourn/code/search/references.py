@@ -20,7 +20,7 @@ from adjourn.code.index.lookup import Definition, IndexedFile
 from adjourn.code.index.outline import COMMENT, IMPORT, STRING, TYPE, RegionMarks, outline
 from adjourn.code.language_servers.kinds import NamePosition
 from adjourn.code.language_servers.servers import LATE, READY, STARTING, ServerAnswer
-from adjourn.code.search.definitions import in_scope, split_symbol
+from adjourn.code.search.definitions import in_scope, live_definitions, split_symbol
 from adjourn.errors import AdjournError
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ EXACT, SCOPED, NAME = "exact", "scoped", "name"
 _ORDER = {EXACT: 0, SCOPED: 1, NAME: 2, STRING: 3, COMMENT: 4}
 _LETTERS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_" + bytes(range(128, 256)))
 _SECONDS = 10.0
+_LIVE_SECONDS = 3.0
+"""How long files are parsed for definitions while the index is incomplete."""
 _MAX_RESULTS = 5_000
 _MAX_KEPT = 20_000
 MAX_LINE = 300
@@ -68,6 +70,9 @@ def find_references(
 ) -> dict[str, Any]:
     """Lines that use a symbol, without its definitions; the most certain first.
 
+    Of a qualified name (`Server.handle`) that a language server resolved, only those uses are listed; `namesakes` counts the other lines with
+    the name. While index or server are incomplete, the answer is `partial`.
+
     `match` of each: `exact`, a language server resolved it; `scoped`, by imports and scopes it is the symbol; `name`, the name is the same; `comment` and `string`, it is only
     mentioned. `kind`: call, import, type or name.
     """
@@ -77,7 +82,8 @@ def find_references(
     codebase.request_update()
     index = codebase.index
     spoken = matching_languages(language)
-    search = _ReferenceSearch(codebase, index, scope, name)
+    answered = codebase.complete()
+    search = _ReferenceSearch(codebase, index, scope, name, _definitions(codebase, index, name, under, deadline))
     places = _candidates(codebase, search.text, under, deadline)
     complete = True
     wanted = [place for place in places if spoken is None or place.language in spoken]
@@ -92,7 +98,7 @@ def find_references(
     search.look_at_resolved(under, spoken)
     if index is not None and spoken is None and (long := lookup.skipped(index, under)):
         search.look_at_long(long, deadline)
-    answered = codebase.complete()
+    namesakes = search.drop_namesakes() if scope else 0
     uses = sorted(search.uses, key=lambda use: (_ORDER[use.match], use.file, use.line))
     answer: dict[str, Any] = {
         "symbol": symbol,
@@ -105,9 +111,27 @@ def find_references(
     }
     if search.resolved.states:
         answer["language_servers"] = search.resolved.states
+    if namesakes:
+        answer["namesakes"] = namesakes
     if not complete:
         answer["partial"] = "timed out: there may be more"
+    elif search.unsettled:
+        answer["partial"] = "the language server still reads the project: some namesakes may be uses of this symbol"
+    elif not answered:
+        answer["partial"] = "the index is incomplete: there may be more"
     return answer
+
+
+def _definitions(
+    codebase: Codebase, index: CodeIndex | None, name: str, under: str, deadline: Deadline
+) -> list[Definition]:
+    """The definitions of a name: as the index has them, and while it is incomplete, as the files under a path have them."""
+    indexed = lookup.definitions(index, [name], "") if index is not None else []
+    if codebase.complete():
+        return indexed
+    seen = {definition.place.path for definition in indexed}
+    live = live_definitions(codebase, name, under, deadline.at_most(_LIVE_SECONDS), exact=True)
+    return [*indexed, *(definition for definition in live if definition.place.path not in seen)]
 
 
 def _candidates(codebase: Codebase, text: str, under: str, deadline: Deadline) -> list[IndexedFile]:
@@ -124,17 +148,22 @@ def _candidates(codebase: Codebase, text: str, under: str, deadline: Deadline) -
 class _ReferenceSearch:
     """Searches files for uses of one symbol."""
 
-    def __init__(self, codebase: Codebase, index: CodeIndex | None, scope: str, name: str) -> None:
+    def __init__(
+        self, codebase: Codebase, index: CodeIndex | None, scope: str, name: str, definitions: Sequence[Definition]
+    ) -> None:
         self.uses: list[CodeUse] = []
         self.total = 0
+        self.unsettled = False
+        """Whether a server resolved uses, but perhaps not all."""
         self.by_match = dict.fromkeys(_ORDER, 0)
         self._codebase = codebase
         self._index = index
         self._name = name
         self.resolved = Resolution()
-        definitions = lookup.definitions(index, [name], "") if index is not None else []
         within = (
-            [definition for definition in definitions if in_scope(definition.symbol, scope)] if scope else definitions
+            [definition for definition in definitions if in_scope(definition.symbol, scope)]
+            if scope
+            else list(definitions)
         )
         self.definitions = within
         # A method is called on any object; anything else of a dotted name (`shlex.split`) is written as it is.
@@ -218,6 +247,20 @@ class _ReferenceSearch:
             for _, line in lines:
                 if line <= len(text):
                     self._keep([CodeUse(path, line, _line(text[line - 1], 0), EXACT, "name")])
+
+    def drop_namesakes(self) -> int:
+        """Drop the uses in languages of which a server resolved uses, unless they are among them. Returns how many were dropped."""
+        found = {language_of(use.file) for use in self.uses if use.match == EXACT}
+        resolved = found | set(self.resolved.languages)
+        if not resolved or not self.definitions:
+            return 0
+        if not found <= set(self.resolved.languages):
+            self.unsettled = True
+        own = [use for use in self.uses if use.match == EXACT or language_of(use.file) not in resolved]
+        dropped = len(self.uses) - len(own)
+        self.uses, self.total = own, self.total - dropped
+        self.by_match = {match: sum(use.match == match for use in own) for match in self.by_match}
+        return dropped
 
     def look_at_long(self, paths: list[str], deadline: Deadline) -> None:
         """Search files too long to be indexed, with ripgrep."""

@@ -69,12 +69,14 @@ def related(
 ) -> dict[str, Any]:
     """The calls of a function (`callers`), the functions it calls (`callees`), or what implements or overrides it."""
     definitions = definitions_of(codebase, symbol, path, language=language, deadline=deadline)
-    if len(definitions) > _MAX_ASKED:
-        raise UsageError(
-            f"{symbol!r} has {len(definitions)} definitions", "name one: Class.method, or the file as path"
-        )
+    servers = codebase.language_servers
+    served = [
+        definition for definition in definitions if servers is not None and servers.installed(definition.place.language)
+    ]
+    if len(served) > _MAX_ASKED:
+        raise UsageError(f"{symbol!r} has {len(served)} definitions", "name one: Class.method, or the file as path")
     rows: set[tuple[str, int, str]] = set()
-    for definition in definitions:
+    for definition in served or definitions[:1]:  # without any server, the first one's error says what to install
         position = position_of(codebase, definition)
         spans = _ask_server(
             codebase, definition.place.language, position, partial(_related, relation, position), deadline, word=definition.symbol.name

@@ -19,6 +19,7 @@ from adjourn.code.index.analysis import open_source
 from adjourn.code.search import context
 from adjourn.code.session_state import Phase, PreCommitReview, ReviewedFile, SessionState
 from adjourn.code.workflow import payloads, phases
+from adjourn.code.workflow.checks import outcome_members
 from adjourn.code.workflow.phases import FlowError, StepOutcome, mismatch, needs_user, proceed
 from adjourn.code.workflow.request import QUALITY_REVIEW, Worktree
 from adjourn.code.workflow.tasks import revert
@@ -108,6 +109,7 @@ def merge(worktree: Worktree, state: SessionState) -> StepOutcome:
         worktree.on_merged(worktree, state)
     message = f"{branch} was merged into {base}" if merged else f"{branch} has no commit: nothing to merge"
     result = {"merged": merged, "from_branch": branch, "to_branch": base, "message": message}
+    extras |= outcome_members(state)
     return StepOutcome(None, {**extras, **result}, over=True)
 
 
@@ -178,7 +180,10 @@ def _commit(worktree: Worktree, state: SessionState, **more: Any) -> dict[str, A
     state.commit_prepared, state.quality_review_completed = False, True
     state.commit_hash = commit or (head if head != base else "")
     result: dict[str, Any] = {"commit_hash": state.commit_hash or None}
-    return result if state.commit_hash else {**result, "nothing_to_commit": True}
+    if state.commit_hash:
+        return result
+    state.outcome = "nothing_changed"
+    return {**result, "nothing_to_commit": True, **outcome_members(state)}
 
 
 # --- learns from a merged session

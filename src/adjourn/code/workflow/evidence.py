@@ -10,6 +10,7 @@ import os
 import re
 from typing import Any, NamedTuple
 
+from adjourn.code.git.git import is_submodule
 from adjourn.code.git.repository import CodeRepository
 from adjourn.code.session_state import Exploration, Phase, PlanTask, QueryFrame, SessionState
 from adjourn.code.workflow import payloads
@@ -271,6 +272,10 @@ def _answer(state: SessionState, worktree: Worktree, file_path: str, *, allow_ne
         path = worktree.repository.relative(file_path)
     except AdjournError as error:
         return _refusal(state, file_path, error.message)
+    if submodule := _submodule(worktree, path):
+        why = f"{path} is in {submodule}, a repository of its own such as a submodule: this session cannot commit it"
+        hint = f"start a session with repo_path {submodule}, or leave the file as it is"
+        return {**_refusal(state, path, why), "hint": hint, "recovery_options": {}}
     explored = {os.path.normpath(each) for each in state.explored}
     answer: dict[str, Any] = {"allowed": True, "file_path": path, "is_new": False}
     if not explored and (state.fast_mode or state.quick_mode):
@@ -286,6 +291,13 @@ def _answer(state: SessionState, worktree: Worktree, file_path: str, *, allow_ne
     if inside or beside:
         return {**answer, "is_new": True}
     return _refusal(state, path, f"no file in the folder of {path} was explored")
+
+
+def _submodule(worktree: Worktree, path: str) -> str:
+    """The repository below the session's own that a path is in; "" for none."""
+    parts = path.split("/")
+    above = ("/".join(parts[:count]) for count in range(1, len(parts)))
+    return next((folder for folder in above if is_submodule(worktree.repository.absolute(folder))), "")
 
 
 def add_explored(state: SessionState, worktree: Worktree, files: list[str]) -> dict[str, Any]:

@@ -179,10 +179,19 @@ PLANNING = "task_planning.md"
 MAX_PROMPT = 1 << 20
 
 
+class RecordedCommand(NamedTuple):
+    """A command of the client's shell, as the journal has it: whether it succeeded, and when it ended, in milliseconds since the epoch."""
+
+    command: str
+    succeeded: bool
+    ended_ms: int
+
+
 class Worktree:
     """A work tree. `excluded_sessions` returns the sessions that others hold; `on_merged` is called after a merge.
 
-    `test_commands` are run before a change counts as verified.
+    `test_commands` are run before a change counts as verified. `recorded` returns the commands that the client ran during a session, in
+    order; None if nothing records them.
     """
 
     def __init__(
@@ -192,12 +201,14 @@ class Worktree:
         excluded_sessions: Callable[[], frozenset[str]] = frozenset,
         on_merged: Callable[[Worktree, SessionState], None] = lambda _, __: None,
         test_commands: Sequence[tuple[str, ...]] = (),
+        recorded: Callable[[SessionState], Sequence[RecordedCommand] | None] = lambda _: None,
     ) -> None:
         self.repository = repository
         self.git = Git(repository.root)
         self.excluded_sessions = excluded_sessions
         self.on_merged = on_merged
         self.test_commands = test_commands
+        self.recorded = recorded
 
     @property
     def server_runs(self) -> list[str]:

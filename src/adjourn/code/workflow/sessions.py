@@ -23,9 +23,10 @@ from adjourn.code.git.repository import CodeRepository, native
 from adjourn.code.session_state import Phase, SessionState, Strictness, ToolCall
 from adjourn.code.workflow import active_session, flow, payloads, phases
 from adjourn.code.workflow.active_session import ActiveSession, ClientConnection, SessionJournal, is_fresh, repair
+from adjourn.code.workflow.checks import recorded_commands
 from adjourn.code.workflow.delivery import learn
 from adjourn.code.workflow.phases import FlowError
-from adjourn.code.workflow.request import SessionRequest, Worktree
+from adjourn.code.workflow.request import RecordedCommand, SessionRequest, Worktree
 from adjourn.code.workflow.tasks import progress
 from adjourn.errors import AdjournError
 from adjourn.host import clock, keys
@@ -212,7 +213,12 @@ class Sessions:
                 cleaned = branches.clean_up(
                     worktree.git, self._new_id(repository.root), action, worktree.excluded_sessions()
                 )
-            deleted = [state.session_id for state in self._resumable(repository.root)]
+            remaining = worktree.git.branches(branches.PREFIX) if worktree.is_git else []
+            deleted = [
+                state.session_id
+                for state in self._resumable(repository.root)
+                if not any(parsed.session == state.session_id for parsed in map(branches.parse, remaining) if parsed)
+            ]  # INVARIANT: a checkpoint goes only after its branch
             for session in deleted:
                 active_session.delete(repository.root, session)
             done = f"{len(cleaned.deleted_branches)} branches and {len(deleted)} checkpoints deleted"
@@ -301,8 +307,18 @@ class Sessions:
             elsewhere = active_session.held_elsewhere(self._store(repository.root), names) if names else frozenset()
             return elsewhere | (self._open.keys() - {session})
 
+        def recorded(state: SessionState) -> Sequence[RecordedCommand] | None:
+            """What the journal has of the commands of the session's client."""
+            client = self._open.get(state.session_id)
+            root = workspace_of(repository.root).root
+            return recorded_commands(self._store(root), root, client.name if client else "", state.created_at)
+
         return Worktree(
-            repository, excluded_sessions=excluded_sessions, on_merged=_learn, test_commands=self._test_commands
+            repository,
+            excluded_sessions=excluded_sessions,
+            on_merged=_learn,
+            test_commands=self._test_commands,
+            recorded=recorded,
         )
 
     def _store(self, root: str) -> Store:

@@ -5,26 +5,15 @@ Must never: trust a client's failure counts.
 
 from __future__ import annotations
 
-import os
-import shlex
-import threading
-import time
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from adjourn.code.deadline import Deadline
-from adjourn.code.session_state import CheckRun, Phase, PlanTask, SessionState, stamp
-from adjourn.code.workflow import evidence, payloads, phases
-from adjourn.code.workflow.payloads import VerifierVerdict
+from adjourn.code.session_state import Phase, PlanTask, SessionState
+from adjourn.code.workflow import checks, evidence, payloads, phases
 from adjourn.code.workflow.phases import FlowError, StepOutcome, mismatch, proceed, stay
 from adjourn.code.workflow.request import PLANNING, Worktree
-from adjourn.host import executables
-from adjourn.host.executables import find, outside
-from adjourn.log.canonical_json import digest
-from adjourn.runs.subprocesses import ProgramError, run_program
-from adjourn.text.redact import without_secrets
 
 MAX_FAILURES = 3
 MAX_INTERVENTIONS = 2
@@ -113,11 +102,18 @@ def verdict(
     worktree: Worktree, state: SessionState, payload: payloads.VerifierVerdict, deadline: Deadline
 ) -> StepOutcome:
     """Apply the verifier's verdict. A failure without task ids counts for every task."""
-    commands, folder = worktree.test_commands, worktree.repository.root
-    payload = judge(commands, folder, state, payload, deadline)
-    runs = {"evidence": msgspec.to_builtins(state.check_runs)}
+    judged = checks.judge(worktree, state, payload, deadline)
+    payload, runs = judged.verdict, {"evidence": msgspec.to_builtins(state.check_runs)}
     if payload.passed:
-        return proceed(state, {"verified": True, **runs})
+        unchanged = checks.is_unchanged(worktree, state)
+        state.outcome = "nothing_changed" if unchanged else "proved" if judged.proved else "unproved"
+        warnings = [*judged.warnings, *([checks.NOTHING_CHANGED] if unchanged else [])]
+        told = {"warnings": warnings} if warnings else {}
+        return proceed(
+            state,
+            {"verified": not unchanged or state.strictness == "lenient", "outcome": state.outcome, **told, **runs},
+        )
+    state.outcome = "failed"
     ids = [task.id for task in state.tasks]
     unknown = [name for name in payload.failed_tasks if name not in ids]
     if unknown:
@@ -221,88 +217,3 @@ def _next_task(state: SessionState) -> dict[str, Any] | None:
 def _task_members(task: PlanTask) -> dict[str, Any]:
     members: dict[str, Any] = msgspec.to_builtins(task)
     return members
-
-
-# --- the checks that a verdict rests on
-
-MAX_SECONDS = 1_800.0
-"""How long a command may run."""
-MAX_REPORTED = 50
-_SHOWN = 2_000
-_LOOK_SECONDS = 0.5
-_NOT_RUN = 127
-
-
-def judge(
-    commands: Sequence[tuple[str, ...]], folder: str, state: SessionState, verdict: VerifierVerdict, deadline: Deadline
-) -> VerifierVerdict:
-    """The verdict, now that its checks are recorded in `state`: a failure if a command of the user's fails.
-
-    Raises `FlowError` if it says `passed` and nothing was run, or something that failed.
-    """
-    if len(verdict.evidence) > MAX_REPORTED:
-        raise mismatch(f"`evidence` has {len(verdict.evidence)} commands: name at most {MAX_REPORTED}")
-    if not all(check.command.strip() for check in verdict.evidence):
-        raise mismatch("a `command` in `evidence` is empty: name what was run")
-    state.check_runs = [
-        _check_run(check.command, check.exit_code, check.output, ran_by="client") for check in verdict.evidence
-    ]
-    if not verdict.passed:
-        return verdict
-    if failed := [check for check in state.check_runs if check.exit_code]:
-        raise mismatch(
-            f"`passed` is true, but {failed[0].command} exited with {failed[0].exit_code}: submit `passed` as false,"
-            " with the ids of the failed tasks"
-        )
-    if not (commands or state.check_runs) and state.strictness != "lenient":
-        raise mismatch(
-            "`passed` is true, and nothing was run: run the project's tests and the checks of the verifier, and submit"
-            " each command in `evidence`, as {command, exit_code, output}"
-        )
-    for number, words in enumerate(commands):
-        run = _run_check(words, folder, deadline, number, len(commands))
-        state.check_runs.append(run)
-        if run.exit_code:
-            details = f"{run.command} exited with {run.exit_code}:\n{run.output_end}"
-            return msgspec.structs.replace(verdict, passed=False, details=details)
-    return verdict
-
-
-def _run_check(words: tuple[str, ...], folder: str, deadline: Deadline, number: int, total: int) -> CheckRun:
-    """Run a command to its end. It ends with this server, whatever way that ends."""
-    began = time.monotonic()
-    ended: list[tuple[int, str]] = []
-    worker = threading.Thread(target=lambda: ended.append(_run_program(words, folder)), daemon=True)
-    worker.start()
-    while worker.is_alive():
-        worker.join(_LOOK_SECONDS)
-        part = min((time.monotonic() - began) / MAX_SECONDS, 1)
-        deadline.report(int(1_000 * (number + part)), 1_000 * total)
-    code, output = ended[0]
-    seconds = round(time.monotonic() - began, 3)
-    return _check_run(shlex.join(words), code, output, ran_by="server", seconds=seconds)
-
-
-def _run_program(words: tuple[str, ...], folder: str) -> tuple[int, str]:
-    """Exit code and output."""
-    program = find(words[0])
-    if program is None:
-        return _NOT_RUN, f"{words[0]} is not on PATH"
-    supervised = executables.python_command("-m", "adjourn.host.supervise", str(os.getpid()), program, *words[1:])
-    try:
-        done = run_program(supervised, folder, MAX_SECONDS, environment=outside(os.environ, folder))
-    except ProgramError as error:
-        return _NOT_RUN, error.message
-    return done.code, done.output + done.errors
-
-
-def _check_run(command: str, code: int, output: str, *, ran_by: str, seconds: float = 0.0) -> CheckRun:
-    return CheckRun(
-        command=without_secrets(command)[:_SHOWN],
-        exit_code=code,
-        output_digest=digest(output.encode("utf-8", "replace")),
-        output_end=without_secrets(output)[-_SHOWN:],
-        seconds=seconds,
-        ran_by=ran_by,  # type: ignore[arg-type]
-        at=stamp(),
-    )

@@ -1,0 +1,478 @@
+"""The checks that a verdict rests on: commands that the server runs, or that the client reports and the journal confirms.
+
+A command counts if it tests or builds. A report is `unproved` unless hooks or a proxy recorded that very command, its success, and no
+change after it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from adjourn.code.deadline import Deadline
+from adjourn.code.git import changes
+from adjourn.code.session_state import CheckRun, SessionState, stamp
+from adjourn.code.workflow.payloads import VerifierVerdict
+from adjourn.code.workflow.phases import mismatch
+from adjourn.code.workflow.request import RecordedCommand, Worktree
+from adjourn.errors import AdjournError, InvalidError
+from adjourn.host import executables
+from adjourn.host.executables import find, outside
+from adjourn.log import kinds
+from adjourn.log.canonical_json import digest
+from adjourn.log.event import decode, milliseconds
+from adjourn.policy.shell.syntax import ShellWord
+from adjourn.policy.shell.tables import only_reads
+from adjourn.runs.subprocesses import ProgramError, run_program
+from adjourn.setup.checks import hook_commands
+from adjourn.store.base import Store
+from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.task import tasks_of
+from adjourn.text.redact import without_secrets
+
+MAX_SECONDS = 1_800.0
+"""How long a command may run."""
+MAX_REPORTED = 50
+_SHOWN = 2_000
+_LOOK_SECONDS = 0.5
+_NOT_RUN = 127
+_LEAST_CUT = 200
+"""Characters of a recorded command that was cut which are enough to recognize it."""
+UNPROVED = "unproved: no hook or proxy records this client's commands; only the client says that they ran"
+NOTHING_CHANGED = "nothing was changed: no file differs from the base"
+
+
+class JudgedVerdict(NamedTuple):
+    """A verdict, whether its checks are `proved`, and what the reply must say about them."""
+
+    verdict: VerifierVerdict
+    proved: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+def judge(worktree: Worktree, state: SessionState, verdict: VerifierVerdict, deadline: Deadline) -> JudgedVerdict:
+    """The verdict, now that its checks are recorded in `state`: a failure if a command of the user's fails.
+
+    Raises `FlowError` if it says `passed` and nothing was tested, or something failed, or the journal contradicts it.
+    """
+    if len(verdict.evidence) > MAX_REPORTED:
+        raise mismatch(f"`evidence` has {len(verdict.evidence)} commands: name at most {MAX_REPORTED}")
+    if not all(check.command.strip() for check in verdict.evidence):
+        raise mismatch("a `command` in `evidence` is empty: name what was run")
+    state.check_runs = [
+        _check_run(check.command, check.exit_code, check.output, ran_by="client") for check in verdict.evidence
+    ]
+    if not verdict.passed:
+        return JudgedVerdict(verdict)
+    if failed := [check for check in state.check_runs if check.exit_code]:
+        raise mismatch(
+            f"`passed` is true, but {failed[0].command} exited with {failed[0].exit_code}: submit `passed` as false,"
+            " with the ids of the failed tasks"
+        )
+    warnings = [] if state.strictness == "lenient" else _check_reports(worktree, state)
+    for number, words in enumerate(worktree.test_commands):
+        run = _run_check(words, worktree.repository.root, deadline, number, len(worktree.test_commands))
+        state.check_runs.append(run)
+        if run.exit_code:
+            details = f"{run.command} exited with {run.exit_code}:\n{run.output_end}"
+            return JudgedVerdict(msgspec.structs.replace(verdict, passed=False, details=details))
+    proved = any(run.proved for run in state.check_runs)
+    return JudgedVerdict(verdict, proved, () if proved else tuple(warnings))
+
+
+# --- what a client reports
+
+
+def _check_reports(worktree: Worktree, state: SessionState) -> list[str]:
+    """Mark the reported checks that the journal proves. Returns warnings about the others. Raises `FlowError`."""
+    runs = state.check_runs
+    counting = [run for run in runs if kind_of(run.command) != "reads"]
+    if not (counting or worktree.test_commands):
+        suggested = suggested_checks(worktree)
+        what = f"{runs[0].command} only reads" if runs else "nothing was run"
+        raise mismatch(
+            f"`passed` is true, and {what}: run the project's tests or its build, and submit"
+            " each command in `evidence`, as {command, exit_code, output}",
+            **({"suggested_checks": suggested} if suggested else {}),
+        )
+    recorded = worktree.recorded(state)
+    if recorded is None:
+        return [UNPROVED] if counting else []
+    since = _last_change_ms(worktree, state)
+    for run in counting:
+        if problem := _contradiction(run.command, recorded, since):
+            raise mismatch(
+                f"`passed` is true, but the journal of this client's calls says otherwise: {problem}. Run {run.command}"
+                " by itself, and submit again"
+            )
+        run.proved = kind_of(run.command) == "checks"
+    unclear = [run.command for run in counting if not run.proved]
+    return [f"unproved: {command} is not known to test or build" for command in unclear]
+
+
+def _contradiction(command: str, recorded: Sequence[RecordedCommand], since: int) -> str:
+    """Why the journal does not prove a command; "" if it does."""
+    wanted = _plain(command)
+    calls = [call for call in recorded if _last_part(call.command) == wanted or _is_beginning(call.command, wanted)]
+    if not calls:
+        return f"{command} was not run"
+    last = calls[-1]
+    if not last.succeeded:
+        return f"{command} failed"
+    return f"files changed after {command} ran" if last.ended_ms < since else ""
+
+
+def _last_part(command: str) -> str:
+    """The last command of a chain: its exit code is that of the whole line."""
+    plain = _plain(command)
+    return plain.rpartition(" && ")[2] if not re.search(r"\|\||[;|]", plain) else plain
+
+
+def _is_beginning(recorded: str, wanted: str) -> bool:
+    """Whether a recorded line was cut, and the wanted one begins as it does."""
+    return recorded.endswith("…") and len(recorded) > _LEAST_CUT and wanted.startswith(_plain(recorded[:-1]))
+
+
+def _plain(command: str) -> str:
+    return " ".join(without_secrets(command).split())
+
+
+def _last_change_ms(worktree: Worktree, state: SessionState) -> int:
+    """When a file of the session's changes was last written, in milliseconds since the epoch; 0 if none is there."""
+    if not worktree.is_git or not worktree.git.commit():
+        return 0
+    latest = 0
+    for change in changes.list_changes(worktree.git, worktree.base_commit(state) or "HEAD", state.dirty_before):
+        with suppress(OSError):  # it was deleted
+            latest = max(latest, os.lstat(worktree.git.path_of(change.path)).st_mtime_ns // 1_000_000)
+    return latest
+
+
+def is_unchanged(worktree: Worktree, state: SessionState) -> bool:
+    """Whether no file differs from the session's base, apart from what the user had changed before."""
+    if not worktree.is_git:
+        return False
+    try:
+        base = worktree.base_commit(state) or worktree.git.commit()
+        listed = changes.list_changes(worktree.git, base, state.dirty_before) if base else []
+    except AdjournError:
+        return False
+    return bool(base) and all(change.before for change in listed)
+
+
+def outcome_members(state: SessionState) -> dict[str, Any]:
+    """What replies say about how far a session's change is verified."""
+    warning = {"nothing_changed": NOTHING_CHANGED, "unproved": UNPROVED}.get(state.outcome)
+    said = {"outcome": state.outcome} if state.outcome else {}
+    return {**said, "warnings": [warning]} if warning else said
+
+
+# --- which commands test or build
+
+CommandKind = Literal["checks", "reads", "other"]
+_CHECKERS = frozenset(
+    [
+        "ava",
+        "basedpyright",
+        "bazel",
+        "biome",
+        "black",
+        "buck2",
+        "check",
+        "cmake",
+        "ctest",
+        "cypress",
+        "detox",
+        "eslint",
+        "flake8",
+        "gradle",
+        "gradlew",
+        "jasmine",
+        "jest",
+        "just",
+        "karma",
+        "lein",
+        "make",
+        "mocha",
+        "mvn",
+        "mvnw",
+        "mypy",
+        "ninja",
+        "nose2",
+        "nox",
+        "phpstan",
+        "phpunit",
+        "playwright",
+        "prettier",
+        "prove",
+        "pylint",
+        "pyright",
+        "pytest",
+        "rake",
+        "rspec",
+        "rubocop",
+        "ruff",
+        "sbt",
+        "shellcheck",
+        "stylelint",
+        "tap",
+        "task",
+        "tox",
+        "trial",
+        "tsc",
+        "unittest",
+        "vitest",
+        "vue-tsc",
+        "xcodebuild",
+    ]
+)
+"""Programs that test, build or check whatever their arguments are."""
+_CHECKING = re.compile(
+    r"(?:^|[-_:./])(?:tests?|spec|checks?|build|compile|lint|types?|typecheck|verify|vet|clippy|ci|bench|nextest|e2e)(?:$|[-_:./])"
+)
+"""A subcommand, target or script with one of these words in its name tests or builds."""
+_BY_SUBCOMMAND = frozenset(
+    [
+        "bun",
+        "bundle",
+        "cargo",
+        "composer",
+        "deno",
+        "dotnet",
+        "go",
+        "hatch",
+        "mix",
+        "npm",
+        "pdm",
+        "pnpm",
+        "poetry",
+        "rye",
+        "swift",
+        "yarn",
+        "zig",
+        "stack",
+        "cabal",
+        "flutter",
+        "dart",
+    ]
+)
+_INTERPRETERS = frozenset(
+    ["bash", "sh", "zsh", "dash", "python", "python3", "node", "ruby", "perl", "php", "deno", "tsx", "ts-node"]
+)
+_WRAPPERS = frozenset(
+    [
+        "env",
+        "nice",
+        "time",
+        "timeout",
+        "nohup",
+        "uv",
+        "uvx",
+        "poetry",
+        "pipenv",
+        "pdm",
+        "hatch",
+        "rye",
+        "npx",
+        "pnpx",
+        "bunx",
+        "xvfb-run",
+        "run",
+        "exec",
+        "bundle",
+        "sudo",
+        "command",
+    ]
+)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_IDLE = frozenset(("true", ":", "false", "echo", "printf", "exit", "sleep", "cd", "test", "[", "git", "pwd", "ls"))
+_PARTS = re.compile(r"&&|\|\||[;|\n]")
+
+
+def kind_of(command: str) -> CommandKind:
+    """What a command is evidence of: it `checks` (tests or builds), only `reads`, or does something `other`."""
+    kinds = [_kind_of_part(words) for part in _PARTS.split(command) if (words := _words(part))]
+    if "checks" in kinds:
+        return "checks"
+    return "reads" if all(kind == "reads" for kind in kinds) else "other"
+
+
+def _words(part: str) -> list[str]:
+    try:
+        words = shlex.split(part)
+    except ValueError:
+        words = part.split()
+    return [word for word in words if not _ASSIGNMENT.fullmatch(word)]
+
+
+def _kind_of_part(words: list[str]) -> CommandKind:
+    program = os.path.basename(words[0])
+    if program in _WRAPPERS and len(words) > 1:
+        rest = list(_wrapped(words[1:]))
+        inner = _kind_of_part(rest) if rest else "other"
+        if inner == "checks" or program not in _BY_SUBCOMMAND:
+            return inner
+    if program in _CHECKERS or (_CHECKING.search(os.path.splitext(program)[0]) and program not in _IDLE):
+        return "checks"
+    arguments = [word for word in words[1:] if not word.startswith("-")]
+    if program.startswith(tuple(_INTERPRETERS)) and len(words) > 2 and words[1] == "-m":
+        return _kind_of_part(words[2:])
+    if (program in _BY_SUBCOMMAND or program.startswith(tuple(_INTERPRETERS))) and any(
+        map(_CHECKING.search, arguments[:2])
+    ):
+        return "checks"
+    if program in _IDLE or only_reads(program, [ShellWord(word) for word in words[1:]]):
+        return "reads"
+    return "other"
+
+
+def _wrapped(words: list[str]) -> Iterator[str]:
+    """The words after those of a wrapper: its options, and numbers such as seconds."""
+    started = False
+    for word in words:
+        started = started or not (word.startswith("-") or re.fullmatch(r"[\d.]+[smhd]?|run|exec", word))
+        if started:
+            yield word
+
+
+def suggested_checks(worktree: Worktree) -> list[str]:
+    """The commands that test or build a project, by what its own files declare. None of them is run."""
+    return [command for name, find_in in _DECLARED.items() for command in find_in(_text(worktree, name))]
+
+
+def _text(worktree: Worktree, name: str) -> str:
+    try:
+        return worktree.repository.read(name, 1 << 20).decode("utf-8", "replace")
+    except AdjournError:
+        return ""
+
+
+def _scripts(text: str) -> list[str]:
+    try:
+        scripts = msgspec.json.decode(text.encode()).get("scripts", {})
+    except (msgspec.DecodeError, AttributeError):
+        return []
+    return [f"npm run {name}" for name in scripts if _CHECKING.search(name)][:10] if isinstance(scripts, dict) else []
+
+
+_DECLARED: dict[str, Any] = {
+    "Makefile": lambda text: [
+        f"make {target}" for target in re.findall(r"^([\w-]+):(?!=)", text, re.MULTILINE) if _CHECKING.search(target)
+    ][:10],
+    "pyproject.toml": lambda text: ["python -m pytest"] if "pytest" in text else [],
+    "tox.ini": lambda text: ["tox"] if text else [],
+    "package.json": _scripts,
+    "go.mod": lambda text: ["go test ./...", "go build ./..."] if text else [],
+    "Cargo.toml": lambda text: ["cargo test", "cargo build"] if text else [],
+}
+
+# --- what the journal of the client's calls has
+
+_SHELL = "shell.exec"
+_OF_HOOKS = (_SHELL, "file.write")
+_RECENT = 1_000
+_COMMAND = re.compile(r'"command":\s*"((?:[^"\\]|\\.)*)("?)')
+_HOOKED_CLIENTS = {".claude/": "claude", ".codex/": "codex"}
+
+
+def recorded_commands(store: Store, root: str, client: str, since: str) -> list[RecordedCommand] | None:
+    """The commands that hooks or a proxy recorded in a workspace since a time, in order; None if no client of this kind is recorded.
+
+    A client is recorded if the workspace has hooks for it, or if the journal has such calls.
+    """
+    hooked = any(
+        relative.startswith(folder) and name in client.casefold()
+        for relative, _ in hook_commands(root)
+        for folder, name in _HOOKED_CLIENTS.items()
+    )
+    began = _milliseconds(since)
+    commands: list[RecordedCommand] = []
+    for task, head in tasks_of(store).items():
+        if head.seq < 0 or _milliseconds(decode(next(store.read(task, head.seq)).data).timestamp) < began:
+            continue
+        running: dict[str, str] = {}
+        for entry in verified_entries_from(store, task, head.seq - _RECENT, head):
+            event = decode(entry.data)
+            data = kinds.data_of(event)
+            if isinstance(data, kinds.ToolAllowed) and data.effectful and data.tool in _OF_HOOKS:
+                hooked = hooked or _milliseconds(event.timestamp) >= began
+                if data.tool == _SHELL:
+                    running[data.call] = _command_in(data.arguments)
+            elif isinstance(data, kinds.ToolSettled) and (command := running.pop(data.call, "")):
+                commands.append(RecordedCommand(command, data.outcome == "ok", _milliseconds(event.timestamp)))
+    recent = [command for command in commands if command.ended_ms >= began]
+    return sorted(recent, key=lambda command: command.ended_ms) if hooked else None
+
+
+def _command_in(arguments: str) -> str:
+    """The command in recorded arguments, which may have been cut: then it ends with an ellipsis."""
+    match = _COMMAND.search(arguments)
+    if match is None:
+        return ""
+    text = match[1].removesuffix("…")
+    try:
+        command: str = msgspec.json.decode(f'"{text}"', type=str)
+    except msgspec.DecodeError:  # cut inside an escape
+        command = text
+    return command if match[2] else f"{command}…"
+
+
+def _milliseconds(stamp: str) -> int:
+    try:
+        return milliseconds(stamp)
+    except InvalidError:  # a checkpoint of another make
+        return 0
+
+
+# --- what the server runs
+
+
+def _run_check(words: tuple[str, ...], folder: str, deadline: Deadline, number: int, total: int) -> CheckRun:
+    """Run a command to its end. It ends with this server, whatever way that ends."""
+    began = time.monotonic()
+    ended: list[tuple[int, str]] = []
+    worker = threading.Thread(target=lambda: ended.append(_run_program(words, folder)), daemon=True)
+    worker.start()
+    while worker.is_alive():
+        worker.join(_LOOK_SECONDS)
+        part = min((time.monotonic() - began) / MAX_SECONDS, 1)
+        deadline.report(int(1_000 * (number + part)), 1_000 * total)
+    code, output = ended[0]
+    seconds = round(time.monotonic() - began, 3)
+    return _check_run(shlex.join(words), code, output, ran_by="server", seconds=seconds)
+
+
+def _run_program(words: tuple[str, ...], folder: str) -> tuple[int, str]:
+    """Exit code and output."""
+    program = find(words[0])
+    if program is None:
+        return _NOT_RUN, f"{words[0]} is not on PATH"
+    supervised = executables.python_command("-m", "adjourn.host.supervise", str(os.getpid()), program, *words[1:])
+    try:
+        done = run_program(supervised, folder, MAX_SECONDS, environment=outside(os.environ, folder))
+    except ProgramError as error:
+        return _NOT_RUN, error.message
+    return done.code, done.output + done.errors
+
+
+def _check_run(
+    command: str, code: int, output: str, *, ran_by: Literal["server", "client"], seconds: float = 0.0
+) -> CheckRun:
+    return CheckRun(
+        command=without_secrets(command)[:_SHOWN],
+        exit_code=code,
+        output_digest=digest(output.encode("utf-8", "replace")),
+        output_end=without_secrets(output)[-_SHOWN:],
+        seconds=seconds,
+        ran_by=ran_by,
+        proved=ran_by == "server",
+        at=stamp(),
+    )

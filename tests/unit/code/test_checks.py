@@ -1,0 +1,159 @@
+"""What counts as evidence of a verified change: commands that test or build, and that the journal confirms."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from adjourn.code.deadline import Deadline
+from adjourn.code.git.repository import CodeRepository
+from adjourn.code.session_state import SessionState
+from adjourn.code.workflow import checks
+from adjourn.code.workflow.payloads import ReportedCheck, VerifierVerdict
+from adjourn.code.workflow.phases import FlowError
+from adjourn.code.workflow.request import RecordedCommand, Worktree
+from adjourn.log import kinds
+from adjourn.log.event import timestamp
+from adjourn.store.memory import MemoryStore
+from adjourn.tasks.task import NewEvent, Task
+from support.cases import for_each
+from support.code_files import repository, write
+
+LATER = 2**53
+
+
+@for_each(
+    ("command", "kind"),
+    [
+        ("pytest -q", "checks"),
+        ("cd app && python3 -m pytest tests", "checks"),
+        ("CI=1 timeout 60 npm run test:unit", "checks"),
+        ("npm test", "checks"),
+        ("cargo nextest run", "checks"),
+        ("go vet ./...", "checks"),
+        ("make", "checks"),
+        ("uv run --frozen mypy src", "checks"),
+        ("./gradlew build", "checks"),
+        ("sh check.sh", "checks"),
+        ("python tests/run.py", "checks"),
+        ("git diff --stat", "reads"),
+        ("git status && git log -1", "reads"),
+        ("true", "reads"),
+        ("echo all tests pass", "reads"),
+        ("cat tests/test_cart.py | head", "reads"),
+        ("grep -rn test .", "reads"),
+        ("ls tests", "reads"),
+        ("python app.py", "other"),
+        ("npm install", "other"),
+        ("curl localhost:8000", "other"),
+        ("'", "other"),
+    ],
+)
+def test_a_command_counts_if_it_tests_or_builds(command: str, kind: str) -> None:
+    """Test runners, builds and linters check; what only reads or prints never does."""
+    assert checks.kind_of(command) == kind
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return repository(
+        tmp_path / "p", {"a.py": "x = 1\n", "Makefile": "test:\n\ttrue\ndeploy:\n\ttrue\n", "go.mod": "module m\n"}
+    )
+
+
+def _judge(
+    project: Path, *commands: str, recorded: list[RecordedCommand] | None = None, **session: str
+) -> checks.JudgedVerdict:
+    worktree = Worktree(CodeRepository(str(project)), recorded=lambda _: recorded)
+    state = SessionState(session_id="s", base_commit=worktree.git.commit(), **session)  # type: ignore[arg-type]
+    evidence = [ReportedCheck(command=command, exit_code=0) for command in commands]
+    return checks.judge(worktree, state, VerifierVerdict(passed=True, evidence=evidence), Deadline())
+
+
+@for_each("commands", [("git diff --stat",), ("true", "echo ok"), ()])
+def test_reading_is_no_evidence(commands: tuple[str, ...], project: Path) -> None:
+    """A verdict that rests on reading commands is refused, with the project's own checks as suggestions."""
+    with pytest.raises(FlowError) as refused:
+        _judge(project, *commands)
+    assert refused.value.more["suggested_checks"] == ["make test", "go test ./...", "go build ./..."]
+
+
+def test_a_report_without_a_journal_is_unproved(project: Path) -> None:
+    """Where nothing records the client's commands, a verdict passes with a warning."""
+    judged = _judge(project, "pytest -q")
+    assert (judged.proved, judged.warnings) == (False, (checks.UNPROVED,))
+
+
+@for_each(
+    ("recorded", "why"),
+    [
+        ([], "was not run"),
+        ([RecordedCommand("pytest -q || true", True, LATER)], "was not run"),
+        ([RecordedCommand("pytest -q", False, LATER)], "failed"),
+        ([RecordedCommand("pytest -q", True, LATER), RecordedCommand("pytest -q", False, LATER)], "failed"),
+        ([RecordedCommand("pytest -q", True, 1_000)], "files changed after"),
+    ],
+)
+def test_a_report_that_the_journal_contradicts_is_refused(
+    recorded: list[RecordedCommand], why: str, project: Path
+) -> None:
+    """A check that was not run, failed, or ran before the last change does not let a change pass."""
+    (project / "a.py").write_text("x = 2\n")
+    with pytest.raises(FlowError, match=why):
+        _judge(project, "pytest -q", recorded=recorded)
+
+
+@for_each("line", ["pytest -q", "cd app && pytest  -q"])
+def test_a_report_that_the_journal_confirms_is_proved(line: str, project: Path) -> None:
+    """A check that succeeded after the last change is proved, also at the end of a chain."""
+    (project / "a.py").write_text("x = 2\n")
+    judged = _judge(project, "pytest -q", recorded=[RecordedCommand(line, True, LATER)])
+    assert (judged.proved, judged.warnings) == (True, ())
+
+
+def test_a_session_without_a_change_is_unchanged(project: Path) -> None:
+    """A session is unchanged until a file differs from its base."""
+    worktree = Worktree(CodeRepository(str(project)))
+    state = SessionState(session_id="s", base_commit=worktree.git.commit())
+    assert checks.is_unchanged(worktree, state)
+    (project / "a.py").write_text("x = 2\n")
+    assert not checks.is_unchanged(worktree, state)
+
+
+def test_a_cut_command_is_recognized(project: Path) -> None:
+    """A long command that the journal cut is compared by its beginning."""
+    long = "pytest " + " ".join(f"tests/test_{number}.py" for number in range(60))
+    recorded = RecordedCommand(checks._command_in('{"command":"' + long[:480] + "…"), True, LATER)
+    assert recorded.command.endswith("…")
+    assert _judge(project, long, recorded=[recorded]).proved
+    assert os.path.isdir(project)
+
+
+def test_the_journal_has_what_hooks_recorded(tmp_path: Path) -> None:
+    """The commands of a client's shell are read from its tasks, each with its outcome; without any such call, nothing is known."""
+    store = MemoryStore()
+    task = Task(store, "t", clock=lambda: 5_000, secret=b"s" * 32)
+    assert checks.recorded_commands(store, str(tmp_path), "some-client", timestamp(1_000)) is None
+    for number, (command, outcome) in enumerate([("pytest -q", "ok"), ("make", "tool-error")]):
+        call = f"c{number}"
+        arguments = msgspec.json.encode({"command": command}).decode()
+        allowed = kinds.ToolAllowed(
+            arguments=arguments, call=call, digest=f"d{number}", effectful=True, tool="shell.exec"
+        )
+        settled = kinds.ToolSettled(call=call, outcome=outcome)  # type: ignore[arg-type]
+        task.commit([NewEvent(allowed), NewEvent(settled)])
+    recorded = checks.recorded_commands(store, str(tmp_path), "some-client", timestamp(1_000))
+    assert recorded == [RecordedCommand("pytest -q", True, 5_000), RecordedCommand("make", False, 5_000)]
+    assert checks.recorded_commands(store, str(tmp_path), "some-client", timestamp(6_000)) is None
+
+
+def test_a_client_with_hooks_is_recorded_before_its_first_command(tmp_path: Path) -> None:
+    """Where the workspace has hooks for the client, a journal without its commands proves that none was run."""
+    hook = {"type": "command", "command": "adjourn hook claude-code"}
+    settings = {"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [hook]}]}}
+    write(tmp_path, {".claude/settings.json": msgspec.json.encode(settings)})
+    assert checks.recorded_commands(MemoryStore(), str(tmp_path), "claude-code", timestamp(0)) == []
+    assert checks.recorded_commands(MemoryStore(), str(tmp_path), "cursor", timestamp(0)) is None

@@ -119,7 +119,7 @@ class Checkpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PrincipalRules(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Rules that hold only for `whom`: `user:NAME`, `group:NAME`, `service:NAME`."""
+    """Rules that hold only for `whom`: `user:NAME`, `group:NAME`, `service:NAME`, `client:NAME`."""
 
     whom: list[str]
     permissions: Permissions

@@ -316,37 +316,48 @@ def names_of(asker: Asker) -> list[str]:
     return [f"{kind}:{asker.name}", *(f"group:{group}" for group in asker.groups)]
 
 
-def permits(whom: Sequence[str], asker: Asker | None) -> bool:
-    """Whether an allow for `whom` holds for somebody."""
-    return asker is not None and not set(whom).isdisjoint(names_of(asker))
+CLIENT = "client:"
+"""What the names of clients begin with."""
 
 
-def restricts(whom: Sequence[str], asker: Asker | None) -> bool:
+def permits(whom: Sequence[str], asker: Asker | None, client: str = "") -> bool:
+    """Whether an allow for `whom` holds for somebody behind a client."""
+    names = names_of(asker) if asker is not None else []
+    return not set(whom).isdisjoint([*names, CLIENT + client] if client else names)
+
+
+def restricts(whom: Sequence[str], asker: Asker | None, client: str = "") -> bool:
     """Whether any other rule for `whom` holds for somebody; in any case of letters, and for all where nobody is known or named.
 
     It also holds by the label that somebody has, and then whatever they are: another label must not be a way out.
     """
-    if asker is None or not whom:
+    lowered = {name.lower() for name in whom}
+    clients = {name for name in lowered if name.startswith(CLIENT)}
+    if not whom or (clients and (not client or CLIENT + client.lower() in clients)):
         return True
+    if asker is None:
+        return lowered != clients
     names = names_of(asker)
     if asker.label:
         names += [f"{kind}:{name}" for kind in KINDS for name in (asker.label, asker.name)]
-    return not {name.lower() for name in whom}.isdisjoint(name.lower() for name in names)
+    return not lowered.isdisjoint(name.lower() for name in names)
 
 
-def narrowed(policy: Policy, asker: Asker | None) -> Policy:
-    """What holds of a policy for somebody (None: nobody is known). The server whose tools are judged stays the same."""
-    layer = united(policy.parts, asker) if policy.parts else policy
+def narrowed(policy: Policy, asker: Asker | None, client: str = "") -> Policy:
+    """What holds of a policy for somebody (None: nobody is known), and for a client ("": it is not known which). The server whose tools
+    are judged stays the same.
+    """
+    layer = united(policy.parts, asker, client) if policy.parts else policy
     counted = [_counted_for(rule, asker) for rule in layer.workspace_budgets]
     if layer is policy and counted == list(policy.workspace_budgets):
         return policy
     return replace(layer, workspace_budgets=counted, servers=policy.servers, claims=policy.claims, known=policy.known)
 
 
-def united(parts: Sequence[Part], asker: Asker | None) -> Policy:
+def united(parts: Sequence[Part], asker: Asker | None, client: str = "") -> Policy:
     """One policy of those parts that hold for somebody. The first part is what holds for all."""
-    held = [_apart(part, asker) for part in parts if restricts(part.whom, asker)]
-    allow = (part.rules.allow for part in parts if not part.whom or permits(part.whom, asker))
+    held = [_apart(part, asker) for part in parts if restricts(part.whom, asker, client)]
+    allow = (part.rules.allow for part in parts if not part.whom or permits(part.whom, asker, client))
     combined = parts[0].rules
     for rules in held[1:]:
         combined = smaller_budgets(combined, rules)

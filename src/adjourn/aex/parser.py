@@ -381,7 +381,7 @@ def _with(text: str) -> int:
 
 # --- the line that opens rules for somebody
 
-KINDS = ("user", "group", "service")
+KINDS = ("user", "group", "service", "client")
 NAME_OF_SOMEBODY = LETTERS + DIGITS + "_-.@+/:|"
 MAX_NAME = 200
 MAX_WHOM = 100
@@ -391,7 +391,8 @@ _SYNONYMS = {
     for kind, words in {
         "user": "human person people users member",
         "group": "groups team teams role roles org",
-        "service": "bot agent client machine robot app key account services",
+        "service": "bot agent machine robot app key account services",
+        "client": "editor ide clients",
     }.items()
     for word in words.split()
 }

@@ -247,7 +247,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """Rules that hold for `whom` (none: for all): `user:ann`, `service:ci` or `group:ops`."""
+    """Rules that hold for `whom` (none: for all): `user:ann`, `service:ci`, `group:ops` or `client:codex`."""
 
     whom: tuple[str, ...]
     rules: Policy

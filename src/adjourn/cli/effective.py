@@ -56,7 +56,9 @@ _WIDEST = 40
 @with_policy
 @text_option("--contract FILE", "Contract of a task, which narrows the policy.")
 @text_option(
-    "--as NAMES", "Show what holds for somebody: user:ann, service:ci or group:ops; several with commas.", dest="names"
+    "--as NAMES",
+    "Show what holds for somebody: user:ann, service:ci, group:ops, client:codex; several with commas.",
+    dest="names",
 )
 @text_option("--explain TOOL", "Explain whether TOOL may be called, and why.")
 @text_option("--args JSON", "Arguments of the call that --explain looks at.", dest="arguments")
@@ -71,8 +73,8 @@ def effective_(
     Findings go to stderr. Exit code 1 when there is an error: a proxy would not start with it. With --explain the first
     line begins with yes, ask (a person has to approve) or no, and the rules that name the tool follow; no is exit code 3. TOOL is
     SERVER.TOOL, or TOOL for every server that lists one: the answer is that of the server's proxy, in the present state of the task.
-    Rules behind `for` show whom they are for. --as evaluates as a user or group that logged in at `adjourn serve`; without it, as a
-    client without a login.
+    Rules behind `for` show whom they are for. --as evaluates as a user or group that logged in at `adjourn serve`, or as the hook of a
+    client; without it, as a client without a login.
 
     With --replay the calls of every task in $ADJOURN_STORE, else .aex/adjourn.db, are evaluated again, and what a policy in
     mode observe recorded is listed.
@@ -88,7 +90,7 @@ def effective_(
     context = CommandContext()
     findings += rule_findings(permissions, context)
     if names:
-        permissions = narrowed(permissions, _somebody(names))
+        permissions = narrowed(permissions, *_somebody(names))
     valid = all(finding.severity != "error" for finding in findings)
     if not as_json or ((explain or replay) and not valid):
         for finding in findings:
@@ -108,17 +110,20 @@ def effective_(
     return 0 if valid else 1
 
 
-def _somebody(names: str) -> Principal:
-    """Who has these names."""
+def _somebody(names: str) -> tuple[Principal | None, str]:
+    """Who has these names, and behind which client."""
     principals = [(kind, name) for kind, _, name in (each.strip().partition(":") for each in names.split(","))]
-    if wrong := [kind for kind, name in principals if kind not in ("user", "service", "group") or not name]:
-        raise click.UsageError(f"--as takes user:NAME, service:NAME or group:NAME, not {wrong[0][:40]!r}")
-    who = [each for each in principals if each[0] != "group"]
-    if len(who) > 1:
-        raise click.UsageError("--as takes one user or service, and groups")
+    if wrong := [kind for kind, name in principals if kind not in ("user", "service", "group", "client") or not name]:
+        raise click.UsageError(f"--as takes user:NAME, service:NAME, group:NAME or client:NAME, not {wrong[0][:40]!r}")
+    who = [each for each in principals if each[0] in ("user", "service")]
+    clients = [name for kind, name in principals if kind == "client"]
+    if len(who) > 1 or len(clients) > 1:
+        raise click.UsageError("--as takes one user or service, one client, and groups")
     kind, name = who[0] if who else ("user", "")
     groups = tuple(name for kind, name in principals if kind == "group")
-    return Principal(id="", name=name, type="service" if kind == "service" else "human", groups=groups)
+    is_known = bool(who or groups)
+    principal = Principal(id="", name=name, type="service" if kind == "service" else "human", groups=groups)
+    return principal if is_known else None, "".join(clients)
 
 
 def _sections(permissions: Policy) -> dict[str, Sequence[Rule]]:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from adjourn.aex.layers import narrowed
 from adjourn.aex.match import NOTHING_KNOWN, KnownTools, as_client_names_it
 from adjourn.clients.client_process import ClientOptions, ClientProcess
 from adjourn.clients.hook_session import DEFAULT_CAPABILITIES, ClientCapabilities, Decided, HookSession
@@ -124,6 +125,7 @@ class HookClient(ClientProcess):
             client, group or workspace, self.client, self.era, self.options.root, self.options.tree
         )
         contract = for_task(self.options.contract, self.store, task.ledger.contract)
+        contract = msgspec.structs.replace(contract, policy=narrowed(contract.policy, None, self.client))
         session = HookSession(task, contract, identity, self._capabilities)
         self.task.begin_with_prompt(session)
         return session

@@ -199,7 +199,7 @@ def test_names_that_cannot_be_read_allow_nothing_and_restrict_all() -> None:
 @pytest.mark.parametrize(
     ("line", "remedy"),
     [
-        ("for ops", "write `for user:ops`, `for group:ops`, `for service:ops`"),
+        ("for ops", "write `for user:ops`, `for group:ops`, `for service:ops`, `for client:ops`"),
         ("for team:ops", "did you mean group:ops?"),
         ("for bot:ci", "did you mean service:ci?"),
         ("for group:ops allow x", "put `allow x` in the next line, indented; separate names by commas"),
@@ -274,3 +274,37 @@ def test_a_subject_of_a_token_can_be_named(name: str) -> None:
     team = read(f"policy p v1\nallow a.*\nfor user:{name}, service:{name}\n  allow b.*")
     who = Principal(id=f"issuer {name}", name=name, type="human", label="ann")
     assert len(narrowed(team, who).allow) == 2
+
+
+BY_CLIENT = """\
+policy p v1
+
+allow shell.exec:ls*
+
+for client:claude-code
+  allow shell.exec
+  confirm before shell.exec
+
+for client:codex, user:ann
+  deny shell.exec:rm *
+"""
+
+
+def test_rules_for_a_client_hold_for_its_hook_alone() -> None:
+    """A client gets what is written for it, and neither the rights nor the limits of another; where none is known, only the limits."""
+    policy = read(BY_CLIENT)
+
+    def judged(client: str, command: str, who: Principal | None = None) -> tuple[str, bool]:
+        verdict = narrowed(policy, who, client).judge_call("shell.exec", {"command": command}, [command])
+        return verdict.effect, bool(verdict.confirms)
+
+    assert judged("claude-code", "make") == ("allow", True)
+    assert judged("codex", "ls src") == ("allow", False)
+    assert judged("codex", "make") == ("closed", False)
+    assert judged("codex", "rm x")[0] == "deny"
+    assert judged("claude-code", "rm x", BOB) == ("allow", True)
+    assert judged("claude-code", "rm x", ANN)[0] == "deny"
+    assert judged("", "make") == ("closed", False)
+    assert judged("", "ls src") == ("allow", True)
+    assert judged("", "rm x")[0] == "deny"
+    assert judged("CODEX", "rm x")[0] == "deny"

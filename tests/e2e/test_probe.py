@@ -55,6 +55,20 @@ def test_a_server_that_asks_or_chats_is_listed_all_the_same(tmp_path: Path, way:
     assert probed(odd(way), tmp_path) == Probed("odd one", (ProbedTool("look"),))
 
 
+def test_a_server_lists_what_it_has_for_a_capable_client(tmp_path: Path) -> None:
+    """Roots, sampling and elicitation are declared; a server that lists more once it knows the roots is asked again."""
+    assert names(probed(odd("capable"), tmp_path)) == ["look", "elicitation", "roots", "sampling"]
+    assert names(probed(odd("grows"), tmp_path)) == ["look", "elicitation", "roots", "sampling", tmp_path.name]
+
+
+def test_a_tool_that_reads_at_an_address_is_told_from_others(tmp_path: Path) -> None:
+    """By an argument that is one, or by its name; not where the server says that its world is closed."""
+    found = probed(odd("address"), tmp_path).tools
+    assert [(tool.name, tool.reaches) for tool in found] == [
+        ("look", False), ("read_0", True), ("read_1", False), ("web_search", True),
+    ]  # fmt: skip
+
+
 def test_a_server_of_the_stateless_era_is_listed(tmp_path: Path) -> None:
     """A server that refuses the handshake is asked without one; its name comes with the list."""
     assert probed(odd("stateless"), tmp_path) == Probed("new one", (ProbedTool("look"),))

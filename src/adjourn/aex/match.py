@@ -221,7 +221,7 @@ class PatternIndex:
 # A server may have a name that they begin with, as `git`. A rule is for its tools, or for these, and never for both.
 
 OWN_TOOLS = frozenset((
-    "adjourn.note", "aex.resume", "agent.list", "agent.message", "agent.spawn", "file.read", "file.write", "git.apply", "git.diff",
+    "adjourn.note", "aex.resume", "answer.structured", "agent.list", "agent.message", "agent.spawn", "file.read", "file.write", "git.apply", "git.diff",
     "git.status", "mcp.resources.list", "mcp.resources.read", "network.fetch", "network.search", "plan.enter", "plan.exit",
     "schedule.read", "schedule.write", "secrets.read", "shell.exec", "shell.output", "shell.stop", "skill.run", "tests.run",
     "todo.read", "todo.write", "tools.search", "unknown.any", "user.ask", "worktree.enter", "worktree.exit",
@@ -259,23 +259,37 @@ _CHANGED_BY_CLIENTS = re.compile(r"[^A-Za-z0-9_-]")
 def canonical_server(name: str) -> str:
     """A server's name as policies and histories have it: letters, digits and `_`, which stands for every other character.
 
-    "" for a name without a letter or digit: that names no server.
+    A name whose letters are all of another script is its Punycode (RFC 3492) behind `xn_`. "" for a name without a letter or digit:
+    that names no server.
     """
-    canonical = _NOT_IN_A_NAME.sub("_", name[:MAX_SERVER_NAME])
-    return canonical if canonical.strip("_") else ""
+    text = name[:MAX_SERVER_NAME]
+    canonical = _NOT_IN_A_NAME.sub("_", text)
+    if canonical.strip("_"):
+        return canonical
+    if not any(map(str.isalnum, text)):
+        return ""
+    return _NOT_IN_A_NAME.sub("_", f"xn_{text.encode('punycode').decode()}")[:MAX_SERVER_NAME]
 
 
 def as_client_names_it(name: str) -> str:
-    """A server's or tool's name as it stands in the names that clients give to tools (`mcp__SERVER__TOOL`)."""
-    return _CHANGED_BY_CLIENTS.sub("_", name)
+    """A server's or tool's name as it stands in the names that clients give to tools (`mcp__SERVER__TOOL`).
+
+    Clients count in units of UTF-16: a character beyond the first 65,536, as an emoji, becomes two `_`.
+    """
+    return _CHANGED_BY_CLIENTS.sub(lambda match: "__" if match[0] > "\uffff" else "_", name)
 
 
 class KnownTool(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A tool as its server listed it last, with the hints that are set."""
+    """A tool as its server listed it last, with the hints that are set.
+
+    `writes`: the server says that it is not read-only. `reaches`: it reads at an address of the network that its caller chooses.
+    """
 
     name: str
     read_only: bool = False
     destructive: bool = False
+    writes: bool = False
+    reaches: bool = False
 
 
 class KnownTools(msgspec.Struct, frozen=True):

@@ -163,7 +163,7 @@ def parse_proxy(arguments: list[str]) -> ProxyOptions:
             "write it after --, as in: adjourn proxy -- npx -y your-mcp-server",
         )
     name, seconds = values["--name"], values["--confirm-timeout"]
-    if name and (len(name) > MAX_NAME or not any(char.isascii() and char.isalnum() for char in name)):
+    if name and (len(name) > MAX_NAME or not any(map(str.isalnum, name))):
         raise UsageError(
             f"--name takes a server's name of at most {MAX_NAME} characters, not {name[:80]!r}",
             "use letters, digits and _, as in: adjourn proxy --name inv -- npx -y your-mcp-server",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -80,6 +80,7 @@ TOOLS = {
     "ExitWorktree": "worktree.exit",
     "AskUserQuestion": "user.ask",
     "ToolSearch": "tools.search",
+    "StructuredOutput": "answer.structured",
     "ListMcpResourcesTool": "mcp.resources.list",
     "ReadMcpResourceTool": "mcp.resources.read",
 }
@@ -209,10 +210,14 @@ def tool_of(name: str) -> str:
     return name if "." in name else f"unknown.{name}"
 
 
-def mcp_tool(name: str) -> tuple[str, str]:
-    """Server and tool of an MCP tool's name; both empty for another tool."""
+def mcp_tool(name: str, servers: Sequence[str] = ()) -> tuple[str, str]:
+    """Server and tool of an MCP tool's name; both empty for another tool. `servers` are those of which names are known, as the client
+    spells them: a name in another script is nothing but `_`, and so is what stands between server and tool.
+    """
     if name.startswith(_MCP):
-        server, _, tool = name.removeprefix(_MCP).partition("__")
+        full = name.removeprefix(_MCP)
+        known = max((each for each in servers if full.startswith(f"{each}__")), key=len, default="")
+        server, _, tool = full.partition("__") if not known else (known, "", full[len(known) + 2 :])
         if server and tool:
             return server, tool
     return "", ""

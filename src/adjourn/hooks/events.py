@@ -12,9 +12,8 @@ from typing import Any, Literal, NamedTuple
 from adjourn.clients.hook_client import HookClient
 from adjourn.clients.options import proxied_servers
 from adjourn.errors import HeldError, IntegrityError
-from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import HookRequest
-from adjourn.hooks.gate import call_of, client_of, is_left_to_proxy
+from adjourn.hooks.gate import call_of, client_of, left_to_proxy
 from adjourn.host.finding import Workspace
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
@@ -102,7 +101,7 @@ def _ended(outcome: Literal["ok", "tool-error"]) -> Handler:
         if not options["--settle"]:
             return NO_TEXT  # the call was settled when it was allowed
         client = _client(options, workspace)
-        if is_left_to_proxy(client, options, *claude_code.mcp_tool(request.tool_name)):
+        if left_to_proxy(client, options, request.tool_name):
             return NO_TEXT  # the proxy settles it
         session = client.session()
         settled = kinds.ToolSettled(

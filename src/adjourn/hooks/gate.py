@@ -42,8 +42,7 @@ def decide(options: dict[str, str], request: HookRequest, workspace: Workspace) 
             return _unwritten(call_of(request, places_of(workspace.tree)))
         return Answer("deny", _findings(error))
     hook_client = client_of(options, contract, workspace)
-    server, proxied_tool = claude_code.mcp_tool(request.tool_name)
-    if is_left_to_proxy(hook_client, options, server, proxied_tool):
+    if proxied_tool := left_to_proxy(hook_client, options, request.tool_name):
         # The proxy decides, counts and writes it down. Of its own tools nobody needs to be asked beforehand.
         return Answer("allow", "a tool of adjourn") if meta_tool(proxied_tool) else Answer("")
     answer = _by_rules(hook_client, tool, request, can_ask=options["--client"] != CODEX)
@@ -68,13 +67,15 @@ def _process_of_client(client: str) -> int:
     return int(named) if named.isdecimal() and named.isascii() else 0
 
 
-def is_left_to_proxy(hook_client: HookClient, options: dict[str, str], server: str, tool: str) -> bool:
-    """Whether a living proxy of the client decides on an MCP server's tool.
+def left_to_proxy(hook_client: HookClient, options: dict[str, str], name: str) -> str:
+    """The tool of an MCP server on which a living proxy of the client decides; "" for any other.
 
     The server must be configured as proxied. That proves nothing, since anybody can choose a server's name: the proxy
     must have listed the very tool, too.
     """
-    return bool(server) and server in (proxied_servers(options) or UNLESS_SAID) and hook_client.is_listed(tool)
+    proxied = proxied_servers(options) or UNLESS_SAID
+    server, tool = claude_code.mcp_tool(name, proxied)
+    return tool if server in proxied and hook_client.is_listed(tool) else ""
 
 
 def call_of(request: HookRequest, places: ProtectedPlaces | None = None) -> ToolRequest:

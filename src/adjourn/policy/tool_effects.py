@@ -150,6 +150,23 @@ def reading_of(name: str, shared: int) -> ToolEffect | None:
     return effect if effect.kind == "reads" else None
 
 
+_ADDRESSES = frozenset(("href", "link", "links", "uri", "uris", "url", "urls", "webpage", "website", "websites"))
+_NETWORK = frozenset(
+    ("crawl", "crawler", "http", "https", "internet", "scrape", "scraper", "url", "urls", "web", "webpage", "webpages")
+)
+
+
+def reaches_network(name: str, arguments: Iterable[str], *, open_world: bool | None) -> bool:
+    """Whether a tool reads at an address, or searches the web, as its caller says: by the names of the tool and of its arguments.
+
+    A server that says `openWorldHint: false` does not.
+    """
+    if open_world is False:
+        return False
+    by_argument = any(words and words[-1] in _ADDRESSES for words in map(_words, arguments))
+    return by_argument or not _NETWORK.isdisjoint(_words(name))
+
+
 @lru_cache(maxsize=4096)
 def _words(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in _WORD.findall(name))

@@ -18,6 +18,7 @@ from adjourn.log.canonical_json import digest
 from adjourn.mcp import frames
 from adjourn.mcp.lenient import UNREADABLE, list_of, object_of, value_of
 from adjourn.policy.calls import encoded, imitates_meta_tool
+from adjourn.policy.tool_effects import reaches_network
 from adjourn.relay.meta import DEFINITIONS, MetaTools
 from adjourn.relay.request import Connection, Request
 from adjourn.text.quoting import instructions_of
@@ -229,16 +230,18 @@ RawObject = dict[str, Raw]
 
 class Annotations(msgspec.Struct, rename="camel"):
     """A tool's hints. By the protocol's defaults a tool is not read-only and destructive; only one that says so counts as
-    the latter here.
+    either here.
     """
 
-    read_only_hint: Any = False
+    read_only_hint: Any = None
     destructive_hint: Any = None
+    open_world_hint: Any = None
 
 
-class ListedTool(msgspec.Struct):
+class ListedTool(msgspec.Struct, rename="camel"):
     name: Any = None
     annotations: Annotations | None = None
+    input_schema: Any = None
 
 
 class ListEdit(NamedTuple):
@@ -270,8 +273,10 @@ def edit_tools(line: bytes, visible: Callable[[str], bool], additions: Callable[
     definitions: dict[str, str] = {}
     listed = []
     for raw in tools:
-        name, hints = _about(raw)
-        listed.append(KnownTool(name, hints.read_only_hint is True, hints.destructive_hint is True))
+        name, hints, arguments = _about(raw)
+        writes, is_open = hints.read_only_hint is False, hints.open_world_hint
+        reaches = reaches_network(name, arguments, open_world=is_open if isinstance(is_open, bool) else None)
+        listed.append(KnownTool(name, hints.read_only_hint is True, hints.destructive_hint is True, writes, reaches))
         if not visible(name):
             removed.append(name)
             continue
@@ -308,12 +313,15 @@ def _definition(raw: Raw, before: str) -> str:
     return digest(before.encode() + text)
 
 
-def _about(raw: Raw) -> tuple[str, Annotations]:
+def _about(raw: Raw) -> tuple[str, Annotations, Iterable[str]]:
+    """The name of a listed tool, what its server says of it, and the names of its arguments."""
     try:
         tool = _decode(raw, type=ListedTool)
     except UNREADABLE:
-        return _about_odd(raw)
-    return (tool.name if isinstance(tool.name, str) else ""), tool.annotations or Annotations()
+        return *_about_odd(raw), ()
+    schema = tool.input_schema.get("properties") if isinstance(tool.input_schema, dict) else None
+    arguments = schema if isinstance(schema, dict) else ()
+    return (tool.name if isinstance(tool.name, str) else ""), tool.annotations or Annotations(), arguments
 
 
 def _about_odd(raw: Raw) -> tuple[str, Annotations]:

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 from select import POLLERR, POLLHUP, POLLIN, poll
 from threading import Event, Lock
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from adjourn.mcp import frames, server_lines
 from adjourn.mcp.frames import FrameError, LineReader, write_all
 from adjourn.mcp.lenient import value_of
 from adjourn.mcp.server_lines import Reply
+from adjourn.policy.tool_effects import reaches_network
 from adjourn.text.quoting import last_lines
 from adjourn.text.redact import beginning, visible_line
 
@@ -46,12 +48,17 @@ MAX_ERRORS = 16 * 1024
 """Bytes kept of what a server wrote to stderr last."""
 MAX_ERROR_LINES = 10
 MAX_ERROR_LINE = 300
+MAX_LISTINGS = 5
+"""How often a server may say that its list has changed, and be asked for it again."""
+SETTLE_SECONDS = 0.3
+"""How long a server may take to list more, once it knows what its client can do."""
 GRACE_SECONDS = 1.0
 """How long a server may take to end once its input is closed, and again after SIGTERM."""
 VERSION, STATELESS = "2025-11-25", "2026-07-28"
 _CLIENT = {"name": "adjourn", "version": "0"}
 _META_SERVER = "io.modelcontextprotocol/serverInfo"
 _SLICE = 0.1
+_CHANGED = "notifications/tools/list_changed"
 
 
 class ProbedTool(NamedTuple):
@@ -61,6 +68,14 @@ class ProbedTool(NamedTuple):
     title: str = ""
     read_only: bool | None = None
     destructive: bool | None = None
+    reaches: bool = False
+    """It reads at an address of the network that its caller chooses."""
+
+    @classmethod
+    def of_known(cls, tool: KnownTool) -> ProbedTool:
+        """A tool as the store keeps it."""
+        read_only = True if tool.read_only else False if tool.writes else None
+        return cls(tool.name, "", read_only, tool.destructive or None, tool.reaches)
 
     def merged(self, other: ProbedTool | None) -> ProbedTool:
         """This tool, listed a second time: as dangerous as the more dangerous of the two, since a client may take either."""
@@ -70,6 +85,7 @@ class ProbedTool(NamedTuple):
         return self._replace(
             read_only=False if False in hints else True if all(hints) else None,
             destructive=True if self.destructive or other.destructive else None,
+            reaches=self.reaches or other.reaches,
         )
 
 
@@ -90,7 +106,10 @@ class Probed(NamedTuple):
     @property
     def known_tools(self) -> list[KnownTool]:
         """The tools as the store keeps them."""
-        return [KnownTool(tool.name, bool(tool.read_only), bool(tool.destructive)) for tool in self.tools]
+        return [
+            KnownTool(tool.name, bool(tool.read_only), bool(tool.destructive), tool.read_only is False, tool.reaches)
+            for tool in self.tools
+        ]
 
 
 class ServerStart(NamedTuple):
@@ -131,7 +150,7 @@ def probe(
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         return Probed(failure=f"cannot be started: {reason}: {_shown(words[0])}")
-    server = _Server(process, time.monotonic() + seconds, stop or Event())
+    server = _Server(process, time.monotonic() + seconds, stop or Event(), os.path.abspath(cwd))
     try:
         return _asked(server, seconds)
     finally:
@@ -174,12 +193,14 @@ class _Hints(msgspec.Struct, rename="camel"):
     title: Any = None
     read_only_hint: Any = None
     destructive_hint: Any = None
+    open_world_hint: Any = None
 
 
-class _Tool(msgspec.Struct):
+class _Tool(msgspec.Struct, rename="camel"):
     name: Any = None
     title: Any = None
     annotations: Any = None
+    input_schema: Any = None
 
 
 class _Listed(msgspec.Struct):
@@ -195,7 +216,11 @@ def _asked(server: _Server, seconds: float) -> Probed:
         if greeted.error is msgspec.UNSET:
             name = _name_in(_value(greeted), "serverInfo")
             server.say(frames.notification("notifications/initialized"))
-            tools, _ = _listed(server, {})
+            may_change = _may_change(_value(greeted))
+            for _ in range(MAX_LISTINGS):
+                tools, _ = _listed(server, {})
+                if not server.has_changed(SETTLE_SECONDS if may_change else 0):
+                    break
         else:
             tools, name = _listed(server, {"_meta": _ENVELOPE})
     except _ProbeError as error:
@@ -207,8 +232,10 @@ def _asked(server: _Server, seconds: float) -> Probed:
     return Probed(name, tools, errors=server.errors())
 
 
-_HELLO = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": _CLIENT}
-_ENVELOPE = {frames.META_VERSION: STATELESS, frames.META_CAPABILITIES: {}, frames.META_CLIENT: _CLIENT}
+_CAPABILITIES: dict[str, Any] = {"roots": {}, "sampling": {}, "elicitation": {}}
+"""Those of a capable client: some servers list more tools to one. What they ask for is declined (`_Server`)."""
+_HELLO = {"protocolVersion": VERSION, "capabilities": _CAPABILITIES, "clientInfo": _CLIENT}
+_ENVELOPE = {frames.META_VERSION: STATELESS, frames.META_CAPABILITIES: _CAPABILITIES, frames.META_CLIENT: _CLIENT}
 
 
 def _listed(server: _Server, params: dict[str, Any]) -> tuple[tuple[ProbedTool, ...], str]:
@@ -250,7 +277,12 @@ def _tool(listed: _Tool) -> ProbedTool | None:
     except msgspec.ValidationError:
         hints = _Hints()
     title = next((text for text in (listed.title, hints.title) if isinstance(text, str)), "")
-    return ProbedTool(listed.name, _shown(title), _said(hints.read_only_hint), _said(hints.destructive_hint))
+    schema = listed.input_schema if isinstance(listed.input_schema, dict) else {}
+    arguments = schema.get("properties")
+    reaches = reaches_network(
+        listed.name, arguments if isinstance(arguments, dict) else (), open_world=_said(hints.open_world_hint)
+    )
+    return ProbedTool(listed.name, _shown(title), _said(hints.read_only_hint), _said(hints.destructive_hint), reaches)
 
 
 def _said(value: Any) -> bool | None:
@@ -262,6 +294,13 @@ def _value(reply: Reply) -> Any:
         return value_of(reply.result) if isinstance(reply.result, msgspec.Raw) else None
     except msgspec.DecodeError:
         return None
+
+
+def _may_change(value: Any) -> bool:
+    """Whether an answer to `initialize` says that the list of tools may change."""
+    capabilities = value.get("capabilities") if isinstance(value, dict) else None
+    tools = capabilities.get("tools") if isinstance(capabilities, dict) else None
+    return isinstance(tools, dict) and tools.get("listChanged") is True
 
 
 def _name_in(value: Any, member: str) -> str:
@@ -305,7 +344,7 @@ def _ending(code: int) -> str:
 class _Server:
     """A running server: one request at a time, everything that it writes is read meanwhile."""
 
-    def __init__(self, process: subprocess.Popen[bytes], deadline: float, stop: Event) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], deadline: float, stop: Event, cwd: str) -> None:
         self._process = process
         self._deadline = deadline
         self._stop = stop
@@ -319,6 +358,8 @@ class _Server:
         self._bytes = 0
         self._open = {self._out, self._err}
         self._count = 0
+        self._roots = [{"uri": Path(cwd).as_uri(), "name": "workspace"}]
+        self._is_changed = False
         self.asked = ""
         self.junk = ""
         """A line of stdout that is no message, as the end of a sentence."""
@@ -342,6 +383,19 @@ class _Server:
                 return reply
         raise _ProbeError("closed its output", ended=True)
 
+    def has_changed(self, seconds: float) -> bool:
+        """Whether the server says, within `seconds`, that it lists other tools than a moment ago. Raises `_ProbeError`."""
+        until = min(time.monotonic() + seconds, self._deadline)
+        while not self._is_changed and self._out in self._open and time.monotonic() < until:
+            self._read(_SLICE)
+            while self._taken:
+                with suppress(FrameError):
+                    message = server_lines.read(self._taken.popleft())[1]
+                    if message.method is not msgspec.UNSET:
+                        self._answer(message)
+        changed, self._is_changed = self._is_changed, False
+        return changed
+
     def say(self, line: bytes) -> None:
         """Send a line. Raises `_ProbeError` if the server does not read it."""
         try:
@@ -353,11 +407,15 @@ class _Server:
             raise _ProbeError("closed its input", ended=True) from None
 
     def _answer(self, request: Reply) -> None:
-        """Answer a server's request with an error: nothing is available while it is probed."""
+        """Answer a server's request: with the folder that it works in, and else with a no."""
         if request.id is msgspec.UNSET:
-            return
-        if request.method == "ping":
+            self._is_changed |= request.method == _CHANGED
+        elif request.method == "ping":
             self.say(frames.result(request.id, {}))
+        elif request.method == "roots/list":
+            self.say(frames.result(request.id, {"roots": self._roots}))
+        elif request.method == "elicitation/create":
+            self.say(frames.result(request.id, {"action": "decline"}))
         else:
             self.say(frames.error(request.id, frames.METHOD_NOT_FOUND, "not available while tools are listed"))
 

@@ -46,6 +46,10 @@ def start() -> None:
         write("Server ready!\n\n{not json")
 
 
+capable: list[str] = []
+"""What the client says that it can do."""
+
+
 def page(message: dict[str, Any]) -> dict[str, Any]:
     cursor = message["params"].get("cursor", "0")
     match WAY:
@@ -53,6 +57,16 @@ def page(message: dict[str, Any]) -> dict[str, Any]:
             return {"tools": [TOOL | {"name": f"tool_{number}"} for number in range(int(sys.argv[2]))]}
         case "pages":
             return {"tools": [TOOL | {"name": f"t{cursor}"}], "nextCursor": str(int(cursor) + 1)}
+        case "capable" | "grows":
+            return {"tools": [TOOL, *(TOOL | {"name": name.rpartition("/")[2]} for name in capable)]}
+        case "address":
+            schema = {"type": "object", "properties": {"siteUrl": {"type": "string"}}}
+            hints = [{"readOnlyHint": True}, {"readOnlyHint": True, "openWorldHint": False}]
+            more = [
+                {"name": f"read_{number}", "inputSchema": schema, "annotations": one}
+                for number, one in enumerate(hints)
+            ]
+            return {"tools": [TOOL, *more, TOOL | {"name": "web_search"}]}
         case "circles":
             return {"tools": [TOOL], "nextCursor": "again"}
         case "wrong":
@@ -61,6 +75,21 @@ def page(message: dict[str, Any]) -> dict[str, Any]:
             hints = [{"readOnlyHint": True}, {"readOnlyHint": False, "destructiveHint": True}]
             return {"tools": [TOOL | {"annotations": one} for one in hints] + [{"name": 7}, {"name": ""}]}
     return {"tools": [TOOL]}
+
+
+def grow(message: dict[str, Any]) -> None:
+    """List what there is, ask for the roots, and say that there is more now."""
+    result(message, {"tools": [TOOL]})
+    write('{"jsonrpc":"2.0","id":"r","method":"roots/list"}')
+    capable.append(json.loads(sys.stdin.readline())["result"]["roots"][0]["uri"])
+    write('{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
+
+
+def greeting(message: dict[str, Any]) -> dict[str, Any]:
+    if WAY in ("capable", "grows"):
+        capable.extend(sorted(message["params"]["capabilities"]))
+    changes = {"capabilities": {"tools": {"listChanged": True}}} if WAY == "grows" else {}
+    return {"protocolVersion": "2025-06-18", "serverInfo": {"name": "odd one"}, **changes}
 
 
 def main() -> None:
@@ -75,7 +104,7 @@ def main() -> None:
                 write('{"jsonrpc":"2.0","id":1,"method":"roots/list"}\n{"jsonrpc":"2.0","id":"p","method":"ping"}')
                 got = {json.loads(sys.stdin.readline())["id"] for _ in range(2)}
                 assert got == {1, "p"}
-            result(message, {"protocolVersion": "2025-06-18", "serverInfo": {"name": "odd one"}})
+            result(message, greeting(message))
         elif message.get("method") == "tools/list":
             if WAY == "later":
                 sys.stderr.write("lost the connection\n")
@@ -83,6 +112,8 @@ def main() -> None:
             if WAY == "refuses":
                 error = {"code": -32603, "message": "log in first"}
                 write(json.dumps({"jsonrpc": "2.0", "id": message["id"], "error": error}))
+            elif WAY == "grows" and not capable[-1].startswith("file:"):
+                grow(message)
             else:
                 meta = {"_meta": {"io.modelcontextprotocol/serverInfo": {"name": "new one"}}}
                 result(message, {**page(message), **(meta if WAY == "stateless" else {})})

@@ -32,11 +32,14 @@ def known(**servers: str) -> KnownTools:
         ("a" * 99, "a" * 64),
         ("", ""),
         ("--", ""),
-        ("库存", ""),
+        ("库存", "xn_q8sz8e"),
+        ("да нет", "xn___7sblg3b5a"),
+        ("库" * 99, "xn_dxt" + "a" * 58),
+        ("…", ""),
     ],
 )
 def test_the_canonical_name_of_a_server(name: str, canonical: str) -> None:
-    """A server's name keeps letters, digits and `_`; without a letter or digit it names no server."""
+    """A server's name keeps letters, digits and `_`; one in another script is its Punycode; without a letter or digit it names no server."""
     assert canonical_server(name) == canonical
 
 

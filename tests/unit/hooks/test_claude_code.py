@@ -287,3 +287,18 @@ def test_the_input_of_an_event_is_read_as_the_gate_read_it() -> None:
     data = EVENT.replace(b'"ls"', b'"\\ud83d"') % (b"PostToolUse", b'"tool_response":1')
     with pytest.raises(InvalidError, match="not a valid hook request"):
         claude_code.decode(data)
+
+
+@for_each(
+    ("name", "servers", "named"),
+    [
+        ("mcp________look", ["____"], ("____", "look")),
+        ("mcp__my__server__look", ["my", "my__server"], ("my__server", "look")),
+        ("mcp__inv__look", ["____"], ("inv", "look")),
+        ("mcp________look", ["______"], ("", "")),
+        ("mcp________look", [], ("", "")),
+    ],
+)
+def test_a_server_that_the_settings_name_is_recognized(name: str, servers: list[str], named: tuple[str, str]) -> None:
+    """A name in another script is nothing but `_` to a client: it is recognized by the servers that are behind a proxy."""
+    assert claude_code.mcp_tool(name, servers) == named

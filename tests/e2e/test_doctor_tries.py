@@ -30,8 +30,8 @@ class Place(ProxyWorkspace):
         entry = [{"matcher": "*", "hooks": [handler]}]
         (self.root / ".claude" / "settings.json").write_text(json.dumps({"hooks": {"PreToolUse": entry}}))
 
-    def behind(self, *words: str) -> list[str]:
-        return [*OURS, "proxy", "--name", "inv", "--", *words]
+    def behind(self, *words: str, name: str = "inv") -> list[str]:
+        return [*OURS, "proxy", "--name", name, "--", *words]
 
     def echo(self) -> list[str]:
         return [sys.executable, "-I", "-S", str(ECHO), str(self.upstream)]
@@ -110,9 +110,19 @@ def test_the_versions_of_clients_are_shown(place: Place, tmp_path: Path) -> None
 
 def test_a_policy_that_refuses_all_tools_of_a_server_is_told(place: Place) -> None:
     """The server works, and its list is empty for the agent."""
-    place.write_policy("allow nothing.here")
+    place.write_policy("deny inv.*")
     place.list_servers(inv=place.behind(*place.echo()))
     assert "the policy refuses all of its" in place.doctor("--yes")["server-refused"]["message"]
+
+
+def test_a_server_that_no_rule_names_is_told(place: Place) -> None:
+    """One finding says that its tools are refused, and what proposes rules for them."""
+    place.write_policy("allow nothing.here")
+    place.list_servers(inv=place.behind(*place.echo()))
+    found = place.doctor("--yes")
+    assert "no rule names a tool of server inv" in found["server-without-rules"]["message"]
+    assert "adjourn init" in found["server-without-rules"]["help"]
+    assert "server-refused" not in found
 
 
 def test_a_hook_that_cannot_run_is_an_error(place: Place) -> None:
@@ -168,7 +178,7 @@ def test_what_is_wrong_is_printed_with_the_remedy(place: Place) -> None:
 def test_a_broken_policy_is_not_blamed_on_the_servers(place: Place) -> None:
     """No proxy starts under it, so doctor starts the servers directly, and one that fails is still an error."""
     failing = [sys.executable, "-c", "import sys; sys.exit('no config')"]
-    place.list_servers(inv=place.behind(*place.echo()), bad=place.behind(*failing))
+    place.list_servers(inv=place.behind(*place.echo()), bad=place.behind(*failing, name="bad"))
     (place.root / ".aex" / "policy.aex").write_text("policy p v0\nalow echo\n")
     told = adjourn(place, "doctor", "--json", "--yes").json["findings"]
     failed = [finding["message"] for finding in told if finding["code"] == "server-failed"]

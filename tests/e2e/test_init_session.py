@@ -91,19 +91,19 @@ def test_what_really_happened_becomes_the_policy(at: Home, clients: list[Client]
     assert not refused(inv.call("remove_item"))
     for _ in range(20):
         inv.call("list_items")
-    proposed = at.run("tighten")
+    proposed = at.run("policy", "tighten")
     assert proposed.first.startswith("21 recorded calls of 1 task: ")
     assert len(proposed.out.partition("\n\n")[0].splitlines()) == 3
     assert "+# Never called: allow inv.add_item" in proposed.out
     assert policy.read_text() == written
-    assert at.run("tighten", "--json").json["changes"][0]["calls"] == 0
-    assert at.run("tighten", "--write").out.endswith("written: .aex/policy.aex\n")
+    assert at.run("policy", "tighten", "--json").json["changes"][0]["calls"] == 0
+    assert at.run("policy", "tighten", "--write").out.endswith("written: .aex/policy.aex\n")
     after = policy.read_text()
     assert [line for line in written.splitlines() if line.startswith("#")] == [
         line for line in after.splitlines() if line.startswith("#") and "Never called" not in line
     ]
     assert "\nallow inv.list_items\n" in after
-    assert at.run("effective", "--explain", "file.write", "--json").json["answer"] == "no"
+    assert at.run("policy", "explain", "--explain", "file.write", "--json").json["answer"] == "no"
 
 
 def test_a_server_that_does_not_start_is_named_with_its_stderr(at: Home) -> None:
@@ -111,7 +111,7 @@ def test_a_server_that_does_not_start_is_named_with_its_stderr(at: Home) -> None
     text = (at.root / ".mcp.json").read_text()
     at.write(".mcp.json", text.replace(LISTING, "/nowhere/listing.py"))
     done = at.run("init", "--yes")
-    assert "inv: no tools, it exited with code 2" in done.out
+    assert "inv (python listing.py): no tools, it exited with code 2" in done.out
     assert "/nowhere/listing.py" in done.out
     policy = at.root / ".aex" / "policy.aex"
     assert "# allow inv.NAME_OF_A_TOOL" in policy.read_text()
@@ -135,6 +135,27 @@ def test_the_table_shows_what_each_tool_does_and_why(at: Home) -> None:
     assert at.run("init", "--undo", "--yes").code == 0
     [inv, stock] = at.run("init", "--json").json["servers"]
     assert (inv["server"], inv["failure"], stock["tools"]) == ("inv", "was not started", [])
+
+
+def test_tools_of_an_updated_server_get_rules(at: Home, clients: list[Client]) -> None:
+    """The proxy saw them: the refusal, `doctor` and `init` say so. A tool that a person took out of the policy stays out."""
+    assert at.run("init", "--yes").code == 0
+    file = at.root / ".mcp.json"
+    file.write_text(file.read_text().replace('"add_item"', '"add_item", "list_new", "add_new"'))
+    inv = client_of(at, clients, "inv")
+    inv.tools()
+    assert "`adjourn init` proposes a rule" in json.dumps(inv.call("list_new"))
+    inv.close()
+    [finding] = [each for each in at.run("doctor", "--json").json["findings"] if each["code"] == "tools-without-rules"]
+    assert "server inv lists 2 tools that no rule names: add_new, list_new" in finding["message"]
+    done = at.run("init", "--yes")
+    assert "inv (python listing.py): 2 new tools (1 read, 1 write)" in done.out
+    policy = at.root / ".aex" / "policy.aex"
+    text = policy.read_text()
+    assert "\nallow inv.list_new\n" in text
+    assert "\nconfirm before inv.add_new\n" in text
+    policy.write_text(text.replace("allow inv.list_new\n", "").replace("allow inv.list_items\n", ""))
+    assert at.run("init", "--yes").first.startswith("nothing to change")
 
 
 def test_init_has_the_store_know_what_new_servers_list(at: Home) -> None:

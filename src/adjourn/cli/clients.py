@@ -1,6 +1,6 @@
 """`adjourn init` and `adjourn init --undo`: starts servers to see their tools, shows what changes in clients' files, asks, changes it.
 
-Nothing is changed that was not shown.
+Without --yes, nothing is started or changed that was not shown.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from adjourn.aex.match import NOTHING_KNOWN, KnownTools
 from adjourn.cli.context import CommandContext, check_person
 from adjourn.cli.output import (
     complain,
@@ -29,13 +30,13 @@ from adjourn.cli.output import (
 )
 from adjourn.cli.task_view import holders, readable_ledgers
 from adjourn.cli.terminal import Spinner, print_diff
-from adjourn.clients.served_tools import keep_tools
+from adjourn.clients.served_tools import keep_tools, known_tools
 from adjourn.errors import AdjournError, InvalidError, RefusedError
 from adjourn.host import keys
 from adjourn.policy.tool_effects import Effect
-from adjourn.setup import policy_plan, remains, undo
+from adjourn.setup import first_policy, policy_plan, remains, undo
 from adjourn.setup.first_policy import ListedServer, RuledTool, ruled
-from adjourn.setup.places import CODEX, IGNORED, POLICY, SERVER_FILES, home, user_folder
+from adjourn.setup.places import CLAUDE, CODEX, IGNORED, POLICY, SERVER_FILES, home, user_folder
 from adjourn.setup.planning import SetupNote, SetupPlan, plan, plan_for_user
 from adjourn.setup.probe import Probed, ServerStart, probe_all
 from adjourn.setup.servers import ServerEntry, shown_start
@@ -85,7 +86,13 @@ def set_up(how: Asked, *, observe: bool) -> int:
         return 1
     to_probe = policy_plan.to_probe(setup)
     answers = _probed(to_probe, root, how)
-    listed = policy_plan.with_tools(setup, list(zip(to_probe, answers, strict=True)), observe=observe)
+    listed = policy_plan.with_tools(
+        setup,
+        list(zip(to_probe, answers, strict=True)),
+        observe=observe,
+        known=_known_tools(root),
+        written=undo.written_policies(root),
+    )
     pending = setup.pending
     changes = [Shown(change.path, root, change.before, change.after, change.about) for change in pending]
     clients = ", ".join(setup.clients) or NO_CLIENT
@@ -184,6 +191,15 @@ def _probed(entries: Sequence[ServerEntry], root: str, how: Asked) -> list[Probe
     with Spinner(f"starting {counted(len(starts), 'server')} to list their tools"):
         answers = iter(probe_all(starts))
     return [start if isinstance(start, Probed) else next(answers) for start in ready]
+
+
+def _known_tools(root: str) -> KnownTools:
+    """What the servers of this workspace listed behind the proxy."""
+    context = CommandContext()
+    with suppress(AdjournError):
+        if context.root == root and (store := context.store_or_none()) is not None:
+            return known_tools(store)
+    return NOTHING_KNOWN
 
 
 def _keep_tools(entries: Sequence[ServerEntry], answers: Sequence[Probed], root: str) -> None:
@@ -367,8 +383,10 @@ def show(setup: SetupPlan, servers: Sequence[ListedServer], changed: Sequence[st
     is_trial = observe and is_first
     rows = [("found", "; ".join(map(_found, servers))), ("changed", ", ".join(changed))]
     if has_policy:
-        shell = ["shell.exec"] if CODEX not in setup.clients else []
-        reading = (["file.read"] + ["shell.exec to read"] * (not shell)) * is_first + _named(tools, "allow")
+        has_codex = CODEX in setup.clients
+        shell = ["shell.exec in Claude Code" if has_codex else "shell.exec"] if CLAUDE in setup.clients else []
+        shell = shell or ["shell.exec"] * (not has_codex)
+        reading = (["file.read"] + ["shell.exec to read"] * has_codex) * is_first + _named(tools, "allow")
         asking = ["file.write", "network.*", *shell] * is_first + _named(tools, "confirm")
         rows += [
             ("allowed", _some(reading)),
@@ -378,6 +396,8 @@ def show(setup: SetupPlan, servers: Sequence[ListedServer], changed: Sequence[st
                 ", ".join([*_some_of(_named(tools, "deny")), "all that no rule allows"]),
             ),
         ]
+    if is_first:
+        rows.append(("budget", f"{first_policy.BUDGET_CALLS:,} calls a task: `budget calls=` in the policy"))
     if is_trial:
         rows.append(("mode", "observe: nothing is refused yet; when it has run for a while: adjourn policy tighten"))
     rows += [
@@ -422,12 +442,14 @@ def _tool_json(tool: RuledTool) -> dict[str, str]:
 
 
 def _found(server: ListedServer) -> str:
+    name = f"{server.name} ({server.source})"
     if failure := server.probed.failure:
         error = f" ({server.probed.errors[-1]})" if server.probed.errors else ""
-        return f"{server.name}: no tools, it {failure}{error}"
+        return f"{name}: no tools, it {failure}{error}"
     does = Counter(tool.effect.kind for tool in ruled(server))
     parts = [f"{does[kind]} {verb}" for kind, verb in _VERBS if does[kind]]
-    return f"{server.name}: {counted(len(server.probed.tools), 'tool')}" + (f" ({', '.join(parts)})" if parts else "")
+    kind = "new tool" if server.is_more else "tool"
+    return f"{name}: {counted(len(server.probed.tools), kind)}" + (f" ({', '.join(parts)})" if parts else "")
 
 
 _VERBS: tuple[tuple[Effect, str], ...] = (("reads", "read"), ("writes", "write"), ("destroys", "destroy"))

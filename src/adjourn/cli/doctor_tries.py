@@ -17,6 +17,8 @@ from contextlib import suppress
 from typing import Literal
 
 from adjourn import __version__
+from adjourn.aex.layers import discover
+from adjourn.aex.match import NOTHING_KNOWN
 from adjourn.cli import task_view
 from adjourn.cli.clients import AskedStart, agreed
 from adjourn.cli.context import CommandContext, check_person
@@ -34,10 +36,10 @@ from adjourn.log.event import decode
 from adjourn.log.kinds import tool_name
 from adjourn.policy.calls import meta_tool
 from adjourn.policy.contract import read_contract
-from adjourn.setup import undo
+from adjourn.setup import policy_plan, undo
 from adjourn.setup.checks import RegisteredServer, hooks_to_try, moved_programs, registered_servers
 from adjourn.setup.places import IGNORED, home
-from adjourn.setup.planning import IGNORED_FILES
+from adjourn.setup.planning import IGNORED_FILES, SetupPlan, plan
 from adjourn.setup.probe import Probed, probe_all
 from adjourn.setup.servers import is_beside_python
 from adjourn.tasks.heads import verified_entries_from
@@ -65,7 +67,38 @@ def problem(
 
 
 def servers(context: CommandContext, *, yes: bool, as_json: bool) -> Iterator[Finding]:
-    """Start every server that settings of the workspace list, as its client would, and list its tools."""
+    """Start every server that settings of the workspace list, as its client would, list its tools, and look for rules for them."""
+    setup = plan(os.path.realpath(context.root), home(os.environ))
+    has_rules = not setup.broken and discover(context.root) is not None  # else other checks say it
+    unruled = {entry.name for entry in policy_plan.to_probe(setup)} if has_rules else set()
+    for finding in _started(context, yes=yes, as_json=as_json):
+        if finding.code != "server-refused" or not any(f"server {name}:" in finding.message for name in unruled):
+            yield finding
+    if has_rules:
+        yield from _unruled(context, setup, sorted(unruled))
+
+
+def _unruled(context: CommandContext, setup: SetupPlan, names_unruled: Sequence[str]) -> Iterator[Finding]:
+    """The tools and the servers that no rule names, and that `adjourn init` proposes rules for."""
+    known = NOTHING_KNOWN
+    with suppress(AdjournError):
+        if (store := context.store_or_none()) is not None:
+            known = known_tools(store)
+    for server in policy_plan.new_tools(setup, known, undo.written_policies(setup.root)):
+        names = [tool.name for tool in server.probed.tools]
+        yield problem("tools-without-rules", f"server {server.name} lists {counted(len(names), 'tool')} that no rule names: {_first(names)}",
+                    "see which rules they would get: adjourn init", "warning")  # fmt: skip
+    for name in names_unruled:
+        yield problem("server-without-rules", f"no rule names a tool of server {name}: all of them are refused",
+                    "see which rules they would get: adjourn init", "warning")  # fmt: skip
+
+
+def _first(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return ", ".join(names[:_MAX_NAMED]) + more
+
+
+def _started(context: CommandContext, *, yes: bool, as_json: bool) -> Iterator[Finding]:
     registered = registered_servers(context.root, os.environ, home(os.environ))
     if _policy_is_broken(context.root):  # a proxy would not start, which is no fault of its server
         registered = [
@@ -222,8 +255,7 @@ def refusals(context: CommandContext) -> Iterator[Finding]:
     if refused.total() < max(MANY_REFUSED, allowed):
         return
     names = [name for name, _ in refused.most_common()]
-    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-    yield problem("many-refused", f"task {task}: {refused.total()} calls refused because no rule allows them: {', '.join(names[:_MAX_NAMED])}{more}",
+    yield problem("many-refused", f"task {task}: {refused.total()} calls refused because no rule allows them: {_first(names)}",
                 f"permit what the agent needs: edit the policy, as in: allow {names[0]}", "warning")  # fmt: skip
 
 

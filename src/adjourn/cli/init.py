@@ -49,10 +49,14 @@ def init(
     """Set up the clients of this workspace: their MCP servers behind the proxy, their hooks, a policy for their tools.
 
     Starts each server once to see which tools it lists, and calls none. Shows what each would run before, and asks: a repository may
-    name any program. --yes agrees to all of them; in a repository that you do not trust, add --no-start. The policy allows tools that only read,
-    asks a person about tools that write, and denies tools whose name says that they destroy something. Shows what changes first, and asks. Files keep their
-    layout and comments; their content is saved under .aex/undo, and --undo takes the changes back, also out of files edited since. A
-    file that cannot be parsed is an error, and nothing is changed.
+    name any program. Shows what changes, and asks. --yes agrees to both, and names afterwards what was started and changed; in a
+    repository that you do not trust, add --no-start. The policy allows tools that only read, asks a person about tools that write or
+    that read at an address of the network, and denies tools whose name says that they destroy something. Files keep their layout and
+    comments; their content is saved under .aex/undo, and --undo takes the changes back, also out of files edited since. A file that
+    cannot be parsed is an error, and nothing is changed.
+
+    Run it again after you add or update a server: tools that the server lists since get rules. Those that you took out of the policy
+    get none.
 
     In a folder or linked work tree of a workspace, sets up that workspace, and says where it is. --here makes a workspace of the current folder instead.
 

@@ -1,6 +1,6 @@
 """The policy that `adjourn init` writes: rules for the clients' own tools, then those of each server, tool by tool.
 
-    reads        allow
+    reads        allow; allow, and confirm, if it reads at an address that its caller chooses
     writes       allow, and confirm
     destroys     deny, if the name says so; confirm, if only the server does: many servers say it of each file that they write
 
@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from adjourn.aex.layers import from_text
-from adjourn.aex.match import names_own, tool_name_ok
+from adjourn.aex.match import KnownTool, KnownTools, names_own, tool_name_ok
 from adjourn.aex.policy import Policy
+from adjourn.policy.calls import meta_tool
 from adjourn.policy.tool_effects import Effect, ToolEffect, effect_of, shared_words
 from adjourn.setup.probe import Probed, ProbedTool
 from adjourn.text.redact import beginning, visible_line
@@ -35,9 +36,10 @@ policy workspace v1
 
 # --- The clients' own tools ---
 
-# Reading, planning, asking you, starting subagents (their calls are decided on one by one).
+# Reading, also resources of MCP servers; planning, asking you, starting subagents (their calls are decided on one by one).
 allow file.read, tools.search, user.ask, todo.read, todo.write, plan.enter, plan.exit
 allow agent.spawn, agent.message, agent.list, skill.run, shell.output, shell.stop
+allow answer.structured, mcp.resources.list, mcp.resources.read
 
 # Writing files and reaching the network: a person is asked each time.
 allow file.write
@@ -51,8 +53,8 @@ allow shell.exec
 confirm before shell.exec
 """
 _READING_COMMANDS = """
-# Commands of the shell that only read. Codex reads files by them, and cannot ask about others: add those that you want to
-# permit, as in `allow shell.exec:npm test*`. Each part of a command line must match.
+# Commands of the shell that only read. Codex reads files by them, and cannot ask about others: add those that it may run,
+# as in `allow shell.exec:npm test*`. Each part of a command line must match.
 allow shell.exec:ls*, shell.exec:cat *, shell.exec:head *, shell.exec:tail *, shell.exec:wc *, shell.exec:pwd
 allow shell.exec:grep *, shell.exec:git status*, shell.exec:git branch, shell.exec:git branch -a
 allow shell.exec where command ~ "^git (log|diff|show|blame)( +(-[a-zA-Z0-9]*|--|--oneline|{git}?{word}|{git}))*{cut}$"
@@ -68,17 +70,25 @@ _WORD = (
 )
 """A word, plain or quoted, that a shell takes as it stands, and no program as an option."""
 _CUT = "( *[|] *(head|tail|wc)( +-?[a-zA-Z0-9]+)*)?"
+_ASKED_COMMANDS = """
+# In Claude Code, a person is asked before each command.
+for client:claude-code
+  allow shell.exec
+  confirm before shell.exec
+"""
 _STEPS = """
 # Steps of contracts that `adjourn run` works through. They are of no server: a server named git has rules of its own.
 allow git.status, git.diff, git.apply, tests.run:npm test*, tests.run:pytest*
 """
-_TAIL = """
+BUDGET_CALLS = 1000
+_TAIL = f"""
 deny secrets.read
 
-budget calls=1000
+budget calls={BUDGET_CALLS}
 """
 _ABOUT: dict[tuple[Effect, Ruling], str] = {
     ("reads", "allow"): "Reads: allowed.",
+    ("reads", "confirm"): "Reads from the network: a person is asked each time, as before network.fetch.",
     ("writes", "confirm"): "Writes: a person is asked each time.",
     ("destroys", "confirm"): "Destructive, according to the server: a person is asked each time.",
     (
@@ -94,11 +104,14 @@ _LINES: dict[Ruling, tuple[str, ...]] = {
 
 
 class ListedServer(NamedTuple):
-    """A server as the policy names it, how it is started (for people), and what it answered."""
+    """A server as the policy names it, how it is started (for people), and what it answered. `is_more`: only what it lists since the
+    policy was written.
+    """
 
     name: str
     source: str
     probed: Probed
+    is_more: bool = False
 
 
 class RuledTool(NamedTuple):
@@ -122,22 +135,23 @@ def ruled(server: ListedServer) -> list[RuledTool]:
     shared = shared_words(tool.name for tool in tools)
     for tool in tools:
         effect = effect_of(tool.name, read_only=tool.read_only, destructive=tool.destructive, shared=shared)
-        rulings.append(RuledTool(server.name, tool, effect, _ruling(f"{server.name}.{tool.name}", effect)))
+        ruling = _ruling(f"{server.name}.{tool.name}", effect, reaches=tool.reaches)
+        rulings.append(RuledTool(server.name, tool, effect, ruling))
     return sorted(rulings, key=lambda ruling: (_KINDS.index(ruling.effect.kind), ruling.ruling, ruling.tool.name))
 
 
-def _ruling(name: str, effect: ToolEffect) -> Ruling:
+def _ruling(name: str, effect: ToolEffect, *, reaches: bool) -> Ruling:
     if not tool_name_ok(name) or names_own(name):
         return ""
     if effect.kind == "reads":
-        return "allow"
+        return "confirm" if reaches else "allow"
     return "deny" if effect.kind == "destroys" and effect.named else "confirm"
 
 
 def compose(servers: Sequence[ListedServer], *, asks: bool = True, observe: bool = False) -> str:
-    """The first policy of a workspace. `asks`: the clients can ask a person about a command of the shell."""
+    """The first policy of a workspace. `asks`: all of its clients can ask a person about a command of the shell."""
     mode = "\n# Nothing is refused yet, everything is recorded. Delete this line to enforce the rules below.\nmode observe\n"
-    text = _HEAD.format(mode=mode if observe else "") + (_COMMANDS if asks else _reading_commands())
+    text = _HEAD.format(mode=mode if observe else "") + (_COMMANDS if asks else _reading_commands() + _ASKED_COMMANDS)
     return "".join((text, _STEPS, _TAIL, *map(section, servers)))
 
 
@@ -152,7 +166,10 @@ def section(server: ListedServer) -> str:
 
 def _section(server: ListedServer) -> Iterator[str]:
     probed = server.probed
-    yield f"# --- Server {server.name}: {_comment(server.source)} ---"
+    if server.is_more:
+        yield f"# --- Tools that server {server.name} lists since: to keep one refused, write `deny` ---"
+    else:
+        yield f"# --- Server {server.name}: {_comment(server.source)} ---"
     if probed.failure:
         yield f"# Its tools are not known: it {_comment(probed.failure)}."
         yield from (f"#   {_comment(line)}" for line in probed.errors[-3:])
@@ -195,6 +212,29 @@ def _names(pattern: str, server: str) -> bool:
     return pattern.split(":", maxsplit=1)[0].partition(".")[0] == server and not names_own(pattern)
 
 
+def unruled(text: str, written: Sequence[str], server: str, known: KnownTools) -> tuple[KnownTool, ...]:
+    """The tools that a server lists, that no rule of the policy names, and none of those `written` by adjourn earlier named.
+
+    None of a server of which a person wrote the rules, or of a policy that allows everything or has an error.
+    """
+    policy, findings = from_text(text, "")
+    is_broken = any(finding.severity == "error" for finding in findings)
+    if is_broken or _head_of(text, server) < 0:
+        return ()
+    bound = policy.at_server(server, known)
+    proposed = {rule for each in written for rule in _named_tools(each)}
+    return tuple(
+        tool
+        for tool in known.servers.get(server, ())
+        if not _rules_on(bound, tool.name) and f"{server}.{tool.name}" not in proposed and not meta_tool(tool.name)
+    )
+
+
+def _named_tools(text: str) -> set[str]:
+    policy, _ = from_text(text, "")
+    return {rule.pattern for rule in (*policy.allow, *policy.deny)}
+
+
 def extended(text: str, servers: Iterable[ListedServer]) -> str:
     """The policy with a section for each server, in the place of what stands for one that was not known before.
 
@@ -202,6 +242,9 @@ def extended(text: str, servers: Iterable[ListedServer]) -> str:
     """
     policy, _ = from_text(text, "")
     for server in servers:
+        if server.is_more:
+            text = text.rstrip("\n") + "\n" + section(server)
+            continue
         if any(_rules_on(policy, tool.name) for tool in server.probed.tools):
             continue
         place = _placeholder(text, server.name)
@@ -217,12 +260,17 @@ def _rules_on(policy: Policy, tool: str) -> bool:
     return policy.looks_at_arguments(tool) or verdict.effect != "closed"
 
 
+def _head_of(text: str, name: str) -> int:
+    """Where the section of a server begins; -1 if there is none."""
+    head = f"# --- Server {name}: "
+    return 0 if text.startswith(head) else text.find(f"\n{head}") + 1 or -1
+
+
 def _placeholder(text: str, name: str) -> tuple[int, int] | None:
     """Where the comment stands that keeps the place of a server: from its first line to its last."""
-    start = text.find(f"# --- Server {name}: ")
-    if start < 0 or (start and text[start - 1] != "\n"):
+    start = end = _head_of(text, name)
+    if start < 0:
         return None
-    end = start
     while text[end : end + 1] == "#":
         line_end = text.find("\n", end)
         end = len(text) if line_end < 0 else line_end + 1

@@ -339,6 +339,15 @@ def ours(document: Any, event: str) -> tuple[tuple[jsonc.Step, ...], str] | None
     return None
 
 
+def odd_hooks(document: Any, events: Sequence[str]) -> str:
+    """What keeps hooks for these events out of a document; "" for nothing. A null stands for what is not there."""
+    hooks = table(document, "hooks")
+    if hooks is not None and not isinstance(hooks, dict):
+        return "`hooks` is not an object"
+    odd = [event for event in events if not isinstance(table(hooks, event), list | None)]
+    return f"`hooks.{odd[0]}` is not a list" if odd else ""
+
+
 def group(client: str, event: str, command: str) -> dict[str, Any]:
     """A new entry for an event, with our hook in it."""
     seconds = SECONDS.get(event, {}).get(client, DEFAULT_SECONDS)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -118,6 +118,21 @@ class _Planner:
         self._options = options
         self._has_claude = has_claude(root, home)
         self._plan = SetupPlan(root, home)
+        self._names = servers.names_of([(entry.name, entry.server) for entry in self._listed()])
+
+    def _listed(self) -> Iterator[ListedEntry]:
+        """The entries of all files from which servers are put behind the proxy."""
+        homes = [(file, in_home(file, self._home)) for file in HOME_FILES]
+        here = [(file, self._path(file.path)) for file in SERVER_FILES]
+        for file, path in homes if self._options else [*here, *homes]:
+            document = self._understood(path, _reader(path), is_ours=False, is_noted=False)
+            yield from file.entries(document, path)
+            if file.client == CLAUDE and path == self._home.claude:
+                yield from listed(document, path, ("projects", self._root, "mcpServers"))
+
+    def _name(self, entry: ListedEntry) -> str:
+        """The canonical name of a server."""
+        return servers.given_name(entry.server) or self._names.get(entry.name) or canonical_server(entry.name)
 
     def build(self) -> SetupPlan:
         self._policy()
@@ -184,7 +199,7 @@ class _Planner:
         if (note := SetupNote(path, text, remedy)) not in self._plan.notes:
             self._plan.notes.append(note)
 
-    def _understood(self, path: str, read: Callable[[str], Any], *, is_ours: bool = True) -> Any:
+    def _understood(self, path: str, read: Callable[[str], Any], *, is_ours: bool = True, is_noted: bool = True) -> Any:
         """The content of the file; None when it does not exist or must not be edited, which adds a note.
 
         A file that cannot be parsed is broken, unless it is not one (`is_ours`) that is ever changed.
@@ -193,12 +208,14 @@ class _Planner:
             text = self._text(path)
         except AdjournError as error:
             is_text = not isinstance(error.__cause__, UnicodeDecodeError)
-            self._broken(path, error, is_ours=is_ours and not is_text)
+            if is_noted:
+                self._broken(path, error, is_ours=is_ours and not is_text)
             return None
         try:
             return None if text is None else read(text)
         except AdjournError as error:
-            self._broken(path, error, is_ours=is_ours)
+            if is_noted:
+                self._broken(path, error, is_ours=is_ours)
             return None
 
     def _broken(self, path: str, error: AdjournError, *, is_ours: bool) -> None:
@@ -236,19 +253,23 @@ class _Planner:
     def _wrap(self, entry: ListedEntry, into: tuple[str, Sequence[str]] | None = None) -> bool:
         """Whether a server is, or will be, behind the proxy. `into` is another place for its entry than its own."""
         path, name, server = entry.path, entry.name, entry.server
-        if server_entry := entry_of(path, name, server):
-            self._plan.servers.append(server_entry)
+        canonical = self._name(entry)
+        if server_entry := entry_of(path, name, server, canonical):
+            self._take_in(server_entry)
         if servers.names_proxy(server):
             return self._behind(entry, in_place=into is None)
         words = servers.words_of(server)
         if words is None:
+            why, remedy = servers.why_not(server)
+            self._note(path, f"server {name} is not put behind the proxy: {why}", remedy)
+            return False
+        if not canonical:
             self._note(
                 path,
-                f"server {name} is not put behind the proxy: {servers.why_not(server)}",
-                "the policy does not reach it",
+                f"no rule can name the tools of server {name}: its name has no letter or digit",
+                "give it another name, and run adjourn init again",
             )
-            return False
-        options = [*servers.named(canonical_server(name)), *self._options]
+        options = [*servers.named(canonical), *self._options]
         before = servers.proxy_words(self._start_of(server), options)
         target, place = into or (path, entry.at)
         try:
@@ -262,6 +283,17 @@ class _Planner:
             return False
         self._change(target, after, f"server {name} behind the proxy")
         return True
+
+    def _take_in(self, server: ServerEntry) -> None:
+        """Add a server; note one that another file starts by another command."""
+        same = (other for other in self._plan.servers if other.name == server.name and other.path != server.path)
+        if (other := next(same, None)) and [*other.words] != [*server.words]:
+            self._note(
+                server.path,
+                f"server {server.title} is another command than in {other.path}; the rules for {server.name} count for both",
+                "if they are two servers, give one of them another name",
+            )
+        self._plan.servers.append(server)
 
     def _start_of(self, server: Any) -> list[str]:
         """The command that starts adjourn where a server's entry has it."""
@@ -286,7 +318,7 @@ class _Planner:
             self._pass_on(entry, passed)
         if servers.is_behind(entry.server, self._root):
             if in_place:
-                self._name(entry)
+                self._have_named(entry)
             return True
         if in_place and self._start_safely(entry):
             return True
@@ -314,7 +346,7 @@ class _Planner:
             return True
         return False
 
-    def _name(self, entry: ListedEntry) -> None:
+    def _have_named(self, entry: ListedEntry) -> None:
         """Have a proxy that was set up before know the name of its server."""
         words = servers.words_of(entry.server) or []
         new = self._lacking(entry, words) if "proxy" in words else []
@@ -326,7 +358,7 @@ class _Planner:
 
     def _lacking(self, entry: ListedEntry, words: Sequence[str]) -> list[str]:
         """The options that a proxy's command is to have, and has not."""
-        name = servers.named(canonical_server(entry.name)) if servers.lacks(words, "--name") else []
+        name = servers.named(self._name(entry)) if servers.lacks(words, "--name") else []
         return [*name, *(self._options if self._options and servers.lacks(words, self._options[0]) else ())]
 
     def _pass_on(self, entry: ListedEntry, passed: dict[str, list[str]]) -> None:
@@ -388,7 +420,10 @@ class _Planner:
         path = in_home(file, self._home)
         here = next((other.path for other in SERVER_FILES if other.client == file.client), "")
         for entry in file.entries(self._understood(path, _json, is_ours=False), path):
-            if not servers.is_behind(entry.server, self._root):
+            if servers.is_behind(entry.server, self._root):  # of `init --user`
+                if server_entry := entry_of(path, entry.name, entry.server, self._name(entry)):
+                    self._take_in(server_entry)
+            else:
                 self._note(
                     path,
                     f"server {entry.name} of {file.client} is left alone: it is for every project",
@@ -400,7 +435,10 @@ class _Planner:
     def _hooks(self, client: str, option: str, relative: str, behind: list[str]) -> None:
         self._seen(client)
         path = self._path(relative)
-        disabled = table(self._understood(path, _json), "disableAllHooks") is True
+        document = self._understood(path, _json)
+        disabled = table(document, "disableAllHooks") is True
+        if odd := places.odd_hooks(document, EVENTS[client]):
+            self._broken(path, InvalidError(odd, f"write it as {client} documents it"), is_ours=True)
         names = [as_client_names_it(name) for name in behind]
         self._plan.proxied.update(names)
         if any(note.path == path for note in self._plan.broken):
@@ -454,6 +492,8 @@ class _Planner:
             groups = table(table(document, "hooks"), event)
             place = len(groups) if isinstance(groups, list) else 0
             if groups is None:
+                if table(document, "hooks") is None and "hooks" in document:  # null
+                    text = jsonc.edited(text, ("hooks",), {})
                 after = jsonc.edited(text, ("hooks", event), [group(client, event, command)])
             else:
                 after = jsonc.edited(text, ("hooks", event, place), group(client, event, command))

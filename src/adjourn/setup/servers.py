@@ -5,16 +5,17 @@ Also how each server that the settings list is started here, and how that is sho
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Container, Iterator, Mapping, Sequence
+from itertools import count, pairwise
 from typing import Any, NamedTuple
 
-from adjourn.aex.match import canonical_server
+from adjourn.aex.match import MAX_SERVER_NAME, canonical_server
 from adjourn.errors import AdjournError
 from adjourn.host import executables
 from adjourn.host.executables import find, for_others, lies_in
@@ -85,16 +86,23 @@ def passed_on(server: Any) -> dict[str, list[str]]:
     return {"env_vars": [*named, *missing]} if missing else {}
 
 
-def why_not(server: Any) -> str:
-    """The reason that an entry cannot be put behind the proxy."""
+def why_not(server: Any) -> tuple[str, str]:
+    """The reason that an entry cannot be put behind the proxy, and the remedy."""
     if isinstance(server, dict) and (server.get("url") or server.get("httpUrl") or server.get("serverUrl")):
-        return "it is reached over the network, and the proxy speaks to a command"
-    return "it has no `command` with a list of `args`"
+        return "it is reached over the network, and the proxy speaks to a command", "the policy does not reach it"
+    if isinstance(server, dict) and server.get("type", "stdio") not in _COMMANDS:
+        kind = json.dumps(server["type"], default=str)[:40]
+        return f'its `type` is {kind}, not "stdio"', 'write "type": "stdio", and run adjourn init again'
+    return "it has no `command` with a list of `args`", "the policy does not reach it"
+
+
+_COMMANDS = ("stdio", "local")
+"""The types of entries that start a command."""
 
 
 def words_of(server: Any) -> list[str] | None:
     """The command of a server's entry with its arguments; None where it starts none."""
-    if not isinstance(server, dict) or server.get("type", "stdio") not in ("stdio", "local"):
+    if not isinstance(server, dict) or server.get("type", "stdio") not in _COMMANDS:
         return None
     command, arguments = server.get("command"), server.get("args", [])
     if not isinstance(command, str) or not command or not isinstance(arguments, list):
@@ -284,7 +292,7 @@ _FOLDERS = ("workspaceFolder", "workspaceRoot", "CLAUDE_PROJECT_DIR")
 class ServerEntry(NamedTuple):
     """A server of a client's settings: its canonical name, the file that lists it, its own command, variables and folder.
 
-    `is_off`: the settings say that it is not to be started.
+    `is_off`: the settings say that it is not to be started. `title` is its name in the settings.
     """
 
     name: str
@@ -293,6 +301,22 @@ class ServerEntry(NamedTuple):
     env: Mapping[str, str]
     cwd: str = ""
     is_off: bool = False
+    title: str = ""
+
+    def starts_as(self, other: ServerEntry) -> bool:
+        """Whether it is the same server, started in the same way."""
+        ours, theirs = (each._replace(path="", title="", words=tuple(each.words)) for each in (self, other))
+        return ours == theirs
+
+    @property
+    def has_placeholders(self) -> bool:
+        """Whether only its client knows all words of its command."""
+        return any(_PLACEHOLDER.search(word) for word in self.words)
+
+    @property
+    def source(self) -> str:
+        """What people know the server by: its name in the settings, where policies have another, and its program."""
+        return f"{self.title}, {self.program}" if self.title not in ("", self.name) else self.program
 
     @property
     def command(self) -> str:
@@ -311,23 +335,59 @@ class ServerEntry(NamedTuple):
         return " ".join(filter(None, (os.path.basename(self.words[0]), os.path.basename(named))))
 
 
-def entry_of(path: str, name: str, server: Any) -> ServerEntry | None:
-    """The server of an entry, behind the proxy or not; None if it starts no command of its own."""
+def given_name(server: Any) -> str:
+    """The name that an entry gives its server in policies, by an option of its proxy; "" for none."""
+    words = words_of(server) or []
+    if not names_proxy(server):
+        return ""
+    own = words[: words.index("--")] if "--" in words else words
+    values = [after for word, after in pairwise(own) if word == "--name"]
+    values += [word.partition("=")[2] for word in own if word.startswith("--name=")]
+    return canonical_server(values[-1]) if values else ""
+
+
+def names_of(entries: Sequence[tuple[str, Any]]) -> dict[str, str]:
+    """The canonical name of each server that entries list, by its name there: that of its proxy, else its own.
+
+    Two that differ only in what a canonical name does not tell, as `my-server` and `my_server`, get names of their own.
+    """
+    names: dict[str, str] = {}
+    for name, server in entries:
+        if given := given_name(server):
+            names.setdefault(name, given)
+    for name, _ in sorted(entries, key=lambda entry: canonical_server(entry[0]) != entry[0]):
+        if name not in names:
+            names[name] = _unlike(canonical_server(name), set(names.values()))
+    return names
+
+
+def _unlike(name: str, taken: Container[str]) -> str:
+    """The name, with a number behind it if it is taken."""
+    numbered = (f"{name[: MAX_SERVER_NAME - 1 - len(str(number))]}_{number}" for number in count(2))
+    return name if not name or name not in taken else next(each for each in numbered if each not in taken)
+
+
+def entry_of(path: str, name: str, server: Any, canonical: str = "") -> ServerEntry | None:
+    """The server of an entry, behind the proxy or not; None if it starts no command of its own. `canonical` is its name in policies,
+    unless its proxy has another.
+    """
     words = words_of(server)
     if words is None:
         return None
+    canonical = given_name(server) or canonical or canonical_server(name)
     if "proxy" in words and "--" in words:
         words = words[words.index("--", words.index("proxy")) + 1 :]
     env, cwd = server.get("env"), server.get("cwd")
     if not words:
         return None
     return ServerEntry(
-        canonical_server(name),
+        canonical,
         path,
         words,
         {key: value for key, value in env.items() if isinstance(value, str)} if isinstance(env, dict) else {},
         cwd if isinstance(cwd, str) else "",
         server.get("disabled") is True or server.get("enabled") is False,
+        name,
     )
 
 

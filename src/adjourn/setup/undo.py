@@ -212,6 +212,18 @@ def _forget(root: str, number: str) -> None:
     sync_folder(os.path.join(root, FOLDER))
 
 
+def written_policies(root: str) -> list[str]:
+    """The policies that were written here and not taken back, newest first. None where one is not adjourn's any more."""
+    texts = []
+    with suppress(AdjournError):
+        for number in _runs(root):
+            for entry in _manifest(root, number).files:
+                if entry.path.endswith(POLICY) and entry.wrote:
+                    name = f"{number}/{os.path.basename(entry.wrote)}"
+                    texts.append(_saved(root, name, entry.now, entry.path).decode(errors="replace"))
+    return texts
+
+
 # --- taking it back
 
 

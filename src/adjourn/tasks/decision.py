@@ -370,10 +370,12 @@ def _not_allowed(policy: Policy, call: ToolRequest, verdict: RuleVerdict) -> Blo
             f'tool "{call.shown or call.tool}" is allowed, but not with these arguments',
             f"keep to what the policy permits; `adjourn policy explain --explain {full_name(policy.server, call.tool)}` shows it",
         )
+    is_new = call.tool in (tool.name for tool in policy.known.servers.get(policy.server, ()))
     return Block(
         "not_allowed",
         f'tool "{call.shown or call.tool}" is not in the allow list',
-        "use a tool that tools/list shows, or ask a person to allow it",
+        "use a tool that tools/list shows, or ask a person to allow it"
+        + ("; for a new tool of a server `adjourn init` proposes a rule" if is_new else ""),
     )
 
 

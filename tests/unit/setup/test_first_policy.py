@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from adjourn.aex import OWN_TOOLS, Policy, from_text
+from adjourn.aex import OWN_TOOLS, Policy, from_text, narrowed
+from adjourn.aex.match import KnownTool, KnownTools
 from adjourn.policy.calls import judge
-from adjourn.setup.first_policy import ListedServer, compose, extended, ruled, section, unnamed
+from adjourn.setup.first_policy import ListedServer, compose, extended, ruled, section, unnamed, unruled
 from adjourn.setup.probe import Probed, ProbedTool
 from support.cases import for_each
 
@@ -39,7 +40,7 @@ def test_reads_are_allowed_writes_are_confirmed_and_destroying_is_denied(*, asks
     assert policy.goal == ""
     assert policy.judge("file.read").effect == "allow"
     assert policy.judge("file.write").confirm is not None
-    assert (policy.judge("shell.exec").confirm is not None) is asks
+    assert (narrowed(policy, None, "claude-code").judge("shell.exec").confirm is not None) is True
 
 
 @for_each(
@@ -173,3 +174,58 @@ def test_rules_for_a_new_server_come_to_the_end() -> None:
 def test_nothing_is_added_to_a_policy_that_allows_all_or_is_broken(text: str) -> None:
     """There is nothing to add, or nobody could tell what it would mean."""
     assert unnamed(text, ["inv"]) == []
+
+
+def test_one_client_s_limits_are_not_laid_on_another() -> None:
+    """Where Codex is used, too, Claude Code still asks before any command, and Codex reads without a question."""
+    policy = permitted(compose([], asks=False))
+
+    def judged(client: str, command: str) -> tuple[str, bool]:
+        verdict = narrowed(policy, None, client).judge_call("shell.exec", {"command": command}, [command])
+        return verdict.effect, bool(verdict.confirms)
+
+    assert judged("claude-code", "npm test") == ("allow", True)
+    assert judged("codex", "npm test") == ("closed", False)
+    assert judged("codex", "ls src") == ("allow", False)
+
+
+def test_a_tool_that_reads_the_network_is_asked_about_as_the_client_s_own() -> None:
+    """A tool that reads at the address that its caller gives can send something there."""
+    tools = [ProbedTool("fetch", read_only=True, reaches=True), ProbedTool("get_item", read_only=True)]
+    policy = permitted(compose([ListedServer("s", "run", Probed("s", tuple(tools)))]))
+    assert verdicts(policy, "s", "fetch", "get_item") == [("allow", True), ("allow", False)]
+    assert policy.judge("network.fetch").confirm is not None
+
+
+def known(**tools: str) -> KnownTools:
+    return KnownTools({server: tuple(map(KnownTool, names.split())) for server, names in tools.items()})
+
+
+def test_tools_that_a_known_server_lists_since_get_rules() -> None:
+    """They come to the end; the tools that rules name, and those that adjourn had written a rule for, get none."""
+    text = compose([INV])
+    listed = known(inv="get_item add_item remove_item get_more add_more", other="get_x")
+    new = unruled(text, [text], "inv", listed)
+    assert [tool.name for tool in new] == ["get_more", "add_more"]
+    more = ListedServer("inv", "run", Probed(tools=tuple(map(ProbedTool.of_known, new))), is_more=True)
+    after = extended(text, [more])
+    assert after.startswith(text)
+    assert verdicts(permitted(after), "inv", "get_more", "add_more") == [("allow", False), ("allow", True)]
+    assert unruled(after, [text], "inv", listed) == ()
+    narrow = after.replace("allow inv.get_item\n", "").replace("allow inv.get_more\n", "")
+    assert unruled(narrow, [after, text], "inv", listed) == ()
+
+
+def test_a_server_of_which_a_person_wrote_the_rules_gets_no_more() -> None:
+    """What such a policy leaves out is refused on purpose."""
+    listed = known(inv="get_item add_item")
+    assert unruled('policy p v1\n\ngoal "x"\n\nallow inv.get_item\n', [], "inv", listed) == ()
+    assert unruled(compose([INV]) + "\nallow *\n", [], "inv", listed) == ()
+    assert unruled(compose([INV]) + "\nalow x\n", [], "inv", known(inv="new")) == ()
+
+
+def test_what_the_store_has_of_a_tool_is_judged_as_what_its_server_said() -> None:
+    """A hint that a tool writes is not lost on the way through the store."""
+    said = ProbedTool("get_it", read_only=False), ProbedTool("get_page", read_only=True, reaches=True)
+    [one, two] = Probed(tools=said).known_tools
+    assert (ProbedTool.of_known(one), ProbedTool.of_known(two)) == said

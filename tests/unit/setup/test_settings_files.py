@@ -24,7 +24,8 @@ def named(file: Path) -> str:
 
 
 def canonical(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_]", "_", name)
+    is_other_script = not re.search("[A-Za-z0-9]", name) and any(map(str.isalnum, name))
+    return re.sub(r"[^A-Za-z0-9_]", "_", f"xn_{name.encode('punycode').decode()}" if is_other_script else name)
 
 
 @pytest.fixture

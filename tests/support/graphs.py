@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from adjourn.adapters.langgraph import BEGIN, graph
+from adjourn.langgraph import BEGIN, graph
 from support.runs import Bench
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, assert_type
 
-from adjourn.adapters.langgraph import GraphNode, GraphPlan, graph, plan
 from adjourn.adapters.models import choose
 from adjourn.adapters.otlp import Exporter
+from adjourn.langgraph import GraphNode, GraphPlan, graph, plan
 from adjourn.runs.model import Completion, Model
 
 

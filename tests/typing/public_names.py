@@ -85,7 +85,7 @@ def sessions(store: Store) -> None:
 
 def published(session: Json, checkpoint: Json, memory: CognitiveStore) -> None:
     """The pure functions of the published API take and return JSON objects; closed sets are checked."""
-    assert_type(create_checkpoint(session, "first", 0, new_id="c1"), tuple[Json, Json])
+    assert_type(create_checkpoint(session, "first").checkpoint, Json)
     assert_type(restore_checkpoint(checkpoint, 0, new_session_id="s"), RestoredSession)
     assert_type(validate_checkpoint(checkpoint), Validity)
     assert_type(validate_checkpoint(checkpoint).errors, list[str])

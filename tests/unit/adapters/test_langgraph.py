@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.adapters.langgraph import GraphPlan, graph, plan
 from adjourn.aex.ast import ForStep, IfStep, ReturnStep, Statement
 from adjourn.aex.check import examine
 from adjourn.errors import UsageError
+from adjourn.langgraph import GraphPlan, graph, plan
 from adjourn.policy.contract import BrokenContractError
 from adjourn.runs.step_calls import BlockedError
 from support.graphs import made, visited

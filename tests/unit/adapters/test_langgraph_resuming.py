@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from adjourn.adapters.langgraph import plan
 from adjourn.errors import HeldError, InvalidError, UsageError
+from adjourn.langgraph import plan
 from adjourn.log import kinds
 from adjourn.policy.contract import BrokenContractError
 from adjourn.runs.step_calls import BlockedError
@@ -118,7 +118,7 @@ def test_a_run_that_stopped_between_nodes_goes_on(bench: Bench) -> None:
 PROGRAM = """
 import sys
 from langgraph.checkpoint.sqlite import SqliteSaver
-from adjourn.adapters.langgraph import graph
+from adjourn.langgraph import graph
 
 with SqliteSaver.from_conn_string("threads.db") as saver:
     built = sys.built = graph("task.aex", checkpointer=saver)  # something refers to it to the end
@@ -232,5 +232,5 @@ def test_langgraph_is_loaded_when_a_graph_is_made(bench: Bench, monkeypatch: pyt
     with pytest.raises(UsageError, match=r"adjourn\[langgraph\]"):
         made(bench, "return 1")
     assert plan(bench.root / "task.aex").start == "return-1"
-    program = "import sys, adjourn.adapters.langgraph; assert 'langgraph' not in sys.modules"
+    program = "import sys, adjourn.langgraph; assert 'langgraph' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -56,16 +56,12 @@ def test_what_the_meta_tools_add_to_a_context() -> None:
     assert f"eight meta-tools add {size / 1000:.1f} kB" in text
 
 
-NOT_PUBLIC = {"adapters.langgraph", "knowledge.cognition.transitions", "knowledge.records.effect_lookup"}
-"""Modules that pages import although their names may change; docs/reference/python-api.md says so."""
-
-
 def test_pages_import_public_names() -> None:
-    """Programs of the documentation import from public packages, and from the few modules that the reference names."""
+    """Programs of the documentation import from public packages only."""
     imported = {
         found[1] or ""
         for path in (REPOSITORY / "docs").rglob("*.md")
         if path.parent.name != "adr"
         for found in re.finditer(r"^\s*from adjourn(?:\.([\w.]+))? import", path.read_text("utf-8"), re.MULTILINE)
     }
-    assert imported <= {"", "aex", "store", "store.conformance", "testing", *NOT_PUBLIC}
+    assert imported <= {"", "aex", "store"}, "of others: from adjourn import testing, langgraph"

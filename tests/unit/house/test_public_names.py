@@ -16,11 +16,11 @@ NAMES = [
     "AdjournError", "Branch", "CRAuthor", "CRBlocker", "CRDecision", "CRDiff", "CREvent", "CRInvariant",
     "CRLearning", "CRMergeResult", "CRQuestion", "CRResumePoint", "CRStore", "CRToolEffect", "Call",
     "CheckpointDiff", "CognitiveCheckpoint", "CognitiveNode", "CognitiveSession", "CognitiveStore", "ConflictError",
-    "ContinuationRecord", "Dialect", "EpistemicState", "IntegrityError", "IntentGraph", "InvalidError",
+    "ContinuationRecord", "Dialect", "EffectCall", "EpistemicState", "IntegrityError", "IntentGraph", "InvalidError",
     "MemoryStore", "Middleware", "ModelReply", "NodePhase", "NodeStatus", "NodeType", "NotFoundError",
     "PostgresStore", "RefusedError", "RestoredSession", "ResumableAnthropic", "ResumableOpenAI", "SessionOptions",
     "SqliteStore", "Store", "StoreError", "Strategy", "ToolBinding", "Trigger", "UsageError", "Validity", "brief",
-    "create_checkpoint", "diff_checkpoints", "estimate_tokens", "format_state_for_prompt", "open_store",
+    "create_checkpoint", "diff_checkpoints", "estimate_tokens", "format_state_for_prompt", "move_goal", "open_store",
     "parse_reply", "restore_checkpoint", "validate_checkpoint",
 ]  # fmt: skip
 ALIASES = {"Call", "NodePhase", "NodeStatus", "NodeType", "Strategy", "Trigger"}

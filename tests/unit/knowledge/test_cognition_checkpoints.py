@@ -37,7 +37,7 @@ def session() -> Tree:
 def taken(session: Tree, *names: str) -> Tree:
     """The session after checkpoints, an hour apart."""
     for number, name in enumerate(names, start=1):
-        session, _ = create_checkpoint(session, f"label {name}", NOW + number * HOUR, new_id=name)
+        _, session = create_checkpoint(session, f"label {name}", NOW + number * HOUR, new_id=name)
     return session
 
 
@@ -74,19 +74,19 @@ def test_a_checkpoint_is_stored_and_is_the_head(session: Tree) -> None:
 def test_the_figures_of_a_checkpoint(session: Tree) -> None:
     """Nodes, completed ones, four bytes a token of the state (or by a tokenizer), and the time since the session began."""
     session["workingState"]["nodes"][0]["status"] = "completed"
-    _, checkpoint = create_checkpoint(session, "l", NOW + 5, new_id="c", description="d")
+    checkpoint, _ = create_checkpoint(session, "l", NOW + 5, new_id="c", description="d")
     size = len(canonical(session["workingState"]))
     assert checkpoint["metrics"] == {
         "totalNodes": 2, "completedNodes": 1, "tokenEstimate": -(-size // 4), "elapsedMs": 5,
     }  # fmt: skip
     assert checkpoint["description"] == "d"
-    assert create_checkpoint(session, "l", NOW - 5, new_id="c")[1]["metrics"]["elapsedMs"] == 0
+    assert create_checkpoint(session, "l", NOW - 5, new_id="c").checkpoint["metrics"]["elapsedMs"] == 0
     assert estimate_tokens({"a": "€"}, len) == len('{"a":"€"}')
 
 
 def test_a_checkpoint_is_a_copy(session: Tree) -> None:
     """What is done to the working state afterwards does not reach it."""
-    _, checkpoint = create_checkpoint(session, "l", NOW, new_id="c")
+    checkpoint, _ = create_checkpoint(session, "l", NOW, new_id="c")
     session["workingState"]["nodes"][0]["label"] = "other"
     assert checkpoint["nodes"][0]["label"] == "n1"
 
@@ -113,7 +113,7 @@ def test_any_checkpoint_is_judged(checkpoint: Tree) -> None:
 
 def _checkpoint(**members: Any) -> Tree:
     session = {**new_session("work", NOW, session_id="s1"), "workingState": state()}
-    return {**create_checkpoint(session, "the label", NOW, new_id="c1")[1], **members}
+    return {**create_checkpoint(session, "the label", NOW, new_id="c1").checkpoint, **members}
 
 
 ERRORS: list[tuple[Tree, str]] = [
@@ -216,7 +216,7 @@ def test_an_older_checkpoint_is_restored_on_a_branch_of_its_own(session: Tree) -
         before["checkpoints"]["c1-0000-more"], NOW + 3 * HOUR, session=before, new_session_id=""
     )
     assert restored.forked == restored.session["currentBranchId"] == "restore-c1-0000-"
-    after, checkpoint = create_checkpoint(restored.session, "l", NOW + 4 * HOUR, new_id="c3")
+    checkpoint, after = create_checkpoint(restored.session, "l", NOW + 4 * HOUR, new_id="c3")
     assert (checkpoint["parentCheckpointId"], checkpoint["branchId"]) == ("c1-0000-more", "restore-c1-0000-")
     assert after["branches"]["main"]["headCheckpointId"] == "c2"
     again = restore_checkpoint(before["checkpoints"]["c1-0000-more"], NOW, session=after, new_session_id="")
@@ -278,7 +278,7 @@ def test_a_branch_begins_at_a_checkpoint(session: Tree) -> None:
         "c1",
         "b2",
     )
-    _, checkpoint = create_checkpoint(forked, "l", NOW, new_id="c3")
+    checkpoint, _ = create_checkpoint(forked, "l", NOW, new_id="c3")
     assert checkpoint["parentCheckpointId"] == "c1"
     assert fork_branch(before, "try", NOW, new_id="b2")["branches"]["b2"]["headCheckpointId"] == "c2"
     assert "headCheckpointId" not in fork_branch(session, "try", NOW, new_id="b2")["branches"]["b2"]

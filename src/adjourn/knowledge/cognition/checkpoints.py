@@ -1,13 +1,15 @@
 """Checkpoints of cognitive state: creating, validating and restoring them, and their branches.
 
-Must never: read a clock, make an id, or change its input.
+Must never: change its input.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from math import floor
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.findings import Finding
@@ -40,6 +42,13 @@ class RestoredSession(NamedTuple):
     warnings: list[str]
     forked: str = ""
     """The id of the branch that the restore created, if it did."""
+
+
+class CreatedCheckpoint(NamedTuple):
+    """A new checkpoint, and the session that has it."""
+
+    checkpoint: Tree
+    session: Tree
 
 
 def estimate_tokens(value: object, tokenizer: Callable[[str], int] | None = None) -> int:
@@ -77,18 +86,18 @@ def new_session(name: str, now: int, *, session_id: str, branch_id: str = "main"
 def create_checkpoint(
     session: Tree,
     label: str,
-    now: int,
+    now: int | None = None,
     *,
-    new_id: str,
+    new_id: str | Callable[[], str] = lambda: str(uuid4()),
     description: str = "",
     tokenizer: Callable[[str], int] | None = None,
-) -> tuple[Tree, Tree]:
-    """Create a checkpoint of a session at `now` (milliseconds). Returns `(session, checkpoint)`: the session has the checkpoint as the
-    head of its branch. Raises `NotFoundError` without a current branch, `InvalidError` if the id is taken.
+) -> CreatedCheckpoint:
+    """Create a checkpoint of a session at `now` (milliseconds; None: the present time). The session that comes with it has it as the head
+    of its branch. `new_id` is its id, or makes it. Raises `NotFoundError` without a current branch, `InvalidError` if the id is taken.
 
     >>> memory = CognitiveStore(MemoryStore(), "release", goal="Release version 2")
     >>> session = memory.update_from_response("FACT: the port is 8080")
-    >>> session, checkpoint = create_checkpoint(session, "begun", 1_700_000_000_000, new_id="cp-1")
+    >>> checkpoint, session = create_checkpoint(session, "begun")
     >>> checkpoint["label"]
     'begun'
     """
@@ -97,12 +106,13 @@ def create_checkpoint(
         raise NotFoundError(
             f"session {session['id']} has no branch {session['currentBranchId']}", "fork a branch first"
         )
-    if new_id in session["checkpoints"]:
-        raise InvalidError(f"session {session['id']} already has a checkpoint {new_id}", "use a new id")
+    at, name = time.time_ns() // 1_000_000 if now is None else now, new_id if isinstance(new_id, str) else new_id()
+    if name in session["checkpoints"]:
+        raise InvalidError(f"session {session['id']} already has a checkpoint {name}", "use a new id")
     state = session["workingState"]
     fields = {
-        "id": new_id,
-        "timestamp": now,
+        "id": name,
+        "timestamp": at,
         "label": label,
         **({"description": description} if description else {}),
         **{name: state[name] for name in WORKING_STATE},
@@ -112,23 +122,23 @@ def create_checkpoint(
             "totalNodes": len(state["nodes"]),
             "completedNodes": _completed(state),
             "tokenEstimate": estimate_tokens(state, tokenizer),
-            "elapsedMs": max(0, now - session["createdAt"]),
+            "elapsedMs": max(0, at - session["createdAt"]),
         },
     }
     checkpoint = accept(fields, CognitiveCheckpoint)
     metrics = {**tree_of(TotalMetrics()), **session["totalMetrics"]}
     changed = {
         **session,
-        "lastModifiedAt": now,
-        "checkpoints": {**session["checkpoints"], new_id: checkpoint},
-        "branches": {**session["branches"], branch["id"]: {**branch, "headCheckpointId": new_id}},
+        "lastModifiedAt": at,
+        "checkpoints": {**session["checkpoints"], name: checkpoint},
+        "branches": {**session["branches"], branch["id"]: {**branch, "headCheckpointId": name}},
         "totalMetrics": {
             **metrics,
             "checkpointCount": metrics["checkpointCount"] + 1,
-            "elapsedMs": max(0, now - session["createdAt"]),
+            "elapsedMs": max(0, at - session["createdAt"]),
         },
     }
-    return changed, checkpoint
+    return CreatedCheckpoint(checkpoint, changed)
 
 
 def fork_branch(session: Tree, name: str, now: int, *, new_id: str, checkpoint_id: str = "") -> Tree:

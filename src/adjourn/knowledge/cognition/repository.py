@@ -383,7 +383,7 @@ def as_checkpoint(session: Tree) -> Tree:
     """The present state of a session, as a checkpoint that is not stored."""
     head = head_of(session)
     label = f"after checkpoint {head}" if head else "before the first checkpoint"
-    _, draft = create_checkpoint(session, label, session["lastModifiedAt"], new_id=_DRAFT)
+    draft, _ = create_checkpoint(session, label, session["lastModifiedAt"], new_id=lambda: _DRAFT)
     return draft
 
 

@@ -5,7 +5,7 @@ A change becomes one write with at most one checkpoint, on the newest state that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import count
 from threading import RLock, local
 from typing import NamedTuple
@@ -31,6 +31,7 @@ from adjourn.knowledge.cognition.repository import (
     fired_triggers,
     head_of,
 )
+from adjourn.knowledge.model import drafts
 from adjourn.knowledge.model.cognition import (
     CognitiveCheckpoint,
     CognitiveSession,
@@ -94,6 +95,7 @@ class CognitiveStore:
         triggers: Collection[Trigger] = TRIGGERS,
         options: SessionOptions = SessionOptions(),  # noqa: B008  # a constant
     ) -> None:
+        drafts.require_store(store, "CognitiveStore")
         if not 0 <= options.threshold <= 1:
             raise UsageError(f"the threshold {options.threshold} is not a confidence", "use a number from 0 to 1")
         self._pages = SessionRepository(store)
@@ -101,7 +103,7 @@ class CognitiveStore:
         self._lock = RLock()
         self._is_editing = False
         self._triggers: dict[object, frozenset[Trigger]] = {}
-        self.add_triggers(*triggers)
+        self.add_triggers(*([triggers] if isinstance(triggers, str) else triggers))
         self._subscribers: dict[object, Subscriber] = {}
         self._telling = local()
         self.failed: list[Exception] = []
@@ -195,7 +197,15 @@ class CognitiveStore:
                 edited = edit(copy_of(before["workingState"]), at)
             finally:
                 self._is_editing = False
-            state = accept(edited, WorkingState)
+            if not isinstance(edited, Mapping | WorkingState):
+                raise UsageError(
+                    f"the edit of session {before['id']} returned {type(edited).__name__}",
+                    "return the new working state",
+                )
+            made = drafts.Change({}, at, before["currentBranchId"])
+            state = accept(
+                drafts.completed(drafts.plain(edited), WorkingState, made, before["workingState"]), WorkingState
+            )
             require(check_working_state(state))
             return _Change({**before, "workingState": state, "lastModifiedAt": at})
 
@@ -220,7 +230,7 @@ class CognitiveStore:
         rows: list[Tree] = []
 
         def step(before: Tree, _at: int) -> _Change:
-            session, checkpoint = self._checkpoint(before, label, description)
+            checkpoint, session = self._checkpoint(before, label, description)
             rows[:] = [checkpoint]
             return _Change(session, made=rows, triggers=())
 
@@ -355,17 +365,17 @@ class CognitiveStore:
         )
         session, rows = change.session, change.made
         if fired or change.due:
-            session, checkpoint = self._checkpoint(session, *combined_label([*change.due, *fired]))
+            checkpoint, session = self._checkpoint(session, *combined_label([*change.due, *fired]))
             rows = [*rows, checkpoint]
         resumed_from = self._kept.resumed_from if change.resumed_from is None else change.resumed_from
         return self._kept._replace(session=session, watched=watched, resumed_from=resumed_from), rows
 
-    def _checkpoint(self, session: Tree, label: str, description: str) -> tuple[Tree, Tree]:
+    def _checkpoint(self, session: Tree, label: str, description: str) -> checkpoints.CreatedCheckpoint:
         return checkpoints.create_checkpoint(
             session,
             label,
             self._options.clock(),
-            new_id=self._options.new_id(),
+            new_id=self._options.new_id,
             description=description,
             tokenizer=self._options.tokenizer,
         )

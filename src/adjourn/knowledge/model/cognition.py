@@ -241,7 +241,7 @@ class CheckpointDiff(DocumentPart, frozen=True, kw_only=True):
 
 # --- statements of a reply: lines that begin with FACT, ASSUMPTION, QUESTION or INTENT
 #
-# A line counts outside code fences, with or without a list mark and emphasis. A claim of a model is an inference, never more.
+# A line counts outside code fences, with or without a list mark and emphasis; indented lines below it continue it. A claim of a model is an inference, never more.
 
 Tag = Literal["FACT", "ASSUMPTION", "QUESTION", "INTENT"]
 
@@ -257,6 +257,8 @@ _LINE = re.compile(
     rf" {{0,8}}(?:(?:[-*+•]|\d{{1,4}}[.)])[ \t]+)?{_EMPHASIS}"
     rf"(FACT|ASSUMPTION|QUESTION|INTENT){_EMPHASIS}[ \t]?:{_EMPHASIS}[ \t]*(\S.*)"
 )
+_CONTINUED = re.compile(r"[ \t]{2,}(?![-*+•#>|]|\d{1,4}[.)])\S.*")
+"""Matches a line that continues the statement above it: indented, and no item of a list."""
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
 
@@ -274,15 +276,20 @@ def parse_reply(text: str) -> list[TaggedStatement]:
     [TaggedStatement(tag='FACT', text='the port is 8080')]
     """
     statements: list[TaggedStatement] = []
-    fence = ""
+    fence, goes_on = "", False
     for line in clean(text).split("\n"):
         fence, is_fence = _fence_after(fence, line)
         match = None if fence or is_fence else _LINE.fullmatch(line)
         if match is None:
+            goes_on = goes_on and not is_fence and _CONTINUED.fullmatch(line) is not None
+            if goes_on:
+                last = statements[-1]
+                statements[-1] = last._replace(text=f"{last.text} {line.strip()}"[:MAX_STATEMENT])
             continue
         statement = match[2].strip().removesuffix("**").removesuffix("__").strip()[:MAX_STATEMENT]
         if statement:
             statements.append(TaggedStatement(cast("Tag", match[1]), statement))
+        goes_on = bool(statement)
         if len(statements) == MAX_STATEMENTS:
             break
     return statements

@@ -17,7 +17,8 @@ from adjourn.errors import AdjournError, RefusedError
 from adjourn.host.clock import now
 from adjourn.knowledge.cognition import transitions
 from adjourn.knowledge.cognition.transitions import RecordChange, Transition
-from adjourn.knowledge.model.documents import EncodedDocument, Tree, from_published, same, view, without
+from adjourn.knowledge.model import drafts
+from adjourn.knowledge.model.documents import EncodedDocument, Tree, from_published, same, tree_of, view, without
 from adjourn.knowledge.model.record import CRAuthor, CRDiff, CRMergeResult, RecordContent, Strategy
 from adjourn.knowledge.records import interventions, merge, updating
 from adjourn.knowledge.records.ancestry import Ancestry, verify_log
@@ -55,6 +56,7 @@ class CRStore:
     def __init__(
         self, store: Store, *, clock: Callable[[], int] = now, new_id: Callable[[], str] = lambda: str(uuid4())
     ) -> None:
+        drafts.require_store(store, "CRStore")
         self.store = store
         self.versions = VersionStore(store)
         self._writer = VersionWriter(self.versions, clock)
@@ -136,10 +138,11 @@ class CRStore:
     def create(self, cr: Mapping[str, Any], *, author: CRAuthor | None = None, cr_id: str = "") -> Tree:
         """Create a record and return it. Members that `cr` leaves out are empty; `task` needs an id and a goal.
 
-        Null is absent, and times may have fractions, as in the published shape. With `parentCRHash`, creates a fork: a copy of that version in which the members of `cr` replace its own. `author`
-        defaults to `cr["createdBy"]`. Raises `ConflictError` if the id is taken.
+        An item, such as a decision, may be a typed value or a dict; of a dict, its text is enough. Null is absent, and times may have
+        fractions, as in the published shape. With `parentCRHash`, creates a fork: a copy of that version in which the members of `cr`
+        replace its own. `author` defaults to `cr["createdBy"]`. Raises `ConflictError` if the id is taken.
         """
-        cr = from_published(cr, RecordContent)
+        cr = from_published(drafts.plain(cr), RecordContent)
         by = author or (view(cr["createdBy"], CRAuthor) if "createdBy" in cr else SYSTEM)
         new_id, at = cr_id or self._new_id(), self._writer.clock()
         parent, tree = None, None
@@ -148,6 +151,7 @@ class CRStore:
             if origin is None:
                 raise unknown_record(str(cr["parentCRHash"]))
             parent, tree = sealed(origin[1]), self.versions.frontier(origin[0])
+        cr = drafts.completed(cr, RecordContent, drafts.Change(tree_of(by), at), parent)
         step = updating.create_record(cr, by, at, new_id=new_id, parent=parent)
         return self._writer.create(new_id, Stored(*store_form(step.record)), tree, step.events, by)
 
@@ -160,11 +164,15 @@ class CRStore:
     ) -> Tree:
         """Replace members of a record (None removes one) and return its new version; without a change, the newest version.
 
-        Never retries. Raises `ConflictError` if another process wrote first, or if `expected_head` is not the newest version.
+        Of `task`, `metadata` and `executionSummary` a part is enough; their other members stay. Items are completed as by `create`. Never
+        retries. Raises `ConflictError` if another process wrote first, or if `expected_head` is not the newest version.
         """
 
         def change(encoded: EncodedDocument, head: Tree, at: int) -> Transition:
-            return updating.update_record(head, encoded.shared(updates), author, at)
+            members = drafts.completed(given, RecordContent, drafts.Change(by, at), head)
+            return updating.update_record(head, encoded.shared(members), author, at)
+
+        given, by = drafts.plain(updates), tree_of(author)
 
         return self._writer.update(cr_id, change, author, expected_head=expected_head)
 

@@ -1,0 +1,181 @@
+"""Documents as a program writes them: typed values or dicts, which may leave out what adjourn can fill in.
+
+Ids come from the text of an item, authors and times from the change, other members have the defaults of `adjourn.note` and `adjourn.ask`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, get_args, get_origin
+
+import msgspec
+
+from adjourn.errors import InvalidError, UsageError
+from adjourn.knowledge.model import cognition, record
+from adjourn.knowledge.model.cognition import CONFIDENCE, SOURCE, normalised
+from adjourn.knowledge.model.documents import DocumentPart, Tree, bare, by_id, pointer, tree_of
+from adjourn.log.canonical_json import digest
+from adjourn.text.near_words import nearest
+
+
+class Change(NamedTuple):
+    """Who changes a document, when (milliseconds), and on which branch of a session."""
+
+    author: Tree
+    now: int
+    branch: str = ""
+
+
+class _Item(NamedTuple):
+    """How an item is completed: the member that is its text, the beginning of its id, and the other members."""
+
+    text: str
+    prefix: str
+    defaults: Callable[[Change], Tree]
+
+
+_ITEMS: Final[Mapping[type, _Item]] = {
+    record.CRDecision: _Item(
+        "description",
+        "decision",
+        lambda change: {
+            "status": "accepted", "rationale": "", "madeBy": change.author, "madeAt": change.now, "affects": [],
+            "overridableBy": ["human", "agent"],
+        },
+    ),
+    record.CRLearning: _Item(
+        "content",
+        "learning",
+        lambda change: {
+            "type": "insight", "source": "observation", "learnedBy": change.author, "learnedAt": change.now, "affects": [],
+        },
+    ),
+    record.CRQuestion: _Item(
+        "question",
+        "question",
+        lambda change: {
+            "type": "question", "context": "", "status": "open", "blocksResumePoints": [], "priority": "medium",
+            "askedAt": change.now,
+        },
+    ),
+    record.CRBlocker: _Item(
+        "description",
+        "blocker",
+        lambda change: {
+            "type": "error", "status": "active", "severity": "medium", "createdBy": change.author,
+            "createdAt": change.now, "blocksResumePoints": [],
+        },
+    ),
+    record.CRResumePoint: _Item(
+        "label",
+        "point",
+        lambda change: {
+            "description": "", "when": "", "preconditions": [], "requiredAuthority": "human", "safeToAutoExecute": False,
+            "onTimeout": "escalate", "approvalStatus": "pending", "nextSteps": [], "createdAt": change.now,
+        },
+    ),
+    record.CRInvariant: _Item(
+        "description",
+        "invariant",
+        lambda change: {
+            "scope": [], "severity": "soft", "status": "unknown", "establishedBy": change.author,
+            "establishedAt": change.now,
+        },
+    ),
+    cognition.CognitiveNode: _Item(
+        "label",
+        "node",
+        lambda change: {
+            "phase": "planning", "status": "pending", "assumptions": [], "openQuestions": [], "confidence": 0.5,
+            "childIds": [], "createdAt": change.now, "branchId": change.branch,
+        },
+    ),
+    cognition.Fact: _Item("content", "fact", lambda _: {"source": SOURCE, "confidence": CONFIDENCE}),
+    cognition.Assumption: _Item("content", "assumption", lambda _: {}),
+    cognition.OpenQuestion: _Item("question", "question", lambda _: {"priority": "medium", "blocksNodes": []}),
+    cognition.Belief: _Item("statement", "belief", lambda _: {"confidence": CONFIDENCE, "evidence": []}),
+    cognition.Goal: _Item("description", "goal", lambda _: {"status": "active", "subGoalIds": [], "priority": 1}),
+}  # fmt: skip
+_MERGED: Final = (record.CRTask, record.CRMetadata, record.CRExecutionSummary)
+"""Objects of which an update may give a part. One that has all members that it needs replaces the stored one."""
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: typed parts of documents as objects, wherever they are in it."""
+    if isinstance(value, DocumentPart):
+        return tree_of(value)
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def completed(value: Tree, kind: type[DocumentPart], change: Change, known: Tree | None = None) -> Tree:
+    """The members of a document of `kind`, completed. `known` is the document as it is stored; what it has is not questioned.
+
+    Raises `InvalidError` for a member that looks like a misspelt one. Other members that `kind` does not know are kept.
+    """
+    tree: Tree = _complete(value, kind, change, known or {}, [])
+    return tree
+
+
+def require_store(store: object, user: str) -> None:
+    """Refuse the address of a store where the store itself is needed. Raises `UsageError`."""
+    if isinstance(store, str | bytes) or not hasattr(store, "append"):
+        raise UsageError(f"{user} needs a store, not {store!r:.80}", f"open one: {user}(open_store(URL), …)")
+
+
+def _complete(value: Any, kind: Any, change: Change, known: Any, path: list[str | int]) -> Any:
+    kind = bare(kind)
+    if get_origin(kind) is tuple and isinstance(value, list):
+        return _list(value, bare(get_args(kind)[0]), change, known, path)
+    if not (isinstance(kind, type) and issubclass(kind, DocumentPart) and isinstance(value, dict)):
+        return value
+    known = known if isinstance(known, dict) else {}
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    for name in value:
+        if name not in fields and name not in known:
+            _check_spelling(str(name), list(fields), kind, path)
+    members = {
+        name: _complete(item, fields[name].type if name in fields else None, change, known.get(name), [*path, name])
+        for name, item in value.items()
+    }
+    if kind in _MERGED and any(field.required and field.encode_name not in members for field in fields.values()):
+        return {**known, **members}
+    item = _ITEMS.get(kind)
+    return {**item.defaults(change), **members} if item and not known else members
+
+
+def _list(value: list[Any], kind: Any, change: Change, known: Any, path: list[str | int]) -> list[Any]:
+    stored = by_id(known) if isinstance(known, list) and kind in _ITEMS else {}
+    taken = {item.get("id") for item in value if isinstance(item, dict)}
+    done = []
+    for number, given in enumerate(value):
+        item = given
+        if isinstance(given, dict) and kind in _ITEMS and isinstance(given.get(_ITEMS[kind].text), str):
+            if "id" not in given:
+                item = {"id": _free_id(given, _ITEMS[kind], taken), **given}
+                taken.add(item["id"])
+            elif given["id"] in stored and stored[given["id"]] is given:
+                done.append(given)
+                continue
+        name = item.get("id") if isinstance(item, dict) else None
+        done.append(_complete(item, kind, change, stored.get(name) if isinstance(name, str) else None, [*path, number]))
+    return done
+
+
+def _free_id(item: Tree, of: _Item, taken: Iterable[object]) -> str:
+    """An id made of the item's text, so that the same change gives the same document."""
+    name = first = f"{of.prefix}-{digest(normalised(item[of.text]).encode())[:12]}"
+    count = 2
+    while name in taken:
+        name, count = f"{first}-{count}", count + 1
+    return name
+
+
+def _check_spelling(name: str, fields: Sequence[str], kind: type, path: list[str | int]) -> None:
+    camel = re.sub("_([a-z])", lambda match: match[1].upper(), name)
+    meant = camel if camel in fields else nearest(name, fields)
+    if meant:
+        place = f"{kind.__name__} {pointer(*path)}".rstrip()
+        raise InvalidError(f"{place}: unknown member {name[:80]!r}", f"did you mean {meant!r}?")

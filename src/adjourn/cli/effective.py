@@ -48,11 +48,12 @@ _WIDEST = 40
     epilog=example(
         "adjourn policy explain",
         "adjourn policy explain --contract tasks/fix-test.aex",
-        """adjourn policy explain --explain file.write --args '{"path": "src/a.py"}'""",
+        """adjourn policy explain file.write --args '{"path": "src/a.py"}'""",
         "adjourn policy explain --as user:ann,group:ops",
         "adjourn policy explain --replay",
     ),
 )
+@click.argument("tool", default="")
 @with_policy
 @text_option("--contract FILE", "Contract of a task, which narrows the policy.")
 @text_option(
@@ -60,19 +61,19 @@ _WIDEST = 40
     "Show what holds for somebody: user:ann, service:ci, group:ops, client:codex; several with commas.",
     dest="names",
 )
-@text_option("--explain TOOL", "Explain whether TOOL may be called, and why.")
-@text_option("--args JSON", "Arguments of the call that --explain looks at.", dest="arguments")
+@text_option("--explain TOOL", "The published spelling of TOOL.", hidden=True)
+@text_option("--args JSON", "Arguments of the call of TOOL.", dest="arguments")
 @flag("--replay", "Show which recorded calls this policy would have refused.")
 @in_folder
 @for_machines
-def effective_(
-    *, policy: str, contract: str, names: str, explain: str, arguments: str, replay: bool, as_json: bool
+def effective_(  # noqa: PLR0913  # the options of one command
+    *, tool: str, policy: str, contract: str, names: str, explain: str, arguments: str, replay: bool, as_json: bool
 ) -> int:
     """Show what is permitted here: the policy, or what remains of a contract under it; each rule with its file and line.
 
-    Findings go to stderr. Exit code 1 when there is an error: a proxy would not start with it. With --explain the first
-    line begins with yes, ask (a person has to approve) or no, and the rules that name the tool follow; no is exit code 3. TOOL is
-    SERVER.TOOL, or TOOL for every server that lists one: the answer is that of the server's proxy, in the present state of the task.
+    Findings go to stderr. Exit code 1 when there is an error: a proxy would not start with it. With TOOL, which is SERVER.TOOL, or
+    TOOL for every server that lists one, the first line begins with yes, ask (a person has to approve) or no, as the server's proxy would
+    answer in the present state of the task, and the rules that name the tool follow; no is exit code 3.
     Rules behind `for` show whom they are for. --as evaluates as a user or group that logged in at `adjourn serve`, or as the hook of a
     client; without it, as a client without a login.
 
@@ -81,8 +82,9 @@ def effective_(
     """
     from adjourn.cli.check import rule_findings
 
+    explain = tool or explain
     if arguments and not explain:
-        raise click.UsageError("--args goes with --explain TOOL")
+        raise click.UsageError("--args goes with TOOL")
     root = workspace_of().root
     discovered = "" if policy else discover(root)
     path = policy or (os.path.relpath(discovered) if discovered else "")
@@ -92,20 +94,18 @@ def effective_(
     if names:
         permissions = narrowed(permissions, *_somebody(names))
     valid = all(finding.severity != "error" for finding in findings)
-    if not as_json or ((explain or replay) and not valid):
+    if not as_json:
         for finding in findings:
             say_finding(render(finding), err=True)
-    if explain:
-        if not valid:
-            return 1
+    if explain and valid:
         answers = answer(permissions, path, explain, arguments, context)
         unlooked = not arguments and permissions.looks_at_arguments(explain)
         return show(answers, permissions, tool=explain, unlooked=unlooked, as_json=as_json)
-    if replay:
-        return show_replay(permissions, as_json=as_json) if valid else 1
+    if replay and valid:
+        return show_replay(permissions, as_json=as_json)
     if as_json:
         _print_json(permissions, path, contract, findings)
-    elif path or contract:
+    elif (path or contract) and not (explain or replay):
         _print(permissions, path, contract)
     return 0 if valid else 1
 
@@ -245,7 +245,7 @@ def _to_json(row: Stopped) -> dict[str, Any]:
     }
 
 
-# --- `adjourn policy explain --explain`
+# --- `adjourn policy explain`
 
 _COLOURS = {"yes": "green", "ask": "yellow", "no": "red"}
 

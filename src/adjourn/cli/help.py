@@ -147,7 +147,7 @@ narrow the policy.
 
 Write one:     adjourn init --policy
 Check it:      adjourn policy check
-What it means: adjourn policy explain --explain TOOL"""),
+What it means: adjourn policy explain TOOL"""),
     "budgets": Topic("How much an agent may do", """\
 A budget belongs to a task, over all its sessions, clients and restarts.
 
@@ -210,7 +210,7 @@ adjourn saves one at the end of a session, before destructive calls, and when
 budgets run low.
 
   adjourn checkpoint list     list them
-  adjourn checkpoint show NAME       one in full
+  adjourn page show NAME       one in full
   adjourn resume NAME     what the next session will receive
   adjourn rollback NAME   page and files as they were (preview first)
   adjourn checkpoint export NAME     a folder that can be verified anywhere

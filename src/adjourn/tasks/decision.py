@@ -368,7 +368,7 @@ def _not_allowed(policy: Policy, call: ToolRequest, verdict: RuleVerdict) -> Blo
         return Block(
             "not_allowed",
             f'tool "{call.shown or call.tool}" is allowed, but not with these arguments',
-            f"keep to what the policy permits; `adjourn policy explain --explain {full_name(policy.server, call.tool)}` shows it",
+            f"keep to what the policy permits; `adjourn policy explain {full_name(policy.server, call.tool)}` shows it",
         )
     is_new = call.tool in (tool.name for tool in policy.known.servers.get(policy.server, ()))
     return Block(

@@ -1,4 +1,4 @@
-"""`adjourn policy explain --explain`: may this be called, and why."""
+"""`adjourn policy explain`: may this be called, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`adjourn policy explain --explain`: what would happen at the proxy of the server that is meant, or of each."""
+"""`adjourn policy explain`: what would happen at the proxy of the server that is meant, or of each."""
 
 from __future__ import annotations
 

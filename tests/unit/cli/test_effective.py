@@ -147,13 +147,15 @@ def test_in_mode_observe_nothing_is_refused(workspace: Path, capfd: pytest.Captu
 
 
 def test_a_broken_policy_answers_nothing(workspace: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """With an error there is no answer, only findings and exit code 1."""
+    """With an error there is no answer, only findings, on stderr or as JSON, and exit code 1."""
     (workspace / ".aex" / "policy.aex").write_text(POLICY + "nonsense\n")
-    for flags in ([], ["--json"]):
-        assert cli(["effective", "--explain", "x", *flags]) == 1
-        told = capfd.readouterr()
-        assert told.out == ""
-        assert "AEX100" in told.err
+    assert cli(["policy", "explain", "x"]) == 1
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert "AEX100" in told.err
+    assert cli(["policy", "explain", "x", "--json"]) == 1
+    document = json.loads(capfd.readouterr().out)
+    assert (document["valid"], document["findings"][0]["code"], "answer" in document) == (False, "AEX100", False)
 
 
 @pytest.mark.parametrize("arguments", ["", "[1]", "{", "[" * 10_000, "nonsense"])

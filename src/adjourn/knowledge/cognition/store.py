@@ -202,7 +202,7 @@ class CognitiveStore:
                     f"the edit of session {before['id']} returned {type(edited).__name__}",
                     "return the new working state",
                 )
-            made = drafts.Change({}, at, before["currentBranchId"])
+            made = drafts.DraftContext({}, at, before["currentBranchId"])
             state = accept(
                 drafts.completed(drafts.plain(edited), WorkingState, made, before["workingState"]), WorkingState
             )

@@ -19,8 +19,8 @@ from adjourn.log.canonical_json import digest
 from adjourn.text.near_words import nearest
 
 
-class Change(NamedTuple):
-    """Who changes a document, when (milliseconds), and on which branch of a session."""
+class DraftContext(NamedTuple):
+    """Who writes a document, when (milliseconds), and on which branch of a session."""
 
     author: Tree
     now: int
@@ -32,7 +32,7 @@ class _Item(NamedTuple):
 
     text: str
     prefix: str
-    defaults: Callable[[Change], Tree]
+    defaults: Callable[[DraftContext], Tree]
 
 
 _ITEMS: Final[Mapping[type, _Item]] = {
@@ -110,7 +110,7 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def completed(value: Tree, kind: type[DocumentPart], change: Change, known: Tree | None = None) -> Tree:
+def completed(value: Tree, kind: type[DocumentPart], change: DraftContext, known: Tree | None = None) -> Tree:
     """The members of a document of `kind`, completed. `known` is the document as it is stored; what it has is not questioned.
 
     Raises `InvalidError` for a member that looks like a misspelt one. Other members that `kind` does not know are kept.
@@ -125,7 +125,7 @@ def require_store(store: object, user: str) -> None:
         raise UsageError(f"{user} needs a store, not {store!r:.80}", f"open one: {user}(open_store(URL), …)")
 
 
-def _complete(value: Any, kind: Any, change: Change, known: Any, path: list[str | int]) -> Any:
+def _complete(value: Any, kind: Any, change: DraftContext, known: Any, path: list[str | int]) -> Any:
     kind = bare(kind)
     if get_origin(kind) is tuple and isinstance(value, list):
         return _list(value, bare(get_args(kind)[0]), change, known, path)
@@ -146,7 +146,7 @@ def _complete(value: Any, kind: Any, change: Change, known: Any, path: list[str 
     return {**item.defaults(change), **members} if item and not known else members
 
 
-def _list(value: list[Any], kind: Any, change: Change, known: Any, path: list[str | int]) -> list[Any]:
+def _list(value: list[Any], kind: Any, change: DraftContext, known: Any, path: list[str | int]) -> list[Any]:
     stored = by_id(known) if isinstance(known, list) and kind in _ITEMS else {}
     taken = {item.get("id") for item in value if isinstance(item, dict)}
     done = []

@@ -151,7 +151,7 @@ class CRStore:
             if origin is None:
                 raise unknown_record(str(cr["parentCRHash"]))
             parent, tree = sealed(origin[1]), self.versions.frontier(origin[0])
-        cr = drafts.completed(cr, RecordContent, drafts.Change(tree_of(by), at), parent)
+        cr = drafts.completed(cr, RecordContent, drafts.DraftContext(tree_of(by), at), parent)
         step = updating.create_record(cr, by, at, new_id=new_id, parent=parent)
         return self._writer.create(new_id, Stored(*store_form(step.record)), tree, step.events, by)
 
@@ -169,7 +169,7 @@ class CRStore:
         """
 
         def change(encoded: EncodedDocument, head: Tree, at: int) -> Transition:
-            members = drafts.completed(given, RecordContent, drafts.Change(by, at), head)
+            members = drafts.completed(given, RecordContent, drafts.DraftContext(by, at), head)
             return updating.update_record(head, encoded.shared(members), author, at)
 
         given, by = drafts.plain(updates), tree_of(author)

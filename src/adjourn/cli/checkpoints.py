@@ -258,10 +258,10 @@ def _print_history(answer: dict[str, Any]) -> None:
         say(f"  older: adjourn resume {answer['name']} --more {answer['more']}")
 
 
-# --- `adjourn page show`
+# --- `adjourn checkpoint show`
 
 
-@click.command(epilog=example("adjourn page show fix-auth", "adjourn page show fix-auth --policy"))
+@click.command(epilog=example("adjourn checkpoint show fix-auth", "adjourn checkpoint show fix-auth --policy"))
 @click.argument("name", default="", type=CHECKPOINT_NAME)
 @flag("--policy", "Show the texts of the policy and the contract, too.")
 @at_store

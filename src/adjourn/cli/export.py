@@ -218,7 +218,7 @@ def _print(result: dict[str, Any]) -> None:
     if result["replaced"]:
         say(
             f"  the name belonged to a checkpoint of task {safe(result['replaced'])}; "
-            f"show that with: adjourn page show {safe(result['replaced'])}/{result['name']}"
+            f"show that with: adjourn checkpoint show {safe(result['replaced'])}/{result['name']}"
         )
     if not result["dryRun"]:
         say(f"  continue in any client: call aex.resume with the name {result['name']}")

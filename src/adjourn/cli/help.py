@@ -209,11 +209,11 @@ that describes the state of the work. Agents save one with aex.checkpoint;
 adjourn saves one at the end of a session, before destructive calls, and when
 budgets run low.
 
-  adjourn checkpoint list     list them
-  adjourn page show NAME       one in full
-  adjourn resume NAME     what the next session will receive
-  adjourn rollback NAME   page and files as they were (preview first)
-  adjourn checkpoint export NAME     a folder that can be verified anywhere
+  adjourn checkpoint list         list them
+  adjourn checkpoint show NAME    show one in full
+  adjourn resume NAME             show what the next session learns
+  adjourn rollback NAME           restore page and files (preview first)
+  adjourn checkpoint export NAME  write a folder that can be verified anywhere
 
 To continue, start any MCP client behind the proxy and let it call aex.resume
 with the name. The spent budget stays spent."""),

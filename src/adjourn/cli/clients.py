@@ -76,10 +76,10 @@ class Shown:
         return {"path": self.path, "changes": self.about, "diff": self.diff}
 
 
-def set_up(how: Asked, *, observe: bool) -> int:
-    """Plan, ask the servers for their tools, show, ask, change; returns the exit code."""
+def set_up(how: Asked, *, observe: bool, start: str) -> int:
+    """Plan, ask the servers for their tools, show, ask, change; returns the exit code. `start` is the folder that a person works in."""
     root, at = os.path.realpath(os.getcwd()), home(os.environ)
-    setup = plan(root, at)
+    setup = plan(root, at, start)
     if setup.broken:
         for note in setup.broken:
             complain(f"nothing was changed: {_shown(note.path, root)}: {note.text}", note.remedy)

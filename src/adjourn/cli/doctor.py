@@ -27,7 +27,7 @@ from adjourn.host.git import GitCommand, distrusting
 from adjourn.host.keys import reading_secret
 from adjourn.log.kinds import tool_name
 from adjourn.policy.contract import BrokenContractError, read_contract
-from adjourn.setup.checks import findings, needing_policy, nested
+from adjourn.setup.checks import findings, needing_policy
 from adjourn.setup.places import home
 from adjourn.store.migrate import LATEST
 from adjourn.tasks.heads import KeptHeads
@@ -261,8 +261,7 @@ def _run_git(root: str, *arguments: str) -> int:
 
 def _clients(context: CommandContext) -> Iterator[Finding]:
     root = os.path.realpath(context.root)
-    yield from findings(root, home(os.environ))
-    yield from nested(root, context.workspace.start)
+    yield from findings(root, home(os.environ), context.workspace.start)
 
 
 def _tasks(context: CommandContext) -> Iterator[Finding]:

@@ -58,7 +58,8 @@ def init(
     Run it again after you add or update a server: tools that the server lists since get rules. Those that you took out of the policy
     get none.
 
-    In a folder or linked work tree of a workspace, sets up that workspace, and says where it is. --here makes a workspace of the current folder instead.
+    In a folder or linked work tree of a workspace, sets up that workspace with the settings on the way to the folder, and says where it is.
+    --here makes a workspace of the current folder instead.
 
     With --user, changes the settings in your home folder instead, and starts no server: every folder that belongs to a workspace is
     governed, every other folder is as before.
@@ -70,6 +71,7 @@ def init(
     """
     published = click.get_current_context().find_root().info_name == "aex"
     how = clients.Asked(**asked)
+    start = os.path.realpath(os.curdir)
     if not (user or here or published):
         _go_to_workspace(as_json=how.as_json)
     if undo:
@@ -79,7 +81,7 @@ def init(
     if user:
         return clients.set_up_user(how)
     if not (policy or task or code or published):
-        return clients.set_up(how, observe=observe)
+        return clients.set_up(how, observe=observe, start=start)
     first = ""
     if policy and discover(".") is None:
         first = clients.policy_for(how, observe=observe)

@@ -44,9 +44,9 @@ _WANTED = "check whether a person wanted it: an agent can write in a workspace"
 _SAFE_START = "write the command again with `adjourn init`; PATH must name no folder of the workspace"
 
 
-def findings(root: str, home: Home) -> Iterator[Finding]:
-    """The findings about the set-up of this workspace's clients."""
-    setup = plan(root, home)
+def findings(root: str, home: Home, start: str = "") -> Iterator[Finding]:
+    """The findings about the set-up of this workspace's clients, for a person who works in its folder `start`."""
+    setup = plan(root, home, start)
     commands = list(_commands(root))
     for name, words in commands:
         if problem := _cannot_start(words):
@@ -69,7 +69,9 @@ def findings(root: str, home: Home) -> Iterator[Finding]:
     yield from _weakened(root, commands)
     yield from _named_only(commands, setup.proxied)
     if not commands:
+        inner = {os.path.relpath(entry.path, root) for entry in setup.servers} - {file.path for file in SERVER_FILES}
         mentioned = [entry.path for entry in SERVER_FILES if _lists_others(root, entry)]
+        mentioned += sorted(path for path in inner if not path.startswith(".."))
         if mentioned:
             yield _found(
                 "client-not-set-up", f"no client is set up here; servers are listed in {', '.join(mentioned)}", _INIT
@@ -103,28 +105,6 @@ def _named_only(commands: list[tuple[str, list[str]]], proxied: set[str]) -> Ite
                 "remove what no person wrote",
                 name,
             )
-
-
-def nested(root: str, start: str) -> Iterator[Finding]:
-    """The findings about folders from `start` up to the workspace: settings there that list a server without the proxy."""
-    folder = start
-    while folder.startswith(root + "/"):
-        name = os.path.relpath(folder, root)
-        for file in SERVER_FILES:
-            entries = file.entries(_document(folder, file.path), file.path)
-            direct = [
-                entry.name for entry in entries
-                if servers.words_of(entry.server) and not servers.is_behind(entry.server, root)
-                and not servers.is_code(entry.server, root)
-            ]  # fmt: skip
-            if direct:
-                yield _found(
-                    "client-nested",
-                    f"{', '.join(direct)}: not behind the proxy, so a client that starts in {name} calls it without the policy",
-                    f"run `adjourn init` in {name}",
-                    os.path.join(name, file.path),
-                )
-        folder = os.path.dirname(folder)
 
 
 def listed_servers(root: str, at: Home) -> set[str]:

@@ -9,6 +9,7 @@ import os
 import shutil
 import stat
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError
@@ -223,6 +224,10 @@ class ServerFile(NamedTuple):
     spellings: Sequence[Spelling]
     starts_in: str
 
+    def below(self, folder: str) -> ServerFile:
+        """The same file of a folder of the workspace."""
+        return self._replace(path=os.path.join(folder, self.path))
+
     def entries(self, document: Any, path: str) -> list[ListedEntry]:
         """The servers that the document lists, which was read from `path`."""
         entries = [entry for member in self.members for entry in listed(document, path, member, self.spellings)]
@@ -243,6 +248,28 @@ HOME_FILES = tuple(
 CLAUDE_HOOKS, CODEX_HOOKS = ".claude/settings.json", ".codex/hooks.json"
 CLAUDE_LOCAL = ".claude/settings.local.json"
 POLICY, IGNORED = ".aex/policy.aex", ".aex/.gitignore"
+
+
+MAX_FOLDERS, MAX_DEPTH = 2000, 3
+_OF_OTHERS = frozenset(("node_modules", "vendor", "third_party", "target", "dist", "build", "venv"))
+
+
+def folders_with_settings(root: str) -> list[str]:
+    """The folders below the workspace, not far down, that have settings of clients; as paths from its top."""
+    found = []
+    waiting = [""]
+    for _ in range(MAX_FOLDERS):
+        if not waiting:
+            break
+        folder = waiting.pop(0)
+        if folder and any(os.path.lexists(os.path.join(root, folder, file.path)) for file in SERVER_FILES):
+            found.append(folder)
+        if folder.count("/") + bool(folder) < MAX_DEPTH:
+            with suppress(OSError), os.scandir(os.path.join(root, folder)) as entries:
+                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+                inner = sorted(name for name in names if not name.startswith(".") and name not in _OF_OTHERS)
+                waiting += [os.path.join(folder, name) for name in inner]
+    return found
 
 
 class Home(NamedTuple):

@@ -97,9 +97,15 @@ class SetupPlan:
         return [change for change in self.changes.values() if change.after != change.before]
 
 
-def plan(root: str, home: Home) -> SetupPlan:
-    """What `adjourn init` would do in a workspace."""
-    return _Planner(root, home, servers.program(root)).build()
+def plan(root: str, home: Home, start: str = "") -> SetupPlan:
+    """What `adjourn init` would do in a workspace, when it is started in the folder `start` of it (default: at its top)."""
+    return _Planner(root, home, servers.program(root), folders=_inner_folders(root, start or root)).build()
+
+
+def _inner_folders(root: str, start: str) -> list[str]:
+    """The folders below the workspace that lead to `start`, as paths from its top."""
+    parts = os.path.relpath(start, root).split("/")
+    return [] if parts[0] in (".", "..") else ["/".join(parts[: number + 1]) for number in range(len(parts))]
 
 
 def plan_for_user(home: Home) -> SetupPlan:
@@ -111,8 +117,12 @@ def plan_for_user(home: Home) -> SetupPlan:
 class _Planner:
     """`options` are those of each command that is written."""
 
-    def __init__(self, root: str, home: Home, start: list[str], options: Sequence[str] = ()) -> None:
+    def __init__(
+        self, root: str, home: Home, start: list[str], options: Sequence[str] = (), folders: Sequence[str] = ()
+    ) -> None:
         self._root = root
+        self._folders = folders
+        self._files = [*SERVER_FILES, *(file.below(folder) for folder in folders for file in SERVER_FILES)]
         self._home = home
         self._start = start
         self._options = options
@@ -123,7 +133,7 @@ class _Planner:
     def _listed(self) -> Iterator[ListedEntry]:
         """The entries of all files from which servers are put behind the proxy."""
         homes = [(file, in_home(file, self._home)) for file in HOME_FILES]
-        here = [(file, self._path(file.path)) for file in SERVER_FILES]
+        here = [(file, self._path(file.path)) for file in self._files]
         for file, path in homes if self._options else [*here, *homes]:
             document = self._understood(path, _reader(path), is_ours=False, is_noted=False)
             yield from file.entries(document, path)
@@ -138,11 +148,12 @@ class _Planner:
         self._policy()
         self._ignored()
         behind: dict[str, list[str]] = {entry.client: [] for entry in SERVER_FILES}
-        for entry in SERVER_FILES:
+        for entry in self._files:
             behind[entry.client] += self._servers(entry)
         if self._has_claude:
             names = behind[CLAUDE] + self._claude_home()
-            self._hooks(CLAUDE, "claude-code", CLAUDE_HOOKS, names)
+            for folder in ("", *self._starting(".claude", ".mcp.json")):
+                self._hooks(CLAUDE, "claude-code", os.path.join(folder, CLAUDE_HOOKS), names)
         elif behind[CLAUDE]:
             self._note(
                 self._path(CLAUDE_HOOKS),
@@ -151,11 +162,39 @@ class _Planner:
             )
         if has_codex(self._root, self._home):
             names = behind[CODEX] + self._codex_home()
-            self._hooks(CODEX, "codex", CODEX_HOOKS, names)
+            for folder in ("", *self._starting(".codex")):
+                self._hooks(CODEX, "codex", os.path.join(folder, CODEX_HOOKS), names)
         for entry in HOME_FILES:
             if entry.client not in (CLAUDE, CODEX):
                 self._elsewhere(entry)
+        self._below()
         return self._plan
+
+    def _starting(self, *names: str) -> list[str]:
+        """The folders on the way to where this was started in which a client has settings of its own: it reads its hooks there."""
+        return [
+            folder
+            for folder in self._folders
+            if any(os.path.lexists(self._path(os.path.join(folder, name))) for name in names)
+        ]
+
+    def _below(self) -> None:
+        """Note the settings of other folders below that list servers without the proxy."""
+        for folder in places.folders_with_settings(self._root):
+            if folder in self._folders:
+                continue
+            for file in (each.below(folder) for each in SERVER_FILES):
+                path = self._path(file.path)
+                document = self._understood(path, _reader(path), is_noted=False)
+                direct = [
+                    entry.name
+                    for entry in file.entries(document, path)
+                    if servers.words_of(entry.server)
+                    and not servers.is_behind(entry.server, self._root)
+                    and not servers.is_code(entry.server, self._root)
+                ]
+                if direct:
+                    self._note(path, f"{', '.join(direct)}: not behind the proxy", f"run adjourn init in {folder}, too")
 
     def build_for_user(self) -> SetupPlan:
         behind: dict[str, list[str]] = {file.client: [] for file in HOME_FILES}
@@ -255,7 +294,8 @@ class _Planner:
         path, name, server = entry.path, entry.name, entry.server
         canonical = self._name(entry)
         if server_entry := entry_of(path, name, server, canonical):
-            self._take_in(server_entry)
+            folder = next((each for each in reversed(self._folders) if path.startswith(self._path(each) + "/")), "")
+            self._take_in(server_entry._replace(cwd=os.path.join(folder, server_entry.cwd)) if folder else server_entry)
         if servers.names_proxy(server):
             return self._behind(entry, in_place=into is None)
         words = servers.words_of(server)
@@ -445,7 +485,7 @@ class _Planner:
             return
         there: dict[str, list[str]] = {}
         for event in EVENTS[client]:
-            other = next((each for each in self._other_settings(client) if self._own_hook(each, event)), "")
+            other = next((each for each in self._other_settings(client, path) if self._own_hook(each, event)), "")
             if other:
                 there.setdefault(other, []).append(event)
                 continue
@@ -472,11 +512,13 @@ class _Planner:
         hook = ours(self._understood(path, _json), event)
         return hook[1] if hook and servers.is_own_hook(hook[1], self._root) else ""
 
-    def _other_settings(self, client: str) -> list[str]:
+    def _other_settings(self, client: str, path: str) -> list[str]:
+        """The other files that a client reads its hooks from, beside one of a folder."""
         if self._options:  # the user's own settings
             return []
         home = self._home.claude_settings if client == CLAUDE else self._home.codex_hooks
-        return [*([self._path(CLAUDE_LOCAL)] if client == CLAUDE else []), home]
+        local = os.path.join(os.path.dirname(path), os.path.basename(CLAUDE_LOCAL))
+        return [*([local] if client == CLAUDE else []), home]
 
     def _hook(self, path: str, client: str, option: str, event: str, names: list[str]) -> None:
         text = self._text(path) or ""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hmac
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import quote_from_bytes, unquote_to_bytes
@@ -218,9 +218,9 @@ def written_policies(root: str) -> list[str]:
     with suppress(AdjournError):
         for number in _runs(root):
             for entry in _manifest(root, number).files:
-                if entry.path.endswith(POLICY) and entry.wrote:
+                if entry.place == os.path.join(root, POLICY) and entry.wrote:
                     name = f"{number}/{os.path.basename(entry.wrote)}"
-                    texts.append(_saved(root, name, entry.now, entry.path).decode(errors="replace"))
+                    texts.append(_saved(root, name, entry.now, entry.place).decode(errors="replace"))
     return texts
 
 
@@ -244,7 +244,7 @@ def undoable(root: str, home: Home) -> tuple[list[RestoredFile], list[NotRestore
     changes: dict[str, list[tuple[str, UndoEntry]]] = {}
     for number in runs:
         for entry in _manifest(root, number).files:
-            if entry.place not in places or (entry.held and not entry.held.isdecimal()):
+            if not _is_known(entry.place, root, places) or (entry.held and not entry.held.isdecimal()):
                 raise InvalidError(
                     f"{FOLDER}/{number} names {entry.place}, which adjourn never changes",
                     "remove that folder: it is not adjourn's",
@@ -324,6 +324,13 @@ def _known(root: str, home: Home) -> set[str]:
         return {home.claude_settings, home.codex_hooks, *(in_home(file, home) for file in HOME_FILES)}
     relative = [*(entry.path for entry in SERVER_FILES), CLAUDE_HOOKS, CODEX_HOOKS, IGNORED, POLICY]
     return {home.claude, *(os.path.join(root, path) for path in relative)}
+
+
+def _is_known(path: str, root: str, places: Collection[str]) -> bool:
+    """Whether a path is one of these places, or one of a client's settings in a folder of the workspace."""
+    settings = (*(file.path for file in SERVER_FILES), CLAUDE_HOOKS, CODEX_HOOKS)
+    inside = path.startswith(f"{root}/") and os.path.normpath(path) == path and root != user_folder()
+    return path in places or (inside and path.endswith(tuple(f"/{name}" for name in settings)))
 
 
 def take_back(files: Iterable[RestoredFile], root: str, *, keep: bool) -> None:

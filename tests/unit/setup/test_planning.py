@@ -124,3 +124,25 @@ def test_hooks_of_another_shape_stop_the_set_up(root: Path, home: Home, text: st
     made = plan(str(root), home)
     assert [note.path for note in made.broken] == [str(path)]
     assert str(path) not in made.changes
+
+
+def test_settings_on_the_way_to_the_folder_of_a_person_are_set_up(root: Path, home: Home) -> None:
+    """A package of a monorepo has servers and hooks of its own, under the policy at the top; the undo takes back all of it."""
+    put(root, ".mcp.json", listed(top={"command": "t", "args": []}))
+    inner = put(root, "packages/a/.mcp.json", listed(a={"command": "x", "args": ["y"], "cwd": "src"}))
+    put(root, "packages/b/.mcp.json", listed(b={"command": "z", "args": []}))
+    put(root, "packages/node_modules/c/.mcp.json", listed(c={"command": "z", "args": []}))
+    before = {path: path.read_text() for path in root.rglob("*.json")}
+    made = plan(str(root), home, str(root / "packages/a"))
+    assert after(made, inner)["a"]["args"] == ["proxy", "--name", "a", "--", "x", "y"]
+    assert [(entry.name, entry.cwd) for entry in made.servers] == [("top", ""), ("a", "packages/a/src")]
+    hooks = {path for path in made.changes if path.endswith("settings.json")}
+    assert hooks == {str(root / HOOKS), str(root / "packages/a" / HOOKS)}
+    notes = [(note.path, note.remedy) for note in made.notes if "not behind the proxy" in note.text]
+    assert notes == [(str(root / "packages/b/.mcp.json"), "run adjourn init in packages/b, too")]
+    undo.make(made.pending, str(root))
+    assert not plan(str(root), home, str(root / "packages/a")).pending
+    files, left = undo.undoable(str(root), home)
+    assert not left
+    undo.take_back(files, str(root), keep=False)
+    assert {path: path.read_text() for path in root.rglob("*.json")} == before

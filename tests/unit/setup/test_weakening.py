@@ -121,11 +121,15 @@ def test_settings_between_here_and_the_workspace_are_checked(root: Path) -> None
         {"mcpServers": {"db": {"command": "run-db"}, "files": {"command": "adjourn", "args": ["proxy", "--", "npx"]}}}
     )
     (package / ".mcp.json").write_text(text)
-    [nested] = checks.nested(str(root), str(package / "src"))
-    assert (nested.code, nested.source, nested.help) == (
-        "client-nested",
-        "packages/a/.mcp.json",
-        "run `adjourn init` in packages/a",
-    )
-    assert nested.message.startswith("db: not behind the proxy")
-    assert list(checks.nested(str(root), str(root))) == []
+    at = home({"HOME": str(root.parent / "home")})
+    [alone] = [each for each in findings(str(root), at, str(package / "src")) if "packages" in each.message]
+    assert (alone.code, "packages/a/.mcp.json" in alone.message) == ("client-not-set-up", True)
+    servers(root)
+    inside = findings(str(root), at, str(package / "src"))
+    messages = [each.message for each in inside if each.source == "packages/a/.mcp.json"]
+    assert any("server db behind the proxy" in message for message in messages)
+    others = [(each.message, each.help) for each in findings(str(root), at) if "packages" in each.source]
+    assert len(others) == 1
+    assert "db" in others[0][0]
+    assert others[0][0].endswith(": not behind the proxy")
+    assert others[0][1] == "run adjourn init in packages/a, too"

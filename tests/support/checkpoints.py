@@ -8,7 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from adjourn.checkpoints.git_snapshot import GitSnapshot, RollbackChange, keep, restore
+from adjourn.checkpoints.git_restore import RollbackChange, restore
+from adjourn.checkpoints.git_snapshot import GitSnapshot, keep
 from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
 from adjourn.host.process import Process
 from adjourn.policy.destructive import Settings

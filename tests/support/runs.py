@@ -20,8 +20,9 @@ from adjourn.runs.start import resume_run, start_run
 from adjourn.runs.step_calls import Stop
 from adjourn.runs.tools import Arguments, Tool
 from adjourn.tasks.approvals import answer, settle_doubt
+from adjourn.tasks.entries import Approval
 from adjourn.tasks.lease import expire_dead_sessions
-from adjourn.tasks.ledger import Approval, Ledger
+from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
 from support.clock import Clock
 from support.kills import Killed

@@ -32,7 +32,7 @@ class Need(msgspec.Struct, frozen=True):
 
 class Budget(msgspec.Struct, frozen=True):
     """`key=number`, or `key=number per UNIT`; `text` is the number as written. With a unit, of `per_seconds`, it is the budget of
-    all tasks of a workspace together, or, with `each`, that of each principal.
+    all tasks of a workspace together, or, with `each`, that of each principal. The unit `session` has no seconds.
     """
 
     word: Word
@@ -42,6 +42,11 @@ class Budget(msgspec.Struct, frozen=True):
     unit: Word | None = None
     per_seconds: int = 0
     each: bool = False
+
+    @property
+    def is_of_session(self) -> bool:
+        """Whether it is the budget of each session of a task."""
+        return self.unit is not None and not self.per_seconds
 
 
 class WhereTest(msgspec.Struct, frozen=True):

@@ -149,9 +149,9 @@ class _Declarations(Checker):
 
     def budget(self) -> None:
         document = self.document
-        by_unit: dict[tuple[int, bool], list[Word]] = {}
+        by_unit: dict[tuple[int, bool, bool], list[Word]] = {}
         for entry in document.budget:
-            by_unit.setdefault((entry.per_seconds, entry.each), []).append(entry.key)
+            by_unit.setdefault((entry.per_seconds, entry.each, entry.is_of_session), []).append(entry.key)
         for keys in by_unit.values():
             self.repeated("budget key", keys)
         for entry in document.budget:
@@ -188,7 +188,7 @@ class _Declarations(Checker):
 # --- rules that hold only for somebody and change nothing for them, since a rule for all says as much
 
 _Kinds = dict[str, "_Plain"]
-_Key = tuple[str, int]
+_Key = tuple[str, int, bool]
 
 
 class _Plain:
@@ -216,7 +216,9 @@ class _Plain:
 def check_blocks(document: Document, report: FindingSink) -> None:
     """Report what in the blocks of a policy has no effect."""
     kinds = {kind: _Plain(_plain(document, kind), folded=kind != "allow") for kind in ("allow", "deny", "confirm")}
-    budgets = {(entry.key.text, entry.per_seconds): entry for entry in document.budget if not entry.each}
+    budgets = {
+        (entry.key.text, entry.per_seconds, entry.is_of_session): entry for entry in document.budget if not entry.each
+    }
     for block in document.blocks:
         _names(block, report)
         for kind, word in _patterns(block.rules):
@@ -243,7 +245,7 @@ def _pattern(kind: str, word: Word, kinds: _Kinds, report: FindingSink) -> None:
 
 
 def _budget(entry: Budget, budgets: dict[_Key, Budget], report: FindingSink) -> None:
-    least = budgets.get((entry.key.text, entry.per_seconds))
+    least = budgets.get((entry.key.text, entry.per_seconds, entry.is_of_session))
     if least is not None and entry.value >= least.value:
         line = least.key.line
         message = f"the budget for all in line {line} is spent before {quoted(entry.word.text)}"

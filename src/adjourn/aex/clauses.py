@@ -17,6 +17,8 @@ Report = Callable[[str, str, Word, str], None]
 
 ARGUMENT = BIND + "$@"
 SIGNS = "<>=!~"
+SESSION = "session"
+"""What stands behind `per` for the budget of each session of a task."""
 UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400}
 LETTER_UNITS = {unit[0]: seconds for unit, seconds in UNITS.items()}
 MAX_CALLS = 1_000_000

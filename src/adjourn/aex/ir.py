@@ -16,6 +16,7 @@ from msgspec import UNSET, UnsetType
 
 from adjourn.aex import ast
 from adjourn.aex.expr import Constant, Text, Value, Word
+from adjourn.aex.rule import SESSION_CALLS
 from adjourn.aex.shape import model, unquote
 
 Literals = list[str | int | float | bool]
@@ -225,12 +226,15 @@ def _budget(document: ast.Document) -> dict[str, int | float]:
     """JSON has no infinity: a budget without a limit has no key, and one below every number is 0."""
     published = model(document).budget
     values = {} if isinstance(published, UnsetType) else published
+    for budget in document.budget:
+        if budget.is_of_session:
+            values[SESSION_CALLS] = max(budget.value, 0.0) // 1 if budget.value < inf else inf
     return {key: 0 if value == -inf else value for key, value in values.items() if value != inf}
 
 
 def _workspace_budgets(document: ast.Document) -> list[WorkspaceBudget]:
     """The last of each unit of time, of all and of each principal, unless it is no limit."""
-    last = {(budget.per_seconds, budget.each): budget.value for budget in document.budget if budget.unit is not None}
+    last = {(budget.per_seconds, budget.each): budget.value for budget in document.budget if budget.per_seconds}
     return [
         WorkspaceBudget(int(max(calls, 0)), seconds, "principal" if each else UNSET)
         for (seconds, each), calls in last.items()

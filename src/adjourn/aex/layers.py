@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 from adjourn.aex.ast import CheckpointRule, ConfirmStep, Document, LimitRule, OnceRule, Permission, Where
 from adjourn.aex.check import examine
+from adjourn.aex.clauses import SESSION
 from adjourn.aex.diagnostics import finding, printable, quoted
 from adjourn.aex.expr import BLANK, DIGITS, Constant, Text, Value, only
 from adjourn.aex.files import load
 from adjourn.aex.policy import Part, Policy
-from adjourn.aex.rule import EACH, Rule, Test
+from adjourn.aex.rule import EACH, SESSION_CALLS, Rule, Test
 from adjourn.findings import Finding, Span
 from adjourn.log.canonical_json import digest
 from adjourn.text.fitting import fit_text
@@ -245,15 +246,22 @@ def _budgets(document: Document) -> dict[str, Rule]:
     budgets: dict[str, Rule] = {}
     for entry in document.budget:
         key = entry.key.text
-        if key not in document.budget_keys or entry.unit is not None:
+        if key not in document.budget_keys or entry.per_seconds or (entry.is_of_session and key != "calls"):
             continue
+        pattern = f"{key}={entry.text.text}"
+        if entry.is_of_session:
+            key = SESSION_CALLS
         if entry.value == float("inf"):
             budgets.pop(key, None)
             continue
         amount = max(entry.value, 0.0)
-        pattern = f"{key}={entry.text.text}"
         budgets[key] = Rule(
-            "budget", pattern, document.source, entry.key.line, amount=amount // 1 if key == "calls" else amount
+            "budget",
+            pattern,
+            document.source,
+            entry.key.line,
+            clauses=f"per {SESSION}" if key == SESSION_CALLS else "",
+            amount=amount // 1 if entry.key.text == "calls" else amount,
         )
     return budgets
 
@@ -262,7 +270,7 @@ def _workspace_budgets(document: Document) -> list[Rule]:
     """The last number of calls for each unit of time, of all and of each principal, as above."""
     budgets: dict[tuple[int, bool], Rule] = {}
     for entry in document.budget:
-        if entry.unit is None or entry.key.text != "calls":
+        if entry.unit is None or not entry.per_seconds or entry.key.text != "calls":
             continue
         budgets.pop((entry.per_seconds, entry.each), None)
         if entry.value < float("inf"):

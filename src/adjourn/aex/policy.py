@@ -23,12 +23,25 @@ from adjourn.aex.match import (
     shares,
     split_scope,
 )
-from adjourn.aex.rule import CLOSED, Named, PathMatcher, Rule, RuleSet, RuleVerdict, allowing, applying, asking
+from adjourn.aex.rule import (
+    BUILT_IN,
+    CLOSED,
+    Named,
+    PathMatcher,
+    Rule,
+    RuleSet,
+    RuleVerdict,
+    allowing,
+    applying,
+    asking,
+)
 
 CACHE_MAX = 4096
 _OPEN_PREFIXES = ("mcp", "aex", "adjourn")
 _LOOKED_UP = ("allow", "deny", "confirm", "limits", "once", "checkpoints")
 """Rules that are looked up by the name of a tool."""
+_ASKED = {"aex.rollback": Rule("confirm", "aex.rollback", BUILT_IN, 0)}
+"""Meta-tools that a person is asked about unless a rule allows them by their very name."""
 _NO_ARGUMENTS: Mapping[str, object] = MappingProxyType({})
 
 
@@ -278,6 +291,8 @@ class ToolRules:
         asked = sets["confirm"].naming(folded) if servers or claims else self.asked
         self.asked_open = [named for named in asked if _names_open(named[0])]
         allowed = _allows_of(sets["allow"], name, servers)
+        if name in _ASKED and not any(rule.pattern == name for rule, _ in allowed):
+            self.asked_open.append((_ASKED[name], None))
         if servers or claims:
             allowed = [named for named in allowed if shares(named[0].pattern, name)]
         self.unclear = _unclear_of(allowed, name, policy) if tools and (servers or claims) else ()

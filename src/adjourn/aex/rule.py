@@ -228,6 +228,10 @@ def why_no_regex(pattern: str) -> str:
 
 # --- rules
 
+BUILT_IN = "built in"
+"""The source of a rule that no policy has to write."""
+SESSION_CALLS = "calls per session"
+"""The key of the budget of calls that each session of a task has."""
 EACH = " each principal"
 """The end of the clauses of a budget that each principal has."""
 
@@ -286,7 +290,8 @@ class Rule(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         under = f" under {self.under}" if self.under else ""
-        return f"{self.kind} {self.text} ({self.source}:{self.line}){under}"
+        place = self.source if self.source == BUILT_IN else f"{self.source}:{self.line}"
+        return f"{self.kind} {self.text} ({place}){under}"
 
 
 class RuleVerdict(msgspec.Struct, frozen=True):

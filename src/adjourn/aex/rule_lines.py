@@ -18,6 +18,7 @@ from adjourn.aex.ast import (
 )
 from adjourn.aex.clauses import (
     MAX_CALLS,
+    SESSION,
     UNITS,
     Clause,
     Report,
@@ -100,7 +101,7 @@ def needs_v1(document: Document, keyword: str, word: Word, report: Report) -> No
 
 def read_budget(document: Document, word: Word, report: Report) -> None:
     """Read `budget KEY=NUMBER, …`; each part may have `per UNIT`, which makes it the budget of all tasks together, and
-    `each principal`, which makes that the budget of each principal.
+    `each principal`, which makes that the budget of each principal; or `per session`.
     """
     for part in comma_list(word, len("budget ")):
         amount, found = cut(part, 0, ("per", "each"))
@@ -119,7 +120,9 @@ def read_budget(document: Document, word: Word, report: Report) -> None:
             document.budget.append(Budget(part, key, value, text))
             continue
         needs_v1(document, "per", per.word, report)
-        if seconds := _unit(per, report):
+        if per.rest.text == SESSION and each is None:
+            document.budget.append(Budget(part, key, value, text, per.rest))
+        elif seconds := _unit(per, report):
             document.budget.append(Budget(part, key, value, text, per.rest, seconds, bool(each)))
 
 

@@ -127,6 +127,8 @@ def compose(
         resumption_point=resumption,
         iterations_used=ledger.calls_used,
         budget_remaining=UNSET if remaining is None else remaining,
+        session_used=UNSET if ledger.session_budget is None else ledger.sitting.used,
+        session_remaining=_left_in_session(ledger),
         duration=_minutes(happened.began or ledger.opened, happened.at),
         others=before.others if before is not None else (),
         by=_clean(happened.by, one_line=True, limit=MAX_NAME) or (before.by if before is not None else ""),
@@ -320,6 +322,11 @@ def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], stated: s
         then = f", then continue with: {todo}" if todo else ""
         return f"Check whether {tool_name(first)} ({first.call}) took effect{then}"
     return f"Continue with: {todo}" if todo else "Review what was done, and finish"
+
+
+def _left_in_session(ledger: Ledger) -> int | UnsetType:
+    budget = ledger.session_budget
+    return UNSET if budget is None else max(0, budget - ledger.sitting.used)
 
 
 def _opt(value: str | UnsetType) -> str:

@@ -88,6 +88,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     resumption_point: str
     iterations_used: int
     budget_remaining: int | UnsetType = UNSET
+    session_used: int | UnsetType = UNSET
+    session_remaining: int | UnsetType = UNSET
     duration: int
     others: tuple[Other, ...] = ()
     by: str = ""
@@ -108,7 +110,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
                     f"checkpoint page: {item.text[:60]!r} is {item.status} with the note {item.note[:60]!r}",
                     "start the note with `in progress` where the item is in progress, and only there",
                 )
-        if self.time % MINUTE or min(self.iterations_used, self.duration, self.budget_remaining or 0) < 0:
+        if self.time % MINUTE or min(self.iterations_used, self.duration, *_set(self)) < 0:
             raise InvalidError(
                 "checkpoint page: a number is out of range", "use a time at a full minute, and numbers from 0"
             )
@@ -117,6 +119,11 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     def next_step(self) -> ChecklistItem | None:
         """The first thing that is not done."""
         return next((item for item in self.progress if item.status != "done"), None)
+
+
+def _set(page: Page) -> list[int]:
+    numbers = (page.budget_remaining, page.session_used, page.session_remaining)
+    return [number for number in numbers if not isinstance(number, UnsetType)]
 
 
 def _texts(page: Page) -> Iterable[tuple[str, str]]:
@@ -210,6 +217,10 @@ def _stats(page: Page) -> list[str]:
     lines = [f"- Iterations used: {page.iterations_used}"]
     if page.budget_remaining is not UNSET:
         lines.append(f"- Budget remaining: {page.budget_remaining}")
+    if page.session_used is not UNSET:
+        lines.append(f"- Iterations used in this session: {page.session_used}")
+    if page.session_remaining is not UNSET:
+        lines.append(f"- Budget remaining in this session: {page.session_remaining}")
     return [*lines, f"- Session duration: {page.duration} minute{'' if page.duration == 1 else 's'}"]
 
 

@@ -26,6 +26,7 @@ from adjourn.log import kinds
 from adjourn.log.event import Event, decode, milliseconds
 from adjourn.store.base import Store
 from adjourn.tasks.heads import verified_entries_from
+from adjourn.text.fitting import fit_text
 
 OUTPUT, CHECKPOINTS, INDEX = "output", "checkpoints", "index.jsonl"
 MAX_INDEX = 64 * 1024 * 1024
@@ -34,6 +35,8 @@ MAX_LINE = 1024 * 1024
 MAX_ENTRIES = 100_000
 MAX_PROJECTS = 10_000
 MAX_PROJECT = 60
+MAX_MISSION = 200
+"""Characters of a mission by which reflection groups tasks."""
 _WRITING = ("write", "create", "new")
 
 
@@ -318,6 +321,7 @@ class _Aftermath:
                 failed=facts.get("failed", False),
                 rolled_back=facts.get("rolled_back", False),
                 recreated=tuple(dict.fromkeys(facts.get("recreated", ()))),
+                mission=fit_text(page.page.mission, MAX_MISSION),
                 todo=tuple(step.text for step in page.page.progress if step.status != "done"),
                 questions=page.page.open_questions,
             )

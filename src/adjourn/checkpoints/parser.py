@@ -41,7 +41,9 @@ _COMMENT = re.compile(r"<!-- checkpoint (\{.*\}) -->")
 _WORDS = re.compile(re.escape(WORDS).replace(re.escape("{}"), "(.+)"))
 _ITEM = re.compile(r"\[([ xX])\] ?(.*)", re.DOTALL)
 _NOTED = re.compile(r"(.+?) \(((?:[^()\\]|\\.)*)\)", re.DOTALL)
-_STAT = re.compile(r"(Iterations used|Budget remaining|Session duration): (\d{1,15})( minutes?)?")
+_STAT = re.compile(
+    r"((?:Iterations used|Budget remaining)(?: in this session)?|Session duration): (\d{1,15})( minutes?)?"
+)
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 HELP = {
@@ -237,6 +239,8 @@ class _PageReader:
         names = {
             "Iterations used": "iterations_used",
             "Budget remaining": "budget_remaining",
+            "Iterations used in this session": "session_used",
+            "Budget remaining in this session": "session_remaining",
             "Session duration": "duration",
         }
         stats: dict[str, Any] = {}
@@ -247,7 +251,7 @@ class _PageReader:
             else:
                 stats[names[stat[1]]] = int(stat[2])
         for title, name in names.items():
-            if heading and name not in stats and name != "budget_remaining":
+            if heading and name in ("iterations_used", "duration") and name not in stats:
                 self.report("AEX306", f"`{title}` is missing", heading)
         return stats
 

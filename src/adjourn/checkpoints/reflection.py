@@ -1,6 +1,9 @@
 """Statistics over archived chains of checkpoints, and the heuristics that follow from them. Both depend on the chains only.
 
-A statistic yields a heuristic if at least `SUPPORT` chains support it; a heuristic that loses its support is withdrawn.
+Each chain to which a statement applies supports it, or does not. The statement becomes a heuristic if at least `SUPPORT` chains support
+it, and chains that support it with a chance of one half would be so many with a probability below `ERROR`, divided by the number of
+statements that were examined (an exact binomial test: the lower bound of the share is above one half). It is examined for all chains, and
+for those of each mission. A heuristic that loses its support is withdrawn.
 """
 
 from __future__ import annotations
@@ -17,7 +20,10 @@ from adjourn.tasks.ledger import AT_SHARE
 from adjourn.text.fitting import fit_text
 
 SUPPORT = 5
-"""Chains that a heuristic needs."""
+"""Chains that a heuristic needs at least to support it, and a mission to be examined by itself."""
+ERROR = 0.05
+"""The probability of any false heuristic in a history without a pattern, at most."""
+MANY_LOST = 10
 DAY = 86_400_000
 HEADING = "## Checkpoint heuristics"
 MAX_EVIDENCE = 5
@@ -64,22 +70,29 @@ class Indexed(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     resumes: tuple[ResumeFact, ...] = ()
     endings: tuple[SessionEnding, ...] = ()
     recreated: tuple[str, ...] = ()
+    mission: str = ""
     todo: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
 
 
 class Statistic(NamedTuple):
-    """A statistic over `n` chains: its `value` as text, the `rate` of cases (0 to 1; -1: not applicable), the `heuristic` that
-    follows ("" for none), and ids of checkpoints as `evidence`.
+    """A statistic over `n` chains, of which `support` support its statement (-1: it makes none): its `value` as text, the `heuristic`
+    that follows ("" for none), ids of checkpoints as `evidence`, and `against` it.
     """
 
     name: str
     title: str
     n: int
     value: str
-    rate: float = -1.0
+    support: int = -1
     heuristic: str = ""
     evidence: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+
+    @property
+    def rate(self) -> float:
+        """The share of the chains that support the statement; -1 where there are none."""
+        return self.support / self.n if self.n and self.support >= 0 else -1.0
 
 
 Chain = Sequence[Indexed]
@@ -94,137 +107,173 @@ def chains_of(entries: Iterable[Indexed]) -> list[Chain]:
 
 
 def statistics(chains: Sequence[Chain]) -> list[Statistic]:
-    """Every statistic, in a fixed order."""
-    return [measure(chains) for measure in _MEASURES]
+    """The statistics over all chains, in a fixed order, and behind them the heuristics that hold for one mission only."""
+    groups = _by_mission(chains)
+    looked_at = len(STATEMENTS) * (1 + len(groups))
+    over_all = [_best(chains, named, looked_at) for named in _by_name().values()]
+    found = {statistic.name for statistic in over_all if statistic.heuristic}
+    of_groups = [
+        statistic._replace(heuristic=f'for "{_short(mission)}": {statistic.heuristic}')
+        for mission, group in groups.items()
+        for name, named in _by_name().items()
+        if name not in found and (statistic := _best(group, named, looked_at)).heuristic
+    ]
+    return [*over_all, *of_groups, _resumes(chains)]
 
 
-def _statistic(  # noqa: PLR0917  # a row of a table
-    name: str, title: str, chains: Sequence[Chain], value: str, rate: float, then: str, evidence: Iterable[str]
-) -> Statistic:
-    """A statistic over the chains that it applies to. It has a heuristic only with `SUPPORT` chains or more."""
-    holds = len(chains) >= SUPPORT
-    return Statistic(
-        name, title, len(chains), value, rate, then if holds else "", tuple(evidence)[-MAX_EVIDENCE:] if holds else ()
+def _by_mission(chains: Sequence[Chain]) -> dict[str, list[Chain]]:
+    """The chains of each mission that has enough of them, if there are several missions."""
+    groups: dict[str, list[Chain]] = defaultdict(list)
+    for chain in chains:
+        groups[chain[-1].mission].append(chain)
+    return {name: group for name, group in sorted(groups.items()) if name and SUPPORT <= len(group) < len(chains)}
+
+
+def is_supported(support: int, n: int, looked_at: int) -> bool:
+    """Whether more than half of all chains support a statement, as far as `support` of `n` tell."""
+    if support < SUPPORT:
+        return False
+    by_chance = sum(math.comb(n, count) for count in range(support, n + 1))
+    return by_chance * looked_at < ERROR * (1 << n)
+
+
+# --- the statements
+
+
+class Statement(NamedTuple):
+    """What chains may support. `vote` returns whether a chain does, None where it does not apply, and the checkpoints that say so; `then`
+    the heuristic, given the chains that support it.
+    """
+
+    name: str
+    title: str
+    value: str
+    vote: Callable[[Chain], tuple[bool | None, list[Indexed]]]
+    then: Callable[[Sequence[Chain]], str]
+
+
+def _best(chains: Sequence[Chain], statements: Sequence[Statement], looked_at: int) -> Statistic:
+    """The one of alternative statements that most chains support; of equal ones the middle."""
+    examined = [_examined(chains, one, looked_at) for one in statements]
+    most = max(one.support for one in examined)
+    best = [one for one in examined if one.support == most]
+    return best[(len(best) - 1) // 2]
+
+
+def _examined(chains: Sequence[Chain], statement: Statement, looked_at: int) -> Statistic:
+    votes = [(chain, *statement.vote(chain)) for chain in chains]
+    support = [(chain, proof) for chain, holds, proof in votes if holds]
+    against = [page.id for _, holds, proof in votes if holds is False for page in proof]
+    n = sum(holds is not None for _, holds, _ in votes)
+    value = f"{len(support)} of {n} {statement.value}" if n else ""
+    plain = Statistic(statement.name, statement.title, n, value, len(support))
+    if not is_supported(len(support), n, looked_at):
+        return plain
+    evidence = [proof[-1].id for _, proof in support if proof]
+    return plain._replace(
+        heuristic=statement.then([chain for chain, _ in support]),
+        evidence=tuple(evidence[-MAX_EVIDENCE:]),
+        against=tuple(against[-MAX_EVIDENCE:]),
     )
 
 
-# --- the measures
+def _at(middle: int) -> Statement:
+    """That most checkpoints of a task are made within ten points of a share of the budget."""
+
+    def vote(chain: Chain) -> tuple[bool | None, list[Indexed]]:
+        placed = [link for link in chain if _is_placed(link)]
+        near = [link for link in placed if abs(link.used * 100 - middle * link.budget) <= 10 * link.budget]
+        return (len(near) * 2 > len(placed), near or placed) if placed else (None, [])
+
+    then = f"checkpoints are made at about {middle} % of the budget; make it a rule: `checkpoint at {middle}%`"
+    value = f"make checkpoints at about {middle} % of the budget"
+    return Statement("position", "budget at checkpoint", value, vote, lambda _: then)
 
 
-def _position(chains: Sequence[Chain]) -> Statistic:
-    placed = positions(chains)
-    values = [ratio for ratio, _ in placed]
-    bearing = [chain for chain in chains if any(_is_placed(link) for link in chain)]
-    title = "budget at checkpoint"
-    if not values:
-        return _statistic("position", title, bearing, "", -1, "", ())
-    spread = percentile(values, 75) - percentile(values, 25)
-    middle = round(percentile(values, 50) * 100)
-    then = f"checkpoints are always taken at about {middle} % of the budget; make it a rule: `checkpoint at {middle}%`"
-    holds = spread <= 0.1
-    value = f"median {middle} %, middle half within {round(spread * 100)} %"
-    return _statistic("position", title, bearing, value, -1, then * holds, (id_ for _, id_ in placed))
+def _age(chain: Chain) -> tuple[bool | None, list[Indexed]]:
+    resumed = [link for link in chain if link.resumes]
+    old = [link for link in resumed if any(resume.age > DAY for resume in link.resumes)]
+    return (not old, old or resumed) if resumed else (None, [])
 
 
-def _age(chains: Sequence[Chain]) -> Statistic:
-    resumes = [(link, resume) for chain in chains for link in chain for resume in link.resumes]
-    bearing = [chain for chain in chains if any(link.resumes for link in chain)]
-    old = [resume for _, resume in resumes if resume.age > DAY]
-    young = [resume for _, resume in resumes if resume.age <= DAY]
-    rate = len(old) / len(resumes) if resumes else -1
-    worse = bool(old) and bool(young) and _acted(old) < _acted(young)
-    then = ""
-    if resumes and not old:
-        then = "work is never resumed after more than 24 hours; verify first what is older"
-    elif worse:
-        then = f"resumes after more than 24 hours succeed less often ({_acted(old):.0%}, else {_acted(young):.0%}); verify first"
-    value = f"{len(old)} of {len(resumes)} resumes after more than 24 h" if resumes else ""
-    return _statistic("age", "age at resume", bearing, value, rate, then, (page.id for page, _ in resumes))
+def _rolled_back(chain: Chain) -> tuple[bool | None, list[Indexed]]:
+    failed = [link for link in chain if link.failed]
+    back = [link for link in failed if link.rolled_back]
+    return (len(back) * 2 > len(failed), back or failed) if failed else (None, [])
 
 
-def _acted(resumes: Sequence[ResumeFact]) -> float:
-    return sum(resume.first_action >= 0 for resume in resumes) / len(resumes)
+def _prepare(chains: Sequence[Chain]) -> str:
+    tools = Counter(link.trigger.removeprefix("before ") for chain in chains for link in chain if link.rolled_back)
+    tool = min(tools, key=lambda name: (-tools[name], name))
+    return f"failed destructive steps are rolled back, mostly {tool}: prepare the rollback before"
 
 
-def _destructive(chains: Sequence[Chain]) -> Statistic:
-    failed = [link for chain in chains for link in chain if link.failed]
-    bearing = [chain for chain in chains if any(link.failed for link in chain)]
-    back = [page for page in failed if page.rolled_back]
-    rate = len(back) / len(failed) if failed else -1
-    tools = Counter(page.trigger.removeprefix("before ") for page in back)
-    tool = min(tools, key=lambda name: (-tools[name], name), default="")
-    then = f"prepare the rollback before {tool}" if rate >= 0.5 else ""
-    value = f"{len(back)} of {len(failed)} failed destructive steps rolled back" if failed else ""
-    return _statistic("rollback", "destructive failures", bearing, value, rate, then, (page.id for page in back))
+def _spent(chain: Chain) -> tuple[bool | None, list[Indexed]]:
+    ended = [(link, end) for link in chain if link.budget > 0 for end in link.endings]
+    spent = [link for link, end in ended if end.used >= link.budget]
+    return (len(spent) * 2 > len(ended), spent or [link for link, _ in ended]) if ended else (None, [])
 
 
-def _budget(chains: Sequence[Chain]) -> Statistic:
-    endings = [(link, end) for chain in chains for link in chain if link.budget > 0 for end in link.endings]
-    bearing = [chain for chain in chains if any(link.endings and link.budget > 0 for link in chain)]
-    spent = [(page, end) for page, end in endings if end.used >= page.budget]
-    rate = len(spent) / len(endings) if endings else -1
-    typical = percentile([end.used / page.budget for page, end in endings], 50) if endings else 0
-    need = math.ceil(percentile([max(link.used for link in chain) for chain in bearing], 90)) if bearing else 0
-    need = max(need, max((end.used for _, end in spent), default=0))
-    then = f"raise the budget: nine of ten tasks took up to {need} calls" if rate >= 0.5 and typical >= 1 else ""
-    value = f"{len(spent)} of {len(endings)} sessions ended by it" if endings else ""
-    return _statistic("budget", "budget spent", bearing, value, rate, then, (page.id for page, _ in spent))
+def _raise(chains: Sequence[Chain]) -> str:
+    budgets = Counter(link.budget for chain in chains for link in chain if link.budget > 0)
+    budget = min(budgets, key=lambda size: (-budgets[size], size))
+    return f"the budget of {budget} calls ends the sessions: raise it, or plan the work for several sessions"
 
 
-def _lost(chains: Sequence[Chain]) -> Statistic:
-    values = lost(chains)
-    bearing = [chain for chain in chains if any(link.endings for link in chain)]
-    if not values:
-        return _statistic("lost", "calls lost at the end", bearing, "", -1, "", ())
-    high, middle = percentile(values, 90), max(1, round(percentile(values, 50)))
-    then = f"make a checkpoint every {middle} calls: sessions lose up to {high:.0f} at their end"
-    evidence = (link.id for chain in chains for link in chain if any(end.lost for end in link.endings))
-    value = f"median {percentile(values, 50):.0f}, nine of ten up to {high:.0f}"
-    return _statistic("lost", "calls lost at the end", bearing, value, -1, then * (high > 10), evidence)
+def _lost(chain: Chain) -> tuple[bool | None, list[Indexed]]:
+    ended = [(link, end) for link in chain for end in link.endings]
+    much = [link for link, end in ended if end.lost > MANY_LOST]
+    return (len(much) * 2 > len(ended), much or [link for link, _ in ended]) if ended else (None, [])
 
 
-def _stuck(chains: Sequence[Chain]) -> Statistic:
-    lasting = [(item, ids) for chain in chains for item, ids in _lasting(chain, lambda one: one.todo, 3)]
-    return _lasting_statistic(
-        "stuck", "items stuck", chains, lasting, "stuck on {}: ask a person, or split it", least=1
-    )
+def _stuck(chain: Chain) -> tuple[bool | None, list[Indexed]]:
+    return _lasting(chain, lambda link: link.todo, 3)
 
 
-def _unanswered(chains: Sequence[Chain]) -> Statistic:
-    lasting = [(item, ids) for chain in chains for item, ids in _lasting(chain, lambda one: one.questions, 2)]
-    return _lasting_statistic(
-        "question", "questions open", chains, lasting,
-        "questions stay open over sessions, such as {}: raise them earlier, or set a default", least=2,
-    )  # fmt: skip
+def _unanswered(chain: Chain) -> tuple[bool | None, list[Indexed]]:
+    return _lasting(chain, lambda link: link.questions, 2)
 
 
-def _lasting(chain: Chain, of: Callable[[Indexed], tuple[str, ...]], sessions: int) -> list[tuple[str, list[str]]]:
-    """The items that the last pages of at least `sessions` sessions have, each with the ids of those pages."""
-    last = {link.session: link for link in chain}
-    seen: dict[str, list[str]] = defaultdict(list)
-    for page in last.values():
-        for item in of(page):
-            seen[item].append(page.id)
-    return [(item, ids) for item, ids in seen.items() if len(ids) >= sessions]
+def _lasting(
+    chain: Chain, of: Callable[[Indexed], tuple[str, ...]], sessions: int
+) -> tuple[bool | None, list[Indexed]]:
+    """Whether the last pages of some sessions have one and the same item; only where there were so many sessions."""
+    last = list({link.session: link for link in chain}.values())
+    if len(last) < sessions or not any(map(of, last)):
+        return None, []
+    counts = Counter(item for page in last for item in of(page))
+    lasting = {item for item, count in counts.items() if count >= sessions}
+    return bool(lasting), [page for page in last if lasting.intersection(of(page))] or last[-1:]
 
 
-def _lasting_statistic(
-    name: str, title: str, chains: Sequence[Chain], lasting: list[tuple[str, list[str]]], then: str, *, least: int
-) -> Statistic:
-    items = Counter(item for item, _ in lasting)
-    item = min(items, key=lambda other: (-items[other], other), default="")
-    rate = len({id_ for _, ids in lasting for id_ in ids[:1]}) / len(chains) if chains else -1
-    heuristic = then.format(f'"{_short(item)}"') if len(lasting) >= least else ""
-    evidence = (id_ for other, ids in lasting if other == item for id_ in ids)
-    return _statistic(name, title, chains, f"{len(lasting)}" if chains else "", rate, heuristic, evidence)
+def _recreated(chain: Chain) -> tuple[bool | None, list[Indexed]]:
+    remade = [link for link in chain if link.recreated]
+    return (bool(remade), remade or list(chain[-1:])) if len({link.session for link in chain}) > 1 else (None, [])
 
 
-def _recreated(chains: Sequence[Chain]) -> Statistic:
-    remade = [(link, path) for chain in chains for link in chain for path in link.recreated]
-    rate = len({page.task for page, _ in remade}) / len(chains) if chains else -1
-    then = "read Artifacts Produced first: what is listed there was made again" if remade else ""
-    value = f"{len(remade)}" if chains else ""
-    return _statistic("artifacts", "artifacts remade", chains, value, rate, then, (page.id for page, _ in remade))
+STATEMENTS = (
+    *(_at(middle) for middle in range(10, 100, 10)),
+    Statement("age", "age at resume", "are resumed within 24 h only", _age,
+        lambda _: "work is resumed within 24 hours; verify first what is older"),
+    Statement("rollback", "destructive failures", "roll failed destructive steps back", _rolled_back, _prepare),
+    Statement("budget", "budget spent", "end most sessions by it", _spent, _raise),
+    Statement("lost", "calls lost at the end", f"lose more than {MANY_LOST} calls at the end of most sessions", _lost,
+        lambda _: f"make a checkpoint every {MANY_LOST} calls: sessions lose more at their end"),
+    Statement("stuck", "items stuck", "keep an item undone over three sessions", _stuck,
+        lambda _: "items stay undone over three sessions: ask a person, or split them"),
+    Statement("question", "questions open", "keep a question open over two sessions", _unanswered,
+        lambda _: "questions stay open over sessions: raise them earlier, or set a default"),
+    Statement("artifacts", "artifacts remade", "make an artifact again", _recreated,
+        lambda _: "artifacts are made again: read Artifacts Produced first"),
+)  # fmt: skip
+"""All statements that are examined. Those of one name are alternatives."""
+
+
+def _by_name() -> dict[str, list[Statement]]:
+    named: dict[str, list[Statement]] = defaultdict(list)
+    for statement in STATEMENTS:
+        named[statement.name].append(statement)
+    return named
 
 
 def _resumes(chains: Sequence[Chain]) -> Statistic:
@@ -234,9 +283,6 @@ def _resumes(chains: Sequence[Chain]) -> Statistic:
     if first:
         value += f", first call after {percentile(first, 50) / 1000:.0f} s (median)"
     return Statistic("resumes", "resumes", len(chains), value)
-
-
-_MEASURES = (_position, _age, _destructive, _budget, _lost, _stuck, _unanswered, _recreated, _resumes)
 
 
 def _is_placed(page: Indexed) -> bool:
@@ -306,6 +352,6 @@ def _joined(lines: Sequence[str]) -> str:
 
 
 def _line_of(statistic: Statistic) -> str:
-    rate = f", {statistic.rate:.0%}" if statistic.rate >= 0 else ""
     evidence = " ".join(id_[:12] for id_ in statistic.evidence)
-    return f"- `{statistic.name}`: {statistic.heuristic} (n={statistic.n}{rate}; evidence: {evidence})"
+    against = f"; not: {' '.join(id_[:12] for id_ in statistic.against)}" if statistic.against else ""
+    return f"- `{statistic.name}`: {statistic.heuristic} ({statistic.support} of {statistic.n} tasks; evidence: {evidence}{against})"

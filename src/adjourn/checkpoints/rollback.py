@@ -23,7 +23,7 @@ import msgspec
 
 from adjourn.checkpoints import git_snapshot, page_writer
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, create, find
-from adjourn.checkpoints.git_snapshot import SECONDS, RollbackChange, changes, restore
+from adjourn.checkpoints.git_restore import SECONDS, RollbackChange, changes, restore
 from adjourn.checkpoints.page_files import FoundPage, search
 from adjourn.checkpoints.save import task_checkpoint_name
 from adjourn.checkpoints.triggers import BEFORE
@@ -35,9 +35,12 @@ from adjourn.log.event import Actor, decode
 from adjourn.log.kinds import tool_name
 from adjourn.policy.destructive import read_settings
 from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.session import Session
 from adjourn.tasks.task import Task
 
 MAX_EFFECTS = 100
+MAX_TOLD = 50
+"""Files and effects that an agent is told of."""
 
 
 class Effect(NamedTuple):
@@ -66,10 +69,50 @@ class RollbackResult(NamedTuple):
     files: list[RollbackChange]
 
 
-def target_of(root: str, name: str = "") -> FoundPage:
-    """The page to roll back to: by name, hash or path, else the newest one before a destructive call. Raises `NotFoundError`."""
-    pages = search(root).pages
+def for_agent(session: Session, root: str, tree: str, name: str, *, apply: bool) -> dict[str, Any]:
+    """Roll the task of a session back to one of its checkpoints, or show what that would do. Raises `AdjournError`."""
+    task = session.task
+    if interrupted(tree):
+        if not apply:
+            return {
+                "applied": False,
+                "message": "An earlier rollback was interrupted. Call again with apply: it is finished.",
+            }
+        return _told(None, finish(task, root, by=session.actor, tree=tree))
+    target = target_of(tree, name, task.id)
+    planned = plan(task, root, target, tree=tree)
+    done = carry_out(task, root, planned, state=True, by=session.actor, tree=tree) if apply else None
+    return _told(planned, done)
+
+
+def _told(planned: RollbackPlan | None, done: RollbackResult | None) -> dict[str, Any]:
+    files = done.files if done is not None else planned.files if planned is not None else []
+    answer: dict[str, Any] = {"applied": done is not None}
+    if planned is not None:
+        answer |= {"checkpoint": planned.target.machine.get("name", ""), "page": planned.target.path}
+        answer["files"] = [_change(change) for change in files[:MAX_TOLD]]
+        answer |= {"moreFiles": len(files) - MAX_TOLD} if len(files) > MAX_TOLD else {}
+        answer |= {} if planned.commit else {"note": "No files were kept with it: the page alone goes back."}
+        answer["notUndone"] = [effect._asdict() for effect in planned.effects[:MAX_TOLD]]
+    if done is None:
+        return answer | {"message": "Nothing was changed. Call again with apply: true; a person is asked."}
+    answer["files"] = [_change(change) for change in files[:MAX_TOLD]]
+    return answer | {"page": done.page, "undo": done.undo, "message": "Check each effect in notUndone yourself."}
+
+
+def _change(change: RollbackChange) -> dict[str, str]:
+    return {name: value for name, value in change._asdict().items() if value}
+
+
+def target_of(root: str, name: str = "", task: str = "") -> FoundPage:
+    """The page to roll back to, of `task` or of any: by name, hash or path, else the newest one before a destructive call.
+
+    Raises `NotFoundError`.
+    """
+    pages = search(root, task=task).pages
     for page in pages:
+        if task and page.task != task:
+            continue
         names = (page.machine.get("name"), page.id, page.path)
         if name in names if name else str(page.machine.get("trigger", "")).startswith(BEFORE):
             return page

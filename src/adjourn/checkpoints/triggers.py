@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from adjourn.aex.policy import Policy
+from adjourn.aex.rule import SESSION_CALLS
 from adjourn.checkpoints import anchors
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.host.workspace import MAX_NAME
@@ -210,14 +211,15 @@ def due_shares(ledger: Ledger, policy: Policy) -> list[tuple[float, str, str]]:
         shares = shares_of(policy, key)
         share = max((share for share in shares if limit and used * 100 >= share * limit), default=0)
         trigger = f"{AT_SHARE}{share:g}% of {key}={limit:.15g}"
-        if share and trigger not in ledger.marks:
+        made = ledger.marks.get(trigger, -1)
+        if share and (made < ledger.sitting.since if key == SESSION_CALLS else made < 0):
             due.append((share, key, trigger))
     return due
 
 
 def shares_of(policy: Policy, key: str) -> tuple[float, ...]:
     """The percents of a budget at which a checkpoint is made: those of the policy, else `SHARES` for calls; always 100."""
-    return (*(policy.percents or (SHARES if key == "calls" else ())), SPENT)
+    return (*(policy.percents or (SHARES if key in ("calls", SESSION_CALLS) else ())), SPENT)
 
 
 def _may_pass(session: Session, call: ToolRequest) -> bool:
@@ -234,7 +236,7 @@ def _make_due(session: Session, watch: _Watch) -> list[str]:
     notes: list[str] = []
     for share, key, trigger in watch.shares(session.task.ledger, session.policy):
         what = "spent" if share == SPENT else f"at-{share:g}".replace(".", "-")
-        what += f"-{key}" if key != "calls" else ""
+        what += f"-{key}".replace(" ", "-") if key != "calls" else ""
         notes += _make(session, what, trigger)[1]
     return notes
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from adjourn.cli.record_view import Item
     from adjourn.knowledge.model.documents import Tree
     from adjourn.knowledge.records.store import CRStore
-    from adjourn.tasks.ledger import Approval, Ledger, OpenCall
+    from adjourn.tasks.entries import Approval, OpenCall
+    from adjourn.tasks.ledger import Ledger
 
 _T = TypeVar("_T")
 

@@ -30,7 +30,7 @@ from adjourn.host.workspace import write_file
 if TYPE_CHECKING:
     from adjourn.checkpoints import reflect
     from adjourn.checkpoints import rollback as engine
-    from adjourn.checkpoints.git_snapshot import RollbackChange
+    from adjourn.checkpoints.git_restore import RollbackChange
 
 
 @click.command(epilog=example("adjourn page archive", "adjourn page archive --project security-review"))
@@ -131,6 +131,7 @@ def _to_json(reflection: reflect.Reflection, *, changed: bool) -> dict[str, obje
                 "value": statistic.value,
                 "heuristic": statistic.heuristic,
                 "evidence": list(statistic.evidence),
+                "against": list(statistic.against),
             }
             for statistic in reflection.statistics
         ],
@@ -155,7 +156,13 @@ def _print(reflection: reflect.Reflection, *, changed: bool) -> None:
 
 # --- `adjourn rollback`
 
-_KINDS = {"restore": "restored", "bring back": "brought back", "leave": "made since, stays", "avoid": "not restored"}
+_KINDS = {
+    "restore": "restored",
+    "bring back": "brought back",
+    "leave": "made since, stays",
+    "make room": "saved and removed, to make room",
+    "avoid": "not restored",
+}
 
 
 @click.command(epilog=example("adjourn rollback", "adjourn rollback --yes", "adjourn rollback --files --yes"))

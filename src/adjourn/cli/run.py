@@ -40,7 +40,7 @@ from adjourn.log.event import milliseconds, timestamp
 from adjourn.log.kinds import tool_name
 from adjourn.store.base import Head
 from adjourn.tasks.approvals import answer, settle_doubt
-from adjourn.tasks.ledger import Approval
+from adjourn.tasks.entries import Approval
 from adjourn.tasks.task import Task
 from adjourn.text.redact import redact_json
 

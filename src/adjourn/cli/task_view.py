@@ -20,9 +20,11 @@ from adjourn.log.event import decode
 from adjourn.log.kinds import tool_name
 from adjourn.store.base import Store
 from adjourn.tasks.approvals import BY_A_PERSON, waiting_approvals
+from adjourn.tasks.entries import Approval, OpenCall, OpenSession
 from adjourn.tasks.heads import KeptHeads, last_phase
 from adjourn.tasks.lease import describe_holder, is_alive
-from adjourn.tasks.ledger import Approval, Ledger, OpenCall, OpenSession, rate_of, rate_used
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.rates import rate_of, rate_used
 from adjourn.tasks.task import Task, tasks_of
 from adjourn.text.times import period
 
@@ -167,7 +169,7 @@ def rates(ledger: Ledger, now: int) -> list[Spent]:
     spent = []
     for key in ledger.rates:
         amount, seconds, tools = rate_of(key)
-        if used := rate_used(ledger, key, now):
+        if used := rate_used(ledger.rates, key, now):
             spent.append(Spent(tools, used, amount, seconds))
     return spent
 

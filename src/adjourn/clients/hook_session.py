@@ -51,8 +51,9 @@ from adjourn.tasks.decision import (
     ToolRequest,
     usable_approval,
 )
+from adjourn.tasks.entries import OpenCall
 from adjourn.tasks.lease import LEASE_MILLISECONDS, SessionIdentity, lease_end, time_of
-from adjourn.tasks.ledger import Ledger, OpenCall, is_same_tool
+from adjourn.tasks.ledger import Ledger, is_same_tool
 from adjourn.tasks.session import Admitted, PendingCalls
 from adjourn.tasks.task import SYSTEM, NewEvent, Task
 

@@ -35,8 +35,8 @@ from adjourn.policy.contract import Contract
 from adjourn.policy.principal import Principal, Space, space_of
 from adjourn.relay.ports import StderrLog
 from adjourn.store.base import Store
+from adjourn.tasks.entries import OpenSession
 from adjourn.tasks.lease import RENEW_SECONDS, ReplicaLease, expire_dead_sessions
-from adjourn.tasks.ledger import OpenSession
 from adjourn.tasks.together import PendingCommit, commit_together
 from adjourn.tasks.workspace_calls import expire_sessions_of
 

@@ -18,8 +18,9 @@ from adjourn.log.kinds import tool_name
 from adjourn.policy.calls import meta_tool
 from adjourn.store.base import Head, Store
 from adjourn.tasks.approvals import AFTER_NO
+from adjourn.tasks.entries import NotableCall
 from adjourn.tasks.heads import verified_entries_from
-from adjourn.tasks.ledger import ELSEWHERE, REPEATED, Ledger, NotableCall
+from adjourn.tasks.ledger import ELSEWHERE, REPEATED, Ledger
 from adjourn.text.quoting import one_line, spoken
 from adjourn.text.redact import without_secrets
 

@@ -24,8 +24,9 @@ from adjourn.log.event import timestamp
 from adjourn.log.kinds import tool_name
 from adjourn.store.base import EMPTY, Head, Store
 from adjourn.tasks.approvals import waiting_approvals
+from adjourn.tasks.entries import OpenCall
 from adjourn.tasks.lease import is_alive
-from adjourn.tasks.ledger import Ledger, OpenCall
+from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
 from adjourn.text.redact import without_secrets
 

@@ -16,7 +16,8 @@ from adjourn.handover.rendering import Section, SectionItem
 from adjourn.knowledge.brief.knowledge_sections import Recorded, RecordLine
 from adjourn.log.kinds import tool_name
 from adjourn.tasks.decision import budgets_used
-from adjourn.tasks.ledger import Approval, Ledger, OpenCall
+from adjourn.tasks.entries import Approval, OpenCall
+from adjourn.tasks.ledger import Ledger
 from adjourn.text.redact import without_secrets
 
 MAX_STEP, MAX_LINE = 2000, 400

@@ -24,7 +24,7 @@ REGISTRY: dict[str, type[Data]] = {}
 EXACT = frozenset(
     (
         "after", "again", "agent", "answer", "approval", "audit", "before", "bind", "budget", "call", "checkpoint", "cognition", "contract", "definition", "digest",
-        "document", "doubt", "era", "expires", "group", "head", "host", "inputs", "key", "lost", "name", "once", "params", "phase",
+        "document", "doubt", "era", "expires", "group", "head", "host", "inputs", "key", "lost", "name", "once", "over", "params", "phase",
         "policy", "previous", "principal", "record", "report", "result", "root", "server", "signature", "signer", "state", "step", "to", "tool", "variable",
         "task", "who",
     )
@@ -64,11 +64,16 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename
 
 
 class TaskOpened(Data, frozen=True, kw_only=True):
-    """The task begins. Always event 0. Names the documents that hold its contract's text."""
+    """The task begins. Always event 0. Names the documents that hold its contract's text.
+
+    `over` is an unfinished task with the same goal and contract whose budget of calls is spent; the task starts with its `spent` calls.
+    """
 
     KIND = "task.opened"
     contract: str = ""
     goal: str = ""
+    over: str = ""
+    spent: int = 0
 
 
 class TaskFinished(Data, frozen=True, kw_only=True):
@@ -89,7 +94,7 @@ class SessionOpened(Data, frozen=True, kw_only=True):
     """A session begins: `client` works on the task through the process `pid` on `host`.
 
     `group` is the same for all sessions of one client process; `started` tells a process from a later one with the
-    same number. `policy` is the digest of the effective permissions' text. `prompt` is what the person asked the client for first,
+    same number. `budget` are the calls of the task, `per_session` those of each session (-1: no limit). `policy` is the digest of the effective permissions' text. `prompt` is what the person asked the client for first,
     cut at 2 KiB: the goal of a task without a contract that has made no call yet. `principal` is the id of the person or service
     that was authenticated behind the client, with its name, type and groups then; empty where nobody was.
     """
@@ -100,6 +105,7 @@ class SessionOpened(Data, frozen=True, kw_only=True):
     era: str = ""
     group: str
     host: str
+    per_session: int = -1
     pid: int
     policy: str
     principal: str = ""
@@ -333,12 +339,13 @@ class PinRefused(Data, frozen=True, kw_only=True):
 class PolicyChanged(Data, frozen=True, kw_only=True):
     """The policy or the contract was edited while a session worked under it; from here on the new one counts.
 
-    `policy` is the digest of its text, `budget` the calls it permits (-1: no limit).
+    `policy` is the digest of its text, `budget` the calls it permits, `per_session` those of each session (-1: no limit).
     """
 
     KIND = "policy.changed"
     budget: int = -1
     contract: str = ""
+    per_session: int = -1
     policy: str
 
 

@@ -22,7 +22,7 @@ from adjourn.policy.protected.words import COMMAND_KEYS, CONTENT_KEYS, PATCH_KEY
 READING_VERBS = frozenset(("file.read", "git.status", "git.diff", "network.search", "todo.read"))
 """Tools of the contract vocabulary that have no effect."""
 META_TOOLS = (
-    "aex.checkpoint", "aex.resume", "aex.finish", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record",
+    "aex.checkpoint", "aex.resume", "aex.finish", "aex.rollback", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record",
     "adjourn.ask",
 )  # fmt: skip
 """The proxy's own tools, which it answers itself."""

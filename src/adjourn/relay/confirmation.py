@@ -29,7 +29,8 @@ from adjourn.mcp.frames import Message
 from adjourn.relay.request import STATE_PREFIX, Connection, Request, is_ours
 from adjourn.tasks.approvals import AFTER_NO, BY_A_PERSON, about, answer
 from adjourn.tasks.decision import Block, ToolRequest
-from adjourn.tasks.ledger import ELSEWHERE, Approval
+from adjourn.tasks.entries import Approval
+from adjourn.tasks.ledger import ELSEWHERE
 from adjourn.tasks.task import SYSTEM
 from adjourn.text.fitting import ELLIPSIS
 from adjourn.text.redact import visible_line, without_secrets

@@ -17,7 +17,7 @@ from adjourn.relay.ports import StderrLog
 from adjourn.relay.request import Request
 from adjourn.text.redact import redact_json, visible_json, visible_line, without_secrets
 
-MAX_CHARACTERS = 4400
+MAX_CHARACTERS = 4500
 """Of all definitions together, with their names, as compact JSON."""
 _WRITES = {"destructiveHint": False, "openWorldHint": False}
 _READS = {"readOnlyHint": True, "openWorldHint": False}
@@ -61,13 +61,19 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         resumptionPoint=_text_schema("First step of the next session"),
     ),
     "aex.resume": _tool(
-        "Resume a checkpoint; call it first. Shows what was done, refused, is in doubt. The budget stays spent.",
+        "Resume a checkpoint; call it first. The budget stays spent.",
         _WRITES,
         "name",
         name=_text_schema(),
         more=_text_schema("From an answer"),
     ),
     "aex.finish": _tool("The whole task is done: offer it to no later session.", _WRITES, summary=_text_schema()),
+    "aex.rollback": _tool(
+        "Go back to before the last destructive call, or to name: page, files. Without apply: preview.",
+        _WRITES,
+        name=_text_schema(),
+        apply={"type": "boolean"},
+    ),
     "aex.list_tasks": _tool("List task contracts and checkpoints.", _READS, more=_text_schema()),
     "aex.review_task": _tool(
         "Show what a task contract may do under the policy.", _READS, "task", task=_text_schema(".aex file")
@@ -94,10 +100,10 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         answers=_objects_schema("{question, answer}"),
     ),
     "adjourn.record": _tool(
-        "Read this task's notes, decisions, questions and answers. Without a section: which there are.",
+        "Read this task's notes and answers. Without a section: which there are.",
         _READS,
         section=_text_schema(),
-        more=_text_schema("From an answer"),
+        more=_text_schema(),
     ),
     "adjourn.ask": _tool(
         "Ask a person, and keep working. Ask again in the same words to see the answer.",
@@ -267,6 +273,24 @@ def _resume(context: ClientContext, arguments: Arguments) -> Any:
     return resume(context, name).to_json(more, context.options.brief_bytes)
 
 
+def _rollback(context: ClientContext, arguments: Arguments) -> dict[str, Any]:
+    from adjourn.checkpoints import rollback
+
+    options = context.options
+    return rollback.for_agent(
+        context.sessions.open(),
+        options.root,
+        options.page_tree,
+        _text(arguments, "name", ""),
+        apply=not is_preview("aex.rollback", arguments),
+    )
+
+
+def is_preview(tool: str, arguments: Arguments | None) -> bool:
+    """Whether a call of a meta-tool changes nothing, and so needs nobody's permission."""
+    return tool == "aex.rollback" and (arguments or {}).get("apply") in (None, False)
+
+
 def _list_tasks(context: ClientContext, arguments: Arguments) -> Any:
     from adjourn.handover.importing import list_tasks
 
@@ -340,6 +364,7 @@ HANDLERS: dict[str, Callable[[ClientContext, Arguments], Any]] = {
     "aex.checkpoint": _checkpoint,
     "aex.resume": _resume,
     "aex.finish": _finish,
+    "aex.rollback": _rollback,
     "aex.list_tasks": _list_tasks,
     "aex.review_task": _review_task,
     "adjourn.note": _note,

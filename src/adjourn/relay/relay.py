@@ -17,7 +17,7 @@ from adjourn.policy.protected.calls import protected_path
 from adjourn.relay.admission import Admission
 from adjourn.relay.answers import Answers
 from adjourn.relay.confirmation import Confirmations
-from adjourn.relay.meta import MetaTools
+from adjourn.relay.meta import MetaTools, is_preview
 from adjourn.relay.ports import MAX_WAITING, EventLoop, StderrLog
 from adjourn.relay.request import MAX_NOTED, MAX_SAMPLED, BatchAnswers, Connection, Request, ToolPlan, is_noted
 from adjourn.relay.server_requests import ServerRequests
@@ -275,7 +275,8 @@ class Gate:
         place = None
         if plan.is_named_only:
             verdict = self._sessions.policy.judge_open(plan.tool)
-            if verdict.effect == "allow" and verdict.confirm is None:
+            is_free = verdict.confirm is None or is_preview(plan.tool, arguments)
+            if verdict.effect == "allow" and is_free:
                 if self._is_first(request):
                     self.admission.call_meta_tool(request, plan.tool)
                 return

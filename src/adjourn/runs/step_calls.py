@@ -28,7 +28,8 @@ from adjourn.runs.journal import Journal, call_of
 from adjourn.runs.model import Completion, Model, ModelError
 from adjourn.runs.tools import TESTS, Tool
 from adjourn.tasks.decision import Block, Forward, RecordedAnswer, ToolRequest
-from adjourn.tasks.ledger import ALREADY_DONE, ELSEWHERE, Approval
+from adjourn.tasks.entries import Approval
+from adjourn.tasks.ledger import ALREADY_DONE, ELSEWHERE
 from adjourn.tasks.task import Task
 from adjourn.text.quoting import first_line
 from adjourn.text.redact import preview

@@ -14,8 +14,9 @@ from adjourn.log.event import Actor, Event, decode, timestamp
 from adjourn.store.base import Head, Store
 from adjourn.tasks import idempotency, workspace_calls
 from adjourn.tasks.decision import subject
+from adjourn.tasks.entries import Approval, OpenCall
 from adjourn.tasks.heads import verified_entries_from
-from adjourn.tasks.ledger import ELSEWHERE, REPEATED, Approval, Ledger, OpenCall
+from adjourn.tasks.ledger import ELSEWHERE, REPEATED, Ledger
 from adjourn.tasks.task import SYSTEM, NewEvent, Task
 
 BY_A_PERSON = frozenset(("cli", "terminal", "page", "elicitation:no"))

@@ -1,17 +1,21 @@
 """How much of a budget is spent: the calls of all tasks of a store, and the notices that an agent gets."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
 
 from adjourn.aex.policy import Policy
-from adjourn.aex.rule import Rule
-from adjourn.errors import IntegrityError
+from adjourn.aex.rule import SESSION_CALLS, Rule
+from adjourn.errors import AdjournError, IntegrityError
+from adjourn.log.canonical_json import digest
 from adjourn.store.base import Store, Swap
 from adjourn.tasks.decision import NONE_SPENT, budgets_used
-from adjourn.tasks.ledger import SLICES, Ledger
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.rates import SLICES
+from adjourn.tasks.task import Task
 
 # --- the calls of all tasks of a store in a period
 
@@ -85,12 +89,37 @@ def _slice(seconds: int, now: int) -> int:
     return now * SLICES // (seconds * 1000)
 
 
+# --- work that is started over
+
+
+def spent_ref(goal: str, contract: str) -> str:
+    """The ref that names the task of a goal and a contract whose calls were spent last; "" where nothing tells what the work is."""
+    return f"budget/spent/{digest(f'{contract} {goal}'.encode())}" if goal or contract else ""
+
+
+def spent_refs(ledger: Ledger) -> dict[str, str]:
+    """What to write when the calls of a task are spent."""
+    name = spent_ref(ledger.goal, ledger.contract)
+    return {name: ledger.task} if name else {}
+
+
+def started_over(task: Task, goal: str, contract: str, budget: int | None) -> tuple[str, int]:
+    """The unfinished task with this goal and contract whose calls are spent, and how many it made; `("", 0)` for none."""
+    name = spent_ref(goal, contract) if budget is not None else ""
+    with suppress(AdjournError):
+        if name and (other := task.store.ref(name)):
+            ledger = Task(task.store, other, clock=task.clock, secret=task.secret).refresh()
+            if ledger.exists and not ledger.finished and budget is not None and ledger.calls_used >= budget > 0:
+                return other, ledger.calls_used
+    return "", 0
+
+
 # --- when an agent gets a notice of how much of a budget is spent
 
 NOTICE_SHARES = (75, 90)
 """Percents of any budget at which the agent is informed."""
 NEVER = float("inf")
-_THESE = {"task": "this task", "workspace": "this workspace"}
+_THESE = {"task": "this task", "session": "this session", "workspace": "this workspace"}
 
 
 class SpentShare(NamedTuple):
@@ -109,7 +138,7 @@ class SpentShare(NamedTuple):
     def mark(self) -> str:
         """Its name among the notices that were sent. A raised budget is another one."""
         mark = f"{self.percent}%{self.budget}={self.limit:.15g}"
-        return mark if self.owner in _THESE else f"{mark}@{'_'.join(self.owner.split())}"
+        return mark.replace(" ", "_") if self.owner in _THESE else f"{mark}@{'_'.join(self.owner.split())}"
 
 
 def spent_shares(
@@ -119,7 +148,10 @@ def spent_shares(
 
     `workspace` is what is spent of the budgets over all tasks, by their counters.
     """
-    budgets = [(key, used, limit, "task") for key, used, limit in budgets_used(policy, ledger)]
+    budgets = [
+        (key, used, limit, "session" if key == SESSION_CALLS else "task")
+        for key, used, limit in budgets_used(policy, ledger)
+    ]
     for rule in policy.workspace_budgets:
         key = f"calls_{rule.period.replace(' ', '_')}"
         budgets.append((key, workspace.get(rule.counter, 0), rule.amount or 0, rule.owner or "workspace"))
@@ -142,7 +174,7 @@ def notice_text(shares: Collection[SpentShare], tool: str) -> str:
 
 
 def _told(share: SpentShare) -> str:
-    unit = share.budget.replace("_", " ")
+    unit = "calls" if share.owner == "session" else share.budget.replace("_", " ")
     return f"{round(share.used, 2):.15g} of {share.limit:.15g} {unit} ({share.used * 100 / share.limit:.0f} %)"
 
 

@@ -12,7 +12,8 @@ from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import timestamp
 from adjourn.tasks.decision import APPROVAL_MILLISECONDS, Ask, Block, RecordedAnswer, ToolRequest, shown_params
-from adjourn.tasks.ledger import MAX_LISTED_TOOLS, Approval, Ledger, definition_key, is_same_tool
+from adjourn.tasks.entries import Approval
+from adjourn.tasks.ledger import MAX_LISTED_TOOLS, Ledger, definition_key, is_same_tool
 from adjourn.text.fitting import ELLIPSIS
 from adjourn.text.redact import preview
 

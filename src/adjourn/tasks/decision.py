@@ -15,21 +15,14 @@ import msgspec
 
 from adjourn.aex.match import glob_path
 from adjourn.aex.policy import Policy
-from adjourn.aex.rule import PathMatcher, Rule, RuleVerdict
+from adjourn.aex.rule import SESSION_CALLS, PathMatcher, Rule, RuleVerdict
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import timestamp
 from adjourn.log.kinds import full_name
 from adjourn.policy.protected.words import ambiguous, reason_for
-from adjourn.tasks.ledger import (
-    ALREADY_DONE,
-    Approval,
-    Ledger,
-    OpenCall,
-    definition_key,
-    is_same_tool,
-    rate_key,
-    rate_used,
-)
+from adjourn.tasks.entries import Approval, OpenCall, Sitting
+from adjourn.tasks.ledger import ALREADY_DONE, Ledger, definition_key, is_same_tool
+from adjourn.tasks.rates import rate_key, rate_used
 
 APPROVAL_MILLISECONDS = 15 * 60_000
 """How long a question may be answered where no rule says so, and an approval be used."""
@@ -410,6 +403,8 @@ def budgets_used(policy: Policy, ledger: Ledger) -> Iterator[tuple[str, float, f
     """Each budget of the task: its key, how much of it is spent, and its size. In calls, minutes, tokens or dollars."""
     if policy.budget is not None:
         yield "calls", ledger.calls_used, policy.budget
+    if (rule := policy.budgets.get(SESSION_CALLS)) is not None:
+        yield SESSION_CALLS, ledger.sitting.used, rule.amount
     used = {"minutes": ledger.worked, "tokens": ledger.tokens, "usd": ledger.micro_usd}
     for key, rule in policy.budgets.items():
         if key in used:
@@ -419,22 +414,47 @@ def budgets_used(policy: Policy, ledger: Ledger) -> Iterator[tuple[str, float, f
 def _budget_spent(policy: Policy, ledger: Ledger, spent: int) -> Block | None:
     """The refusal when a budget leaves no room for the call."""
     for key, written, limit in budgets_used(policy, ledger):
-        used = written + spent if key == "calls" else written
+        used = written + spent if key in ("calls", SESSION_CALLS) else written
         if used < limit:
             continue
+        if key == SESSION_CALLS:
+            return _session_spent(policy, ledger.sitting, int(used))
         rule = policy.budget_rule if key == "calls" else policy.budgets[key]
+        is_over = key == "calls" and ledger.over
+        over = f", which starts the unfinished task {ledger.over} over," if is_over else ""
+        finish = f", or end that task: adjourn tasks finish {ledger.over}" if is_over else ""
         unit = 1_000_000 if key == "usd" else 1
         return Block(
             "budget_exhausted",
             f"{'Call budget' if key == 'calls' else 'Budget'} exhausted: {_amount(used)} of {_amount(limit)} {key} of task"
-            f" {ledger.task} are spent ({rule})",
-            f"{_last_step(policy)}; a person can raise the budget in the policy",
+            f" {ledger.task}{over} are spent ({rule})",
+            f"{_last_step(policy)}; a person can raise the budget in the policy{finish}",
             str(rule or ""),
             budget="" if key == "calls" else key,
             used=int(used * unit),
             limit=int(limit * unit),
         )
     return None
+
+
+def _session_spent(policy: Policy, sitting: Sitting, used: int) -> Block:
+    """The refusal when this session's calls are spent, and those of the task are not."""
+    rule = policy.budgets[SESSION_CALLS]
+    why, then = "", "end the session: the next one continues with calls of its own"
+    if sitting.carried:
+        why = f", {sitting.carried} of them in sessions before that neither completed an effect nor made a checkpoint"
+        then = "this session then has calls of its own"
+    elif not sitting.got_on:
+        then = "else the next session starts with none: this one completed no effect"
+    return Block(
+        "budget_exhausted",
+        f"Call budget of this session exhausted: {used} of {_amount(rule.amount)} calls are spent{why} ({rule})",
+        f"{_last_step(policy)}; {then}",
+        str(rule),
+        budget=SESSION_CALLS,
+        used=used,
+        limit=int(rule.amount),
+    )
 
 
 def _workspace_spent(policy: Policy, workspace: Mapping[str, int], spent: int) -> Block | None:
@@ -473,7 +493,7 @@ def _rate_spent(
     """The refusal when a rate leaves no room for the call."""
     for rule in policy.limits_of(call.tool):
         key = _rate_of(rule)
-        used = rate_used(ledger, key, now) + counted.get(key, 0) + min(spent, 0)
+        used = rate_used(ledger.rates, key, now) + counted.get(key, 0) + min(spent, 0)
         if used >= rule.amount:
             period = f"{rule.per_seconds} s"
             return Block(

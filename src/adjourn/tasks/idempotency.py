@@ -26,7 +26,8 @@ from adjourn.log.kinds import tool_name
 from adjourn.policy.principal import key_of_task
 from adjourn.store.base import Store, Swap
 from adjourn.tasks.decision import OnceClaim, ToolRequest
-from adjourn.tasks.ledger import Ledger, OpenCall
+from adjourn.tasks.entries import OpenCall
+from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task, open_entries
 
 MAX_ANSWER = 1024 * 1024

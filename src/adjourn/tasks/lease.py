@@ -11,6 +11,7 @@ from contextlib import suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from adjourn.aex.rule import SESSION_CALLS
 from adjourn.errors import ConflictError, HeldError, RefusedError
 from adjourn.host import clock as ids
 from adjourn.host.process import Process, lives
@@ -19,7 +20,9 @@ from adjourn.log.canonical_json import MAX_SAFE_INTEGER, digest
 from adjourn.log.event import Actor
 from adjourn.policy.principal import Principal
 from adjourn.store.base import Store
-from adjourn.tasks.ledger import Ledger, OpenSession
+from adjourn.tasks.budgets import started_over
+from adjourn.tasks.entries import OpenSession
+from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import SYSTEM, AppendedEvent, NewEvent, Task
 from adjourn.text.redact import without_secrets
 
@@ -143,14 +146,19 @@ class TaskLease:
         policy_text, contract_text = self._texts
         if not ledger.exists:
             contract = digest(contract_text) if contract_text else ""
-            yield NewEvent(kinds.TaskOpened(goal=self.policy.goal, contract=contract), SYSTEM, self.id)
+            goal = self.policy.goal
+            what = goal if contract else self.prompt or goal
+            over, spent = started_over(self.task, what, contract, self.policy.budget)
+            opened = kinds.TaskOpened(goal=goal, contract=contract, over=over, spent=spent)
+            yield NewEvent(opened, SYSTEM, self.id)
         for holder in list(ledger.sessions.values()):
             reason = self._why_over(holder, take_over=take_over)
             if reason:
                 yield NewEvent(lost(ledger, holder, reason), SYSTEM, self.id)
         process, principal = self.identity.process, self.identity.principal
-        opened = kinds.SessionOpened(
+        session = kinds.SessionOpened(
             budget=_budget_of(self.policy),
+            per_session=_budget_of_session(self.policy),
             client=self.identity.client[:100],
             era=self.identity.era,
             group=self.identity.group,
@@ -164,7 +172,7 @@ class TaskLease:
             prompt=self.prompt,
             started=process.started,
         )
-        yield NewEvent(opened, SYSTEM, self.id)
+        yield NewEvent(session, SYSTEM, self.id)
 
     def _why_over(self, holder: OpenSession, *, take_over: bool) -> Reason | None:
         """Why another session is over, None if it continues beside this one. Raises `HeldError` if it lives elsewhere."""
@@ -260,6 +268,7 @@ class TaskLease:
         """Apply permissions that were edited meanwhile. Raises `HeldError`, `StoreError`: then nothing was changed."""
         changed = kinds.PolicyChanged(
             budget=_budget_of(policy),
+            per_session=_budget_of_session(policy),
             contract=digest(contract_text) if contract_text else "",
             policy=digest(policy_text),
         )
@@ -277,6 +286,11 @@ class TaskLease:
 
 def _budget_of(policy: Policy) -> int:
     return -1 if policy.budget is None else min(policy.budget, MAX_SAFE_INTEGER)
+
+
+def _budget_of_session(policy: Policy) -> int:
+    rule = policy.budgets.get(SESSION_CALLS)
+    return -1 if rule is None else min(int(rule.amount), MAX_SAFE_INTEGER)
 
 
 class TaskSwitchedError(RefusedError):

@@ -16,11 +16,12 @@ from adjourn.log import kinds
 from adjourn.log.event import GENESIS, Envelope, milliseconds
 from adjourn.log.kinds import full_name, tool_name
 from adjourn.log.merkle import MAX_LATE, Frontier
+from adjourn.tasks.entries import Approval, NotableCall, OpenCall, OpenSession, Sitting
+from adjourn.tasks.rates import Rates, count_rates
 
 MAX_LISTED_TOOLS = 1000
 MAX_PAUSED_CALLS = 100
 MAX_FENCED = 100
-MAX_RATES = 1000
 MAX_MARKS = 100
 MAX_NOTABLE = 60
 MAX_UNSEEN = 100
@@ -31,7 +32,6 @@ MAX_SAID = 500
 """Characters that are kept of a person's reason."""
 MAX_SILENT = 100
 """Open questions beyond which those that nobody answered are forgotten, even where silence means yes."""
-SLICES = 60
 PAUSE = 5 * 60_000
 """Milliseconds between two events beyond which a task is taken to rest."""
 ALREADY_DONE = "already_done"
@@ -60,86 +60,13 @@ class Named(Protocol):
     def arguments(self) -> str: ...
 
 
-class OpenCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
-    """A forwarded call that has no settlement yet, or whose answer its client may not have. `legs` counts how often the client has
-    answered what it asked for; `ended` is when it was settled, `answer` the SHA-256 of its answer, `by` the person who says that it happened.
-    """
-
-    call: str
-    tool: str
-    digest: str
-    effectful: bool
-    session: str
-    since: str
-    arguments: str = ""
-    once: str = ""
-    legs: int = 0
-    params: str = ""
-    server: str = ""
-    ended: str = ""
-    answer: str = ""
-    by: str = ""
-
-
-class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
-    """A question to a person that may still be answered, or an answer that may still be used, until `expires`.
-
-    `refused` is where a no came from, `reason` what a person said with the answer; `document` has what `arguments` leave out.
-    """
-
-    id: str
-    tool: str
-    digest: str
-    expires: str
-    cause: str
-    asked: str
-    arguments: str = ""
-    doubt: str = ""
-    approved: bool = False
-    refused: str = ""
-    who: str = ""
-    otherwise: str = "deny"
-    params: str = ""
-    definition: str = ""
-    server: str = ""
-    reason: str = ""
-    document: str = ""
-
-
-class NotableCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
-    """A call that did not simply succeed, or that a person approved with a reason, however long ago: the event that says so, its kind,
-    what it says (`why`, `by`), and a person's reason (`said`).
-    """
-
-    seq: int
-    event: str
-    tool: str
-    arguments: str = ""
-    why: str = ""
-    by: str = ""
-    server: str = ""
-    said: str = ""
-
-
-class OpenSession(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
-    """A session that has not ended."""
-
-    id: str
-    group: str
-    host: str
-    pid: int
-    started: int
-    since: str
-    client: str = ""
-    era: str = ""
-
-
 class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     """The fold of events `0 … seq`. `hash` is that of event `seq`; `tree` the Merkle frontier over their hashes.
 
     `worked` are the milliseconds between events, of each pause `PAUSE` at the most; `rates` the calls that count for a
     limit, as [slice of the period, calls]; `marks` the checkpoints made at shares of budgets, as trigger and position.
     `imported` counts the entries of imported histories, which nobody verified, `imported_from` are the formats of their files.
+    `over` is the task that this one starts over, whose spent calls count here.
     `tools` counts the calls of each tool by its full name. `notable` are the last calls that were refused, failed or were settled by hand, by tool and digest, until the same call is let
     through again. `beside` counts the effects that were claimed without a session: by a library, not through a proxy. `definitions` are the
     tools as their servers listed them last, `changed` those that no yes was given for since they changed, with the digest
@@ -156,9 +83,12 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     contract: str = ""
     policy: str = ""
     budget: int | None = None
+    session_budget: int | None = None
     opened: str = ""
     touched: str = ""
+    over: str = ""
     calls_used: int = 0
+    sitting: Sitting = msgspec.field(default_factory=Sitting)
     calls_refused: int = 0
     tools: dict[str, int] = {}
     open_calls: dict[str, OpenCall] = {}
@@ -174,7 +104,7 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     worked: int = 0
     tokens: int = 0
     micro_usd: int = 0
-    rates: dict[str, list[list[int]]] = {}
+    rates: Rates = {}
     marks: dict[str, int] = {}
     beside: int = 0
     notable: dict[str, NotableCall] = {}
@@ -232,59 +162,12 @@ def _pause(before: str, after: str) -> int:
     return min(max(passed, 0), PAUSE)
 
 
-def rate_key(amount: float, seconds: int, pattern: str) -> str:
-    """The name under which the calls of a limit are counted: `10/60 network.fetch`."""
-    return f"{amount:.0f}/{seconds} {pattern}"
-
-
-def rate_used(ledger: Ledger, key: str, now: int) -> int:
-    """The calls of a limit in the period that ends `now`. Counted in sixtieths of it: never too few."""
-    oldest = _slice(key, now) - SLICES
-    return sum(count for at, count in ledger.rates.get(key, ()) if at >= oldest)
-
-
-def rate_of(key: str) -> tuple[int, int, str]:
-    """The calls, the seconds and the tools of a limit. Raises `ValueError` for what names none."""
-    limit, _, pattern = key.partition(" ")
-    amount, _, seconds = limit.partition("/")
-    if not int(seconds) > 0:
-        raise ValueError(key)
-    return int(amount), int(seconds), pattern
-
-
-def _slice(key: str, now: int) -> int:
-    return now * SLICES // (rate_of(key)[1] * 1000)
-
-
-def _count_rates(ledger: Ledger, event: Envelope, keys: list[str]) -> None:
-    for key in keys[:MAX_RATES]:
-        try:
-            now = milliseconds(event.timestamp)
-            at = _slice(key, now)
-        except (ValueError, InvalidError):  # an event made elsewhere
-            continue
-        if key not in ledger.rates and len(ledger.rates) >= MAX_RATES:
-            _forget_rates(ledger, now)
-        slices = ledger.rates[key] = ledger.rates.pop(key, [])  # the last to be counted stands last
-        if slices and slices[-1][0] >= at:
-            slices[-1][1] += 1
-        else:
-            slices.append([at, 1])
-            del slices[: -SLICES - 1]
-
-
-def _forget_rates(ledger: Ledger, now: int) -> None:
-    """Make room: the limits whose period is over, else the one that has counted nothing for longest."""
-    for key in [key for key, slices in ledger.rates.items() if slices[-1][0] < _slice(key, now) - SLICES]:
-        del ledger.rates[key]
-    if len(ledger.rates) >= MAX_RATES:
-        del ledger.rates[next(iter(ledger.rates))]
-
-
 def _task_opened(ledger: Ledger, event: Envelope, data: kinds.TaskOpened) -> None:
     ledger.goal = data.goal
     ledger.contract = data.contract
     ledger.opened = event.timestamp
+    if data.over:
+        ledger.over, ledger.calls_used = data.over, max(0, data.spent)
 
 
 def _task_finished(ledger: Ledger, event: Envelope, data: kinds.TaskFinished) -> None:
@@ -300,9 +183,11 @@ def _task_reopened(ledger: Ledger, event: Envelope, data: kinds.TaskReopened) ->
 
 def _session_opened(ledger: Ledger, event: Envelope, data: kinds.SessionOpened) -> None:
     ledger.policy = data.policy
-    if data.prompt and not ledger.contract and not ledger.calls_used and ledger.checkpoint_seq < 0:
+    is_new = not ledger.tools and (not ledger.calls_used or bool(ledger.over))
+    if data.prompt and not ledger.contract and is_new and ledger.checkpoint_seq < 0:
         ledger.goal = data.prompt
     ledger.budget = None if data.budget < 0 else data.budget
+    ledger.session_budget = None if data.per_session < 0 else data.per_session
     ledger.sessions[event.session] = OpenSession(
         id=event.session,
         group=data.group,
@@ -313,6 +198,8 @@ def _session_opened(ledger: Ledger, event: Envelope, data: kinds.SessionOpened) 
         client=data.client,
         era=data.era,
     )
+    if ledger.sitting.group != data.group or ledger.sitting.since < 0:
+        ledger.sitting = ledger.sitting.followed_by(data.group, event.seq)
     ledger.moved.pop(data.group, None)
 
 
@@ -370,6 +257,8 @@ def _forget_doubt(ledger: Ledger, call: str) -> OpenCall | None:
 
 def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> None:
     ledger.calls_used += not data.uncounted
+    if event.session:
+        ledger.sitting.calls += not data.uncounted
     name = full_name(data.server, data.tool)
     if name in ledger.tools or len(ledger.tools) < MAX_LISTED_TOOLS:
         ledger.tools[name] = ledger.tools.get(name, 0) + 1
@@ -393,7 +282,7 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
     if ledger.notable:
         ledger.notable.pop(f"{data.server} {data.tool} {data.digest}", None)
     if data.limits:
-        _count_rates(ledger, event, data.limits)
+        count_rates(ledger.rates, event.timestamp, data.limits)
     if ledger.answered and not data.behind:
         _answered_of(ledger, event.session)
     if ledger.unseen:
@@ -455,6 +344,8 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
     if data.outcome == "no-answer" and call.effectful:
         ledger.doubts[call.call] = call
         return
+    if data.outcome == "ok" and call.effectful and event.session:
+        ledger.sitting.got_on = True
     was_given_up = data.call in ledger.doubts and _forget_doubt(ledger, data.call) is not None
     if data.outcome == "ok" and call.effectful and event.session and not data.seen:
         ended = msgspec.structs.replace(call, ended=event.timestamp, answer=data.answer)
@@ -591,6 +482,7 @@ def _confirm_denied(ledger: Ledger, event: Envelope, data: kinds.ConfirmDenied) 
 def _checkpoint_created(ledger: Ledger, event: Envelope, data: kinds.CheckpointCreated) -> None:
     if event.by.type == "agent":  # its client asked for it
         _answered_of(ledger, event.session)
+        ledger.sitting.got_on, ledger.sitting.carried = True, 0
     ledger.checkpoint = data.name
     ledger.checkpoint_seq = event.seq
     ledger.calls_at_checkpoint = ledger.calls_used
@@ -605,6 +497,7 @@ def _policy_changed(ledger: Ledger, event: Envelope, data: kinds.PolicyChanged) 
     del event
     ledger.policy = data.policy
     ledger.budget = None if data.budget < 0 else data.budget
+    ledger.session_budget = None if data.per_session < 0 else data.per_session
 
 
 def _usage_reported(ledger: Ledger, event: Envelope, data: kinds.UsageReported) -> None:

@@ -35,8 +35,9 @@ from adjourn.tasks.decision import (
     is_repeated,
     shown_params,
 )
+from adjourn.tasks.entries import Approval
 from adjourn.tasks.lease import SessionExpiredError, SessionIdentity, TaskLease, TaskSwitchedError
-from adjourn.tasks.ledger import REPEATED, Approval, Ledger, is_same_tool
+from adjourn.tasks.ledger import REPEATED, Ledger, is_same_tool
 from adjourn.tasks.task import SYSTEM, NewEvent, Task, open_ref
 from adjourn.tasks.together import PendingCommit
 from adjourn.tasks.workspace_calls import NOTHING_ELSEWHERE, OpenElsewhere
@@ -292,6 +293,8 @@ class Session(TaskLease):
                 admitted = Admitted(decision)
                 self._refuse(pending, call, decision)
             pending.decided.append(admitted)
+        if pending.spent and policy.budget is not None and ledger.calls_used + pending.spent >= policy.budget:
+            pending.refs.update(budgets.spent_refs(ledger))
         if shared:
             self.workspace_spent = {key: used + pending.spent for key, used in pending.workspace.items()}
             if pending.spent:

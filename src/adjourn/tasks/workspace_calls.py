@@ -26,8 +26,9 @@ from adjourn.log import kinds
 from adjourn.store.base import Store
 from adjourn.tasks import idempotency
 from adjourn.tasks.decision import ALONE, WorkspaceState
+from adjourn.tasks.entries import Approval, OpenCall, OpenSession
 from adjourn.tasks.lease import REPLICA, expire_dead_sessions, lease_end, time_of
-from adjourn.tasks.ledger import Approval, Ledger, OpenCall, OpenSession
+from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import OPEN_INDEX, NewEvent, Task, open_entries, open_ref, tasks_of
 
 RECENT_SECONDS = 0.25

@@ -23,7 +23,7 @@ from adjourn.knowledge.records.store import CRStore
 from adjourn.log.event import Actor, timestamp
 from adjourn.policy.contract import Contract
 from adjourn.store.base import Head, Store
-from adjourn.tasks.ledger import OpenSession
+from adjourn.tasks.entries import OpenSession
 from adjourn.tasks.task import Task
 
 

@@ -21,7 +21,8 @@ from adjourn.checkpoints.page import (
     report_of,
 )
 from adjourn.checkpoints.parser import parse
-from adjourn.tasks.ledger import Ledger, OpenCall
+from adjourn.tasks.entries import OpenCall
+from adjourn.tasks.ledger import Ledger
 from support.clock import NOON
 from support.events import TASK
 from support.strategies import texts

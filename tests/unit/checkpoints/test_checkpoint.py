@@ -31,7 +31,8 @@ from adjourn.log.merkle import root
 from adjourn.log.signing import public_key
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.decision import ToolRequest
-from adjourn.tasks.ledger import Ledger, OpenCall
+from adjourn.tasks.entries import OpenCall
+from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import NewEvent, Task
 from adjourn.verification.verify import verify_task

@@ -16,7 +16,8 @@ import msgspec
 import pytest
 
 from adjourn.checkpoints import rollback as rollback_journal
-from adjourn.checkpoints.git_snapshot import EDITED, POLICY, SUBMODULE, RollbackChange, changes, keep, restore
+from adjourn.checkpoints.git_restore import EDITED, NESTED, POLICY, SUBMODULE, UNSAVED, RollbackChange, changes, restore
+from adjourn.checkpoints.git_snapshot import keep
 from adjourn.checkpoints.page_files import find_active
 from adjourn.checkpoints.rollback import carry_out, finish, interrupted, plan, target_of
 from adjourn.errors import InvalidError, RefusedError, StoreError
@@ -177,23 +178,130 @@ def test_a_file_that_is_edited_while_files_are_staged_stays(
     assert (repository / "b" / "c").read_text() == "good b/c"
 
 
-def test_what_cannot_be_written_is_named_and_the_rest_restored(repository: Path) -> None:
-    """A folder that became a file, and a file that became a folder, stay; all others are restored."""
+def swap(root: Path) -> None:
+    """Make a file of a folder and a folder of a file, and change the rest."""
+    write_all(root, "spoilt")
+    shutil.rmtree(root / "b")
+    (root / "b").write_text("now a file")
+    (root / "z").unlink()
+    (root / "z" / "deep").mkdir(parents=True)
+    (root / "z" / "deep" / "inside").write_text("x")
+
+
+@pytest.mark.parametrize("tracked", [False, True])
+def test_a_folder_that_became_a_file_and_the_reverse_come_back(repository: Path, *, tracked: bool) -> None:
+    """What stands in the way is saved and removed, and named; undoing brings it back."""
     root = str(repository)
+    if tracked:
+        git(repository, "add", "-A")
+        git(repository, "commit", "-qm", "all")
     kept = keep(root, "t", 1, PATIENT)
-    write_all(repository, "spoilt")
-    shutil.rmtree(repository / "b")
-    (repository / "b").write_text("now a file")
-    (repository / "z").unlink()
-    (repository / "z").mkdir()
-    (repository / "z" / "inside").write_text("x")
+    swap(repository)
     planned = changes(root, kept.commit, PATIENT)
-    found, _ = put_back(root, kept.commit, "t", 2, PATIENT)
+    found, before = put_back(root, kept.commit, "t", 2, PATIENT)
     assert found == planned
     kinds = {change.path: change.kind for change in found}
-    assert [kinds[name] for name in FILES] == ["avoid", "avoid", "avoid", "restore"]
+    assert [kinds[name] for name in FILES] == ["bring back", "bring back", "bring back", "restore"]
+    assert (kinds["b"], kinds["z/deep/inside"]) == ("make room", "make room")
+    assert content(repository) == {name: f"good {name}" for name in FILES}
+    put_back(root, before.commit, "t", 3, PATIENT)
     assert (repository / "b").read_text() == "now a file"
-    assert (repository / "run.sh").read_text() == "good run.sh"
+    assert (repository / "z" / "deep" / "inside").read_text() == "x"
+
+
+def test_a_folder_that_became_a_link_comes_back(repository: Path, tmp_path: Path) -> None:
+    """The link is saved and replaced by the folder; nothing is written or removed behind it."""
+    kept = keep(str(repository), "t", 1, PATIENT)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "c").write_text("theirs")
+    shutil.rmtree(repository / "b")
+    (repository / "b").symlink_to(outside)
+    put_back(str(repository), kept.commit, "t", 2, PATIENT)
+    assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("c", "theirs")]
+    assert content(repository) == {name: f"good {name}" for name in FILES}
+
+
+def test_what_no_snapshot_has_stays_in_the_way_and_is_named(repository: Path) -> None:
+    """An ignored file in a folder that was a file keeps the folder; a nested repository is named."""
+    (repository / ".gitignore").write_text("*.log\n")
+    kept = keep(str(repository), "t", 1, PATIENT)
+    swap(repository)
+    (repository / "z" / "deep" / "a.log").write_text("mine")
+    (repository / "other").mkdir()
+    git(repository / "other", "init", "-q")
+    (repository / "other" / "f").write_text("theirs")
+    found, _ = put_back(str(repository), kept.commit, "t", 2, PATIENT)
+    why = {change.path: change.why for change in found if change.kind == "avoid"}
+    assert why == {"z": UNSAVED, "other/": NESTED}
+    assert (repository / "z" / "deep" / "a.log").read_text() == "mine"
+    assert (repository / "b" / "c").read_text() == "good b/c"
+
+
+def test_a_swap_that_is_killed_at_any_removal_or_rename_is_finished(repository: Path, tmp_path: Path) -> None:
+    """Called again with the same snapshots, it restores the rest."""
+    root = str(repository)
+    kept = keep(root, "t", 1, PATIENT)
+
+    def killed_after(steps: int, before: str, staging: Path) -> int:
+        def work() -> None:
+            left = steps
+
+            def counted(real: Callable[..., None]) -> Callable[..., None]:
+                def step(*given: object, **named: object) -> None:
+                    nonlocal left
+                    left -= 1
+                    if left < 0:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    real(*given, **named)
+
+                return step
+
+            for name in ("unlink", "rmdir", "rename"):
+                setattr(os, name, counted(getattr(os, name)))
+            restore(root, kept.commit, before, str(staging), PATIENT)
+
+        return in_child(work)
+
+    for steps in range(20):
+        for name in FILES:
+            path = repository / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        shutil.rmtree(repository / "b", ignore_errors=True)
+        swap_from_nothing(repository)
+        before = keep(root, "t", 10 + steps, PATIENT)
+        staging = tmp_path / f"s{steps}"
+        staging.mkdir()
+        code = killed_after(steps, before.commit, staging)
+        again = tmp_path / f"a{steps}"
+        again.mkdir()
+        restore(root, kept.commit, before.commit, str(again), PATIENT)
+        assert content(repository) == {name: f"good {name}" for name in FILES}, steps
+        if code == 0:
+            break
+    assert (code, steps > 5) == (0, True)
+
+
+def swap_from_nothing(root: Path) -> None:
+    (root / "b").write_text("now a file")
+    (root / "z" / "deep").mkdir(parents=True)
+    (root / "z" / "deep" / "inside").write_text("x")
+    (root / "run.sh").write_text("spoilt")
+
+
+def test_a_read_only_file_in_a_read_only_folder_is_restored(repository: Path) -> None:
+    """Its mode, and that of the folder, stay."""
+    kept = keep(str(repository), "t", 1, PATIENT)
+    (repository / "b" / "c").write_text("spoilt")
+    (repository / "b" / "c").chmod(0o444)
+    (repository / "b").chmod(0o555)
+    found, _ = put_back(str(repository), kept.commit, "t", 2, PATIENT)
+    assert found == [RollbackChange("restore", "b/c")]
+    assert (repository / "b" / "c").read_text() == "good b/c"
+    assert ((repository / "b" / "c").stat().st_mode & 0o777, (repository / "b").stat().st_mode & 0o777) == (
+        0o444,
+        0o555,
+    )
 
 
 def test_policies_of_any_place_stay(repository: Path) -> None:
@@ -227,17 +335,6 @@ def test_a_submodule_stays(repository: Path, tmp_path: Path) -> None:
     found, _ = put_back(str(repository), kept.commit, "t", 2, PATIENT)
     assert found == [RollbackChange("avoid", "mod", SUBMODULE)]
     assert (repository / "mod" / "f").read_text() == "one"
-
-
-def test_a_link_on_the_way_is_not_followed(repository: Path, tmp_path: Path) -> None:
-    """A folder that became a link out of the workspace stays one, and nothing is written behind it."""
-    kept = keep(str(repository), "t", 1, PATIENT)
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    shutil.rmtree(repository / "b")
-    (repository / "b").symlink_to(outside)
-    put_back(str(repository), kept.commit, "t", 2, PATIENT)
-    assert list(outside.iterdir()) == []
 
 
 def test_a_place_on_another_file_system_is_replaced_at_once_too(

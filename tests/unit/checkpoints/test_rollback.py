@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from adjourn.checkpoints import git_snapshot
-from adjourn.checkpoints.git_snapshot import RollbackChange, changes, forget, keep
+from adjourn.checkpoints.git_restore import RollbackChange, changes
+from adjourn.checkpoints.git_snapshot import forget, keep
 from adjourn.checkpoints.page_files import find_active
 from adjourn.checkpoints.rollback import carry_out, plan, target_of
 from adjourn.errors import NotFoundError, RefusedError, StoreError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adjourn.cli.task_view import Holder, state, who
-from adjourn.tasks.ledger import OpenSession
+from adjourn.tasks.entries import OpenSession
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from adjourn.checkpoints.git_snapshot import changes, forget, keep
+from adjourn.checkpoints.git_restore import changes
+from adjourn.checkpoints.git_snapshot import forget, keep
 from adjourn.cli.doctor import doctor
 from adjourn.errors import AdjournError, NotFoundError, RefusedError
 from adjourn.policy.destructive import DEFAULT

@@ -24,7 +24,9 @@ from adjourn.tasks.decision import (
     budgets_used,
     decide,
 )
-from adjourn.tasks.ledger import Approval, Ledger, OpenCall, rate_key
+from adjourn.tasks.entries import Approval, OpenCall
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.rates import rate_key
 from support.cases import for_each
 from support.clock import NOON
 from support.events import TASK

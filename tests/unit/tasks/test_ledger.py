@@ -8,7 +8,7 @@ import msgspec
 
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
-from adjourn.tasks.ledger import Approval, OpenCall, OpenSession
+from adjourn.tasks.entries import Approval, OpenCall, OpenSession
 from support.cases import for_each
 from support.clock import NOON
 from support.events import chained

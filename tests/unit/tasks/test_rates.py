@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.log import kinds
-from adjourn.tasks import ledger as module
-from adjourn.tasks.ledger import PAUSE, Ledger, rate_key, rate_used
+from adjourn.tasks import rates as module
+from adjourn.tasks.ledger import PAUSE, Ledger
+from adjourn.tasks.rates import rate_key, rate_used
 from support.clock import NOON
 from support.events import TASK, chained
 from support.ledger_facts import LIMIT, ONE, Facts, after, allowed
@@ -48,14 +49,14 @@ def test_a_rate_never_lets_more_through_in_any_period(gaps: list[int], amount: i
     key = rate_key(amount, seconds, "deploy")
 
     def decide(ledger: Ledger, now: int) -> kinds.Data | None:
-        return allowed("c", limits=[key])[0] if rate_used(ledger, key, now) < amount else None
+        return allowed("c", limits=[key])[0] if rate_used(ledger.rates, key, now) < amount else None
 
     ledger = Ledger(task=TASK)
     made = at_times(ledger, gaps, decide)
     period = seconds * 1000
     for start in made:
         assert sum(start <= other < start + period for other in made) <= amount
-    assert rate_used(ledger, key, made[-1] + period * 62 // 60) == 0
+    assert rate_used(ledger.rates, key, made[-1] + period * 62 // 60) == 0
 
 
 @given(times)
@@ -64,7 +65,7 @@ def test_a_rate_counts_the_very_calls_of_its_period_or_a_sixtieth_more(gaps: lis
     key, period = rate_key(5, 60, "deploy"), 60_000
     ledger = Ledger(task=TASK)
     made = at_times(ledger, gaps, lambda *_: allowed("c", limits=[key])[0])
-    used = rate_used(ledger, key, made[-1])
+    used = rate_used(ledger.rates, key, made[-1])
     assert sum(made[-1] - at < period for at in made) <= used
     assert used <= sum(made[-1] - at <= period * 61 // 60 for at in made)
 
@@ -75,7 +76,7 @@ def test_a_clock_that_goes_back_gives_no_room() -> None:
     for now in (NOON + 90_000, NOON):
         (event, event_hash, _) = _next(ledger, item := allowed("c", limits=[LIMIT])[0], now)
         ledger.apply(event, event_hash, item)
-    assert rate_used(ledger, LIMIT, NOON) == rate_used(ledger, LIMIT, NOON + 90_000) == 2
+    assert rate_used(ledger.rates, LIMIT, NOON) == rate_used(ledger.rates, LIMIT, NOON + 90_000) == 2
 
 
 def test_the_rates_are_bounded_and_those_that_count_stay(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +89,7 @@ def test_the_rates_are_bounded_and_those_that_count_stay(monkeypatch: pytest.Mon
         (event, event_hash, _) = _next(ledger, item, NOON + 1000 * at)
         ledger.apply(event, event_hash, item)
     assert set(ledger.rates) == {long, third}
-    assert rate_used(ledger, long, NOON + 10_000) == 2
+    assert rate_used(ledger.rates, long, NOON + 10_000) == 2
 
 
 def test_a_limit_that_counts_on_is_not_the_first_to_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +131,7 @@ def test_events_with_impossible_times_do_not_stop_the_fold() -> None:
     item = allowed("c2", limits=[LIMIT])[0]
     (event, event_hash, _) = _next(ledger, item, NOON)
     ledger.apply(msgspec.structs.replace(event, timestamp="2026-05-02T15:30:xx"), event_hash, item)
-    assert (ledger.calls_used, ledger.worked, rate_used(ledger, LIMIT, NOON)) == (2, 0, 1)
+    assert (ledger.calls_used, ledger.worked, rate_used(ledger.rates, LIMIT, NOON)) == (2, 0, 1)
 
 
 @pytest.mark.parametrize("seconds", [1, 60, 3600, 86_400])
@@ -141,5 +142,5 @@ def test_a_call_at_the_end_of_its_slice_counts_for_the_whole_period(seconds: int
     ledger = Ledger(task=TASK)
     (event, event_hash, _) = _next(ledger, item := allowed("c", limits=[key])[0], slice_end)
     ledger.apply(event, event_hash, item)
-    assert rate_used(ledger, key, slice_end + period - 1) == 1
-    assert rate_used(ledger, key, slice_end + period * 61 // 60 + 1) == 0
+    assert rate_used(ledger.rates, key, slice_end + period - 1) == 1
+    assert rate_used(ledger.rates, key, slice_end + period * 61 // 60 + 1) == 0

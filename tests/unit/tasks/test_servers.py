@@ -10,7 +10,8 @@ from adjourn.aex import KnownTool, KnownTools, Policy
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
 from adjourn.tasks.decision import Ask, Block, Forward, RecordedAnswer, ToolRequest, decide
-from adjourn.tasks.ledger import Approval, Ledger, OpenCall, is_same_tool
+from adjourn.tasks.entries import Approval, OpenCall
+from adjourn.tasks.ledger import Ledger, is_same_tool
 from adjourn.tasks.session import Session
 from support.clock import NOON
 from support.events import TASK

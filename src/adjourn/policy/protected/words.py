@@ -110,6 +110,11 @@ def reason_for(place: str) -> tuple[str, str]:
         )
     if not place.startswith(OUR_COMMAND):
         return (f"may not touch {place}: it is protected, whatever the policy says", "ask a person to change it")
+    if place == f"{OUR_COMMAND}rollback":
+        return (
+            f"may not run `{place}`: it speaks for a person",
+            "call aex.rollback, which asks a person, or ask one to run it",
+        )
     whom = "its client" if place.removeprefix(OUR_COMMAND) in BY_CLIENT else "a person"
     return (f"may not run `{place}`: it speaks for {whom}", "ask a person to run it, in a terminal of their own")
 

@@ -16,7 +16,7 @@ from adjourn.log.canonical_json import digest
 from adjourn.log.kinds import tool_name
 from adjourn.setup import places
 from adjourn.setup.tightening import without_confirm
-from adjourn.tasks.ledger import Approval
+from adjourn.tasks.entries import Approval
 from adjourn.ui.site import Form, Notice, Site, WebPage
 
 

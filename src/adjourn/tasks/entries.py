@@ -1,0 +1,99 @@
+"""What a ledger keeps of calls, questions and sessions that still matter."""
+
+import msgspec
+
+
+class OpenCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
+    """A forwarded call that has no settlement yet, or whose answer its client may not have. `legs` counts how often the client has
+    answered what it asked for; `ended` is when it was settled, `answer` the SHA-256 of its answer, `by` the person who says that it happened.
+    """
+
+    call: str
+    tool: str
+    digest: str
+    effectful: bool
+    session: str
+    since: str
+    arguments: str = ""
+    once: str = ""
+    legs: int = 0
+    params: str = ""
+    server: str = ""
+    ended: str = ""
+    answer: str = ""
+    by: str = ""
+
+
+class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
+    """A question to a person that may still be answered, or an answer that may still be used, until `expires`.
+
+    `refused` is where a no came from, `reason` what a person said with the answer; `document` has what `arguments` leave out.
+    """
+
+    id: str
+    tool: str
+    digest: str
+    expires: str
+    cause: str
+    asked: str
+    arguments: str = ""
+    doubt: str = ""
+    approved: bool = False
+    refused: str = ""
+    who: str = ""
+    otherwise: str = "deny"
+    params: str = ""
+    definition: str = ""
+    server: str = ""
+    reason: str = ""
+    document: str = ""
+
+
+class NotableCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
+    """A call that did not simply succeed, or that a person approved with a reason, however long ago: the event that says so, its kind,
+    what it says (`why`, `by`), and a person's reason (`said`).
+    """
+
+    seq: int
+    event: str
+    tool: str
+    arguments: str = ""
+    why: str = ""
+    by: str = ""
+    server: str = ""
+    said: str = ""
+
+
+class Sitting(msgspec.Struct, rename="camel", omit_defaults=True):
+    """What the client that opened the task last has spent since: `calls`, and those `carried` from clients before it that got nowhere.
+
+    `since` is the position of its first session, `got_on` whether an effect of it succeeded or its agent made a checkpoint.
+    """
+
+    group: str = ""
+    since: int = -1
+    calls: int = 0
+    carried: int = 0
+    got_on: bool = False
+
+    @property
+    def used(self) -> int:
+        """The calls that count for the budget of the session."""
+        return self.calls + self.carried
+
+    def followed_by(self, group: str, seq: int) -> "Sitting":
+        """The sitting of the next client. Calls without any progress count for the next one: ending a session gains none."""
+        return Sitting(group, seq, carried=0 if self.got_on else self.used)
+
+
+class OpenSession(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
+    """A session that has not ended."""
+
+    id: str
+    group: str
+    host: str
+    pid: int
+    started: int
+    since: str
+    client: str = ""
+    era: str = ""

@@ -42,9 +42,10 @@ LAST_WORD = "The script is over."
 class Model:
     """The script, and every tool result that an agent has brought so far, by its place in the script."""
 
-    def __init__(self, script: Script, server: str) -> None:
+    def __init__(self, script: Script, server: str, last_word: Callable[[str], str]) -> None:
         self.script = script
         self.server = server
+        self.last_word = last_word
         self.results: dict[int, str] = {}
         self.context = ""
         """All that the agent showed with its last request."""
@@ -57,9 +58,9 @@ class Model:
 
 
 @contextmanager
-def running(script: Script, server: str) -> Iterator[Model]:
-    """The model at `model.address`, for an agent that knows the MCP server under this name."""
-    model = Model(script, server)
+def running(script: Script, server: str, last_word: Callable[[str], str] = lambda _: LAST_WORD) -> Iterator[Model]:
+    """The model at `model.address`, for an agent that knows the MCP server under this name; at the end it says its last word."""
+    model = Model(script, server, last_word)
 
     class Handler(_Handler):
         pass
@@ -162,7 +163,7 @@ def _anthropic(model: Model, body: Object) -> tuple[Object, list[Object]]:
     results = [_text(part.get("content")) for part in parts if part.get("type") == "tool_result"]
     results = _answered(results)
     step = model.step(results) if body.get("tools") else None
-    block: Object = {"type": "text", "text": LAST_WORD}
+    block: Object = {"type": "text", "text": model.last_word(model.context)}
     if step is not None:
         name = step.tool if step.own else f"mcp__{model.server}__{step.tool.replace('.', '_')}"
         block = {"type": "tool_use", "id": f"toolu_{uuid.uuid4().hex}", "name": name, "input": step.made(model.context)}
@@ -207,7 +208,7 @@ def _responses(model: Model, body: Object) -> list[Object]:
     step = model.step(results)
     item: Object
     if step is None:
-        part = {"type": "output_text", "text": LAST_WORD, "annotations": []}
+        part = {"type": "output_text", "text": model.last_word(model.context), "annotations": []}
         item = {"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}
     else:
         item = {

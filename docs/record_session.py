@@ -112,7 +112,7 @@ def record() -> str:
         _make(project)
         environment = CLAUDE.full_environment(home, first.address) | CODEX.environment(codex, "")
         environment |= {
-            "PATH": f"{home}/bin:/usr/local/bin:/usr/bin:/bin", "TMPDIR": f"{home}/tmp", "TERM": "xterm-256color",
+            "PATH": f"{home}/bin:{os.defpath}", "TMPDIR": str(home / "tmp"), "TERM": "xterm-256color",
             "LANG": "C.UTF-8", "PAGER": "cat", "USER": "you", "LOGNAME": "you",
         }  # fmt: skip
         terminal = Terminal(project, environment, home / ".bashrc")
@@ -131,7 +131,9 @@ def record() -> str:
         terminal.type("adjourn log")
         versions = tools.SETS["clients"]
         terminal.close()
-    title = f"Claude Code {versions['@anthropic-ai/claude-code']} is killed, Codex {versions['@openai/codex']} continues"
+    title = (
+        f"Claude Code {versions['@anthropic-ai/claude-code']} is killed, Codex {versions['@openai/codex']} continues"
+    )
     header = {"version": 2, "width": COLUMNS, "height": ROWS, "idle_time_limit": IDLE_SECONDS, "title": title}
     return "".join(json.dumps(part, ensure_ascii=False) + "\n" for part in (header, *terminal.events))
 

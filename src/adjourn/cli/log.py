@@ -22,7 +22,7 @@ from adjourn.log.event import decode, timestamp
 from adjourn.store.base import Head
 from adjourn.tasks.heads import checked
 from adjourn.text.redact import visible_json
-from adjourn.text.times import ago, day, local, moment
+from adjourn.text.times import clock, day, local
 
 if TYPE_CHECKING:
     from adjourn.log.event import Event
@@ -75,12 +75,12 @@ class _Lines:
         self._context, self._task, self._columns = context, task, columns
         self.head = Head(task.ledger.seq, task.ledger.hash)
         self._timeline = Timeline()
-        self._print: TimelinePrinter
+        self._lines: TimelineLines
 
     def begin(self, tail: int | None) -> None:
         """Print the last `tail` lines, or all."""
         entries = self._read(tail)
-        self._print = TimelinePrinter(layout(entries, self._columns), self._context.now)
+        self._lines = TimelineLines(layout(entries, self._columns))
         self._print(entries)
 
     def graph(self, tail: int | None) -> None:
@@ -95,7 +95,11 @@ class _Lines:
         changed: dict[int, TimelineEntry] = {}
         for event in self._events(start):
             changed |= {entry.seq: entry for entry in self._timeline.feed(event)}
-        self._print(list(changed.values()), self._context.clock())
+        self._print(list(changed.values()))
+
+    def _print(self, entries: Sequence[TimelineEntry]) -> None:
+        for line in self._lines(entries, self._context.clock()):
+            print_spans(line)
 
     def _read(self, tail: int | None) -> list[TimelineEntry]:
         """The last `tail` entries, or all. What is far back is not read for a few of them."""
@@ -187,20 +191,28 @@ _MIN_TEXT = 10
 def graph_lines(entries: Sequence[TimelineEntry], now: int, columns: int, *, unicode: bool) -> Iterator[Spans]:
     """The lines of a graph: lanes, time, and what happened. Calls in a row of one session are one line."""
     lanes: list[str] = []
-    drawn: list[tuple[str, str, TimelineEntry, str]] = []
-    for (session, kind), run in groupby(entries, key=lambda each: (each.session, _kind(each))):
+    drawn: list[tuple[str, str, str, str]] = []
+    today = ""
+    for (heading, session, kind), run in groupby(
+        entries, key=lambda each: (day(each.timestamp, now), each.session, _kind(each))
+    ):
         group = list(run)
+        if heading != today:
+            drawn.append((_at(lanes, "", "│") if drawn else "", "day", "", heading))
+            today = heading
         if kind == "calls":
-            drawn.append((_at(lanes, session, "●"), "", group[-1], _counts(group)))
+            drawn.append((_at(lanes, session, "●"), "", clock(group[-1].timestamp), _counts(group)))
             continue
-        drawn += [(_node(lanes, entry), entry.label, entry, _said(entry)) for entry in group]
+        drawn += [(_node(lanes, entry), entry.label, clock(entry.timestamp), _said(entry)) for entry in group]
     size = max((len(prefix) for prefix, _, _, _ in drawn), default=0)
-    for prefix, label, entry, text in drawn:
+    before = ""
+    for prefix, label, minute, text in drawn:
         lane = prefix if unicode else prefix.translate(_PLAIN)
-        when = f"{ago(entry.timestamp, now):>10}  "
+        when = f"{minute if minute != before else '':<{_TIME}}  " if minute else ""
+        before = minute
         room = columns - size - len(when) - 2
         line = cut(text, max(room, _MIN_TEXT)) if columns else text
-        style = STYLES.get(label, "bold" if label == "session" else "")
+        style = STYLES.get(label, {"session": "bold", "day": "bold underline"}.get(label, ""))
         yield [(f"{lane:<{size}}  ", _STYLE), (when, "dim"), (line, style)]
 
 
@@ -243,10 +255,9 @@ def _said(entry: TimelineEntry) -> str:
 
 # --- the entries of a timeline as lines
 
-NARROW = 72
-"""Below so many columns times and subjects are given less room."""
+_TIME = len("17:30")
 _MIN_SUBJECT = 8
-_SUBJECTS = ((NARROW, 16), (100, 20), (10_000, 28))
+_SUBJECTS = ((72, 16), (100, 24), (10_000, 28))
 """Below how many columns the subject has how many, at the most."""
 _NOTE_SHARE = 0.6
 _COMMAND = "adjourn "
@@ -260,32 +271,27 @@ STYLES = {
 
 
 class Layout(NamedTuple):
-    """How entries are laid out: the columns there are (0: lines are not cut), and those of the time and of the subject."""
+    """How entries are laid out: the columns there are (0: lines are not cut), and those of the subject."""
 
     columns: int
-    time: int
     subject: int
 
 
 def layout(entries: Collection[TimelineEntry], columns: int) -> Layout:
     """The layout that suits these entries."""
-    narrow = 0 < columns < NARROW
     longest = max((cells(entry.what) for entry in entries), default=0)
     most = next(room for below, room in _SUBJECTS if (columns or WIDTH) < below)
     subject = min(max(longest, _MIN_SUBJECT), most)
-    return Layout(columns, 6 if narrow else 10, subject)
+    return Layout(columns, subject)
 
 
-def entry_line(entry: TimelineEntry, now: int, shape: Layout) -> Spans:
-    """One line for an entry."""
-    when = moment(entry.timestamp, now)
-    if shape.columns and shape.time < len("59 min ago"):
-        when = "now" if when == "just now" else when.removesuffix(" ago")
+def entry_line(entry: TimelineEntry, when: str, shape: Layout) -> Spans:
+    """One line for an entry, with its time in five columns."""
     what = f"{entry.what:<{shape.subject - cells(entry.what) + len(entry.what)}}"
-    head = [(f"{when:>{shape.time}}  ", "dim"), (f"{entry.label:<{LABEL}}  ", STYLES.get(entry.label, "dim"))]
+    head = [(f"{when:<{_TIME}}  ", "dim"), (f"{entry.label:<{LABEL}}  ", STYLES.get(entry.label, "dim"))]
     about, note = entry.about, entry.note
     if shape.columns:
-        room = shape.columns - shape.time - LABEL - 4
+        room = shape.columns - _TIME - LABEL - 4
         what = cut(what, max(room * 2 // 3, shape.subject)) if cells(what) > shape.subject else what
         about, note = _fit(about, note, room - cells(what) - 2)
     details = [(f"  {text}", style) for text, style in ((about, ""), (note, "dim")) if text]
@@ -307,22 +313,21 @@ def _fit(about: str, note: str, room: int) -> tuple[str, str]:
     return cut(about, room - gap - cells(note)), note
 
 
-class TimelinePrinter:
-    """Prints entries under the headings of their days."""
+class TimelineLines:
+    """The lines of entries under the headings of their days; a minute is named once."""
 
-    def __init__(self, shape: Layout, now: int) -> None:
+    def __init__(self, shape: Layout) -> None:
         self._shape = shape
-        self._now = now
-        self._day = ""
+        self._day = self._minute = ""
 
-    def __call__(self, entries: Sequence[TimelineEntry], now: int = 0) -> None:
-        """Print entries as they look at the time `now`."""
-        now = now or self._now
+    def __call__(self, entries: Iterable[TimelineEntry], now: int) -> Iterator[Spans]:
+        """The lines of entries that follow, at the time `now`."""
         for entry in entries:
-            heading = day(entry.timestamp, now)
+            heading, minute = day(entry.timestamp, now), clock(entry.timestamp)
             if heading != self._day:
-                print_spans([(heading, "bold underline")])
-                self._day = heading
-            print_spans(entry_line(entry, now, self._shape))
+                yield [(heading, "bold underline")]
+                self._day, self._minute = heading, ""
+            yield entry_line(entry, minute if minute != self._minute else "", self._shape)
+            self._minute = minute
             if entry.words:  # a person's words are never cut
-                print_spans([(" " * (self._shape.time + LABEL + 4) + f'"{entry.words}"', "dim")])
+                yield [(" " * (_TIME + LABEL + 4) + f'"{entry.words}"', "dim")]

@@ -163,7 +163,7 @@ def watch_task(context: CommandContext, task: str) -> None:
 def drawing(context: CommandContext, task: Task) -> list[RenderableType]:
     """The panel of the status, and below it the last calls that there is room for."""
     from adjourn.cli.drawing import drawn_line
-    from adjourn.cli.log import entry_line, layout
+    from adjourn.cli.log import TimelineLines, layout
     from adjourn.handover.timeline import Timeline
     from adjourn.tasks.heads import checked
 
@@ -174,12 +174,10 @@ def drawing(context: CommandContext, task: Task) -> list[RenderableType]:
         timeline.feed(decode(entry.data))
     timeline.expire(timestamp(context.now))
     timeline.mark_doubts([call.call for call in doubts(ledger, holders(context, ledger))])
-    entries = deque(timeline.entries(), max(MIN_LINES, height() - PANEL_LINES))
-    shape = layout(entries, width() - 1)
-    return [
-        StatusView(context, ledger).panel(),
-        *(drawn_line(entry_line(entry, context.now, shape)) for entry in entries),
-    ]
+    room = max(MIN_LINES, height() - PANEL_LINES)
+    entries = deque(timeline.entries(), room)
+    lines = TimelineLines(layout(entries, width() - 1))(entries, context.now)
+    return [StatusView(context, ledger).panel(), *map(drawn_line, deque(lines, room))]
 
 
 # --- `adjourn status`

@@ -60,10 +60,8 @@ def day(stamp: str, now: int) -> str:
     return {0: "today", 1: "yesterday"}.get(days, f"{moment:%A}, {moment.day} {moment:%B %Y}")
 
 
-def moment(stamp: str, now: int) -> str:
-    """`3 min ago` today, `17:30` on another day; the text itself if it is no time stamp."""
-    if day(stamp, now) == "today":
-        return ago(stamp, now)
+def clock(stamp: str) -> str:
+    """`17:30`, local; the text itself if it is no time stamp."""
     when = _local(stamp)
     return f"{when:%H:%M}" if when else _safe(stamp)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import get_args
 
 import msgspec
 import pytest
 
-from adjourn.cli.log import STYLES, entry_line, graph_lines, layout
+from adjourn.cli.log import STYLES, TimelineLines, entry_line, graph_lines, layout
 from adjourn.cli.terminal import cells
 from adjourn.handover.timeline import LABEL, Timeline, TimelineEntry
 from adjourn.log import kinds
@@ -147,18 +148,18 @@ def test_an_entry_fits_the_width(columns: int) -> None:
     entry = TimelineEntry(
         1, timestamp(NOON - 60_000), "s", "tool.allowed", "refused", "server.tool" * 4, "about " * 30, "note " * 40
     )
-    line = "".join(text for text, _ in entry_line(entry, NOON, layout([entry], columns)))
+    line = "".join(text for text, _ in entry_line(entry, "12:00", layout([entry], columns)))
     assert cells(line) <= columns
     if columns >= 80:
         assert "abo" in line
-    whole = "".join(text for text, _ in entry_line(entry, NOON, layout([entry], 0)))
+    whole = "".join(text for text, _ in entry_line(entry, "12:00", layout([entry], 0)))
     assert whole.rstrip().endswith("note")
 
 
 def test_at_80_columns_most_of_a_line_is_what_happened() -> None:
     """At 80 columns a line has at least 50 characters for the call and its outcome."""
     entry = TimelineEntry(1, timestamp(NOON), "s", "tool.allowed", "ok", "x" * 200, "")
-    line = "".join(text for text, _ in entry_line(entry, NOON, layout([entry], 80)))
+    line = "".join(text for text, _ in entry_line(entry, "12:00", layout([entry], 80)))
     assert line.index("x") <= 30
 
 
@@ -177,8 +178,29 @@ def test_a_graph_draws_sessions_as_lanes() -> None:
         (kinds.SessionClosed(reason="client-eof"), "b"),
     )
     lines = ["".join(text for text, _ in line) for line in graph_lines(timeline.entries(), NOON, 80, unicode=True)]
-    assert [line[:5].rstrip() for line in lines] == ["○", "├─╮", "│ ●", "├─│─╮", "│ ◆ │", "├─╯ │", "├─╯"]
-    assert "2 calls: 1 ok, 1 in doubt" in lines[2]
-    assert lines[5].endswith("one  lost: its process had exited; 1 call in doubt")
+    assert [line[:5].rstrip() for line in lines] == ["", "○", "├─╮", "│ ●", "├─│─╮", "│ ◆ │", "├─╯ │", "├─╯"]
+    assert "2 calls: 1 ok, 1 in doubt" in lines[3]
+    assert lines[6].endswith("one  lost: its process had exited; 1 call in doubt")
     plain = ["".join(text for text, _ in line) for line in graph_lines(timeline.entries(), NOON, 80, unicode=False)]
     assert all(line.isascii() for line in plain)
+
+
+def test_a_minute_is_named_once() -> None:
+    """Under the heading of its day, a line has its clock time where the minute is another one than before; the graph too."""
+    moments = (NOON - 86_400_000, NOON, NOON + 20_000, NOON + 60_000)
+    entries = [TimelineEntry(n, timestamp(at), "", "task.opened", "ok", "x", "") for n, at in enumerate(moments)]
+    lines = ["".join(text for text, _ in line) for line in TimelineLines(layout(entries, 80))(entries, NOON)]
+    assert [line[:5].strip() for line in lines] == [
+        "yeste",
+        clock(moments[0]),
+        "today",
+        clock(NOON),
+        "",
+        clock(moments[3]),
+    ]
+    graph = ["".join(text for text, _ in line)[3:8].strip() for line in graph_lines(entries, NOON, 80, unicode=True)]
+    assert graph == ["yeste", clock(moments[0]), "today", clock(NOON), "", clock(moments[3])]
+
+
+def clock(at: int) -> str:
+    return f"{datetime.fromtimestamp(at / 1000, UTC).astimezone():%H:%M}"

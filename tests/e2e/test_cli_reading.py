@@ -195,7 +195,7 @@ def test_log_has_one_line_for_a_call_with_its_outcome(left: CommandLine) -> None
     """`adjourn log` shows each call once, with outcome and telling argument, under its day; --tail limits the lines."""
     heading, *lines = left.ok("log", "--full").out.splitlines()
     assert heading == "today"
-    shown = [line[12:].split("  ", 1)[0].strip() + " " + line[23:].split()[0] for line in lines]
+    shown = [line[7:].split("  ", 1)[0].strip() + " " + line[18:].split()[0] for line in lines]
     assert shown[2:] == [
         "ok echo.echo", "ok echo.file.read", "refused echo.network.fetch", "saved fix-auth", "ok echo.file.write",
         "waits echo.secrets.read", "in doubt echo.silent",
@@ -203,7 +203,7 @@ def test_log_has_one_line_for_a_call_with_its_outcome(left: CommandLine) -> None
     assert "x/y" in lines[6]
     assert "deny network.*" in lines[4]
     last = left.ok("log", "--full", "--tail", "2").out.splitlines()[1:]
-    assert [line[12:].split() for line in last] == [line[12:].split() for line in lines[-2:]]
+    assert [line[7:].split() for line in last] == [line[7:].split() for line in lines[-2:]]
     assert left.ok("log", "--tail", "0").out == ""
 
 
@@ -221,9 +221,9 @@ def test_log_verbose_tells_who_did_what(left: CommandLine) -> None:
 def test_log_draws_sessions_as_branches(left: CommandLine) -> None:
     """`adjourn log --graph` shows a session as a branch with its calls, counted, and its checkpoints."""
     lines = left.ok("log", "--graph").out.splitlines()
-    assert [line.split()[0] for line in lines] == ["○", "├─╮", "│", "│", "│"]
-    assert "3 calls: 2 ok, 1 refused" in lines[2]
-    assert "◆" in lines[3]
+    assert [line.split()[0] for line in lines] == ["today", "○", "├─╮", "│", "│", "│"]
+    assert "3 calls: 2 ok, 1 refused" in lines[3]
+    assert "◆" in lines[4]
     assert left.run("log", "--graph", "--follow").code == 2
 
 

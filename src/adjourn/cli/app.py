@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem
 from adjourn.cli import annexes
 from adjourn.cli.context import check_person, check_when_said, example, in_folder
 from adjourn.cli.start import exit_code, fail, say_version
-from adjourn.cli.usage import SuggestingGroup, explained
+from adjourn.cli.usage import HelpFormatter, SuggestingGroup, explained
 from adjourn.policy.person_commands import ALWAYS, AT_TERMINAL, OUTSIDE_CLIENT, PUBLISHED, WHEN_SAID, WHEN_WRITING
 
 
@@ -281,10 +281,16 @@ def _given(command: click.Command, values: Mapping[str, Any]) -> set[str]:
     return words
 
 
+click.Context.formatter_class = HelpFormatter
+
+
 @click.group(
     cls=LazyGroup,
     invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "color": True,
+    },  # the formatter knows where colours are wanted
     epilog=example("adjourn init", "adjourn status", "adjourn inbox")
     + "\n\nadjourn help --all lists every command, adjourn help TOPIC explains a topic.",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from textwrap import fill
 from typing import Final, NamedTuple, cast
 
@@ -11,7 +12,7 @@ from click.shell_completion import get_completion_class
 from adjourn.cli.app import every_command, write_commands
 from adjourn.cli.context import example, flag
 from adjourn.cli.output import say
-from adjourn.cli.terminal import WIDTH, paged
+from adjourn.cli.terminal import WIDTH, paged, paint
 from adjourn.errors import NotFoundError
 from adjourn.text.near_words import nearest
 
@@ -32,16 +33,18 @@ def help_(ctx: click.Context, words: tuple[str, ...], *, every: bool) -> None:
         write_commands(formatter, every_command())
         text = formatter.getvalue().strip("\n")
     elif not words:
-        text = f"{parent.get_help()}\n\nTopics (adjourn help TOPIC):\n"
-        text += "\n".join(f"  {name:<14}{topic.title}" for name, topic in TOPICS.items())
+        formatter = ctx.make_formatter()
+        with formatter.section("Topics (adjourn help TOPIC)"):
+            formatter.write_dl([(name, topic.title) for name, topic in TOPICS.items()])
+        text = f"{parent.get_help()}\n\n{formatter.getvalue().rstrip()}"
     elif len(words) == 1 and (topic := TOPICS.get(words[0].lower())):
-        text = f"{topic.title}\n\n{topic.text}"
+        text = f"{paint(topic.title, 'bold', sys.stdout)}\n\n{topic.text}"
         if cast("click.Group", parent.command).get_command(parent, words[0].lower()):
             text += f"\n\nThe command of this name: adjourn {words[0].lower()} --help"
     else:
         text = _of_command(parent, words)
     with paged():
-        say(text)
+        print(text)  # ours, with styles that `say` would escape
 
 
 def _of_command(context: click.Context, words: tuple[str, ...]) -> str:
@@ -106,6 +109,7 @@ ENVIRONMENT: Final = {
     "ADJOURN_CONFIG": "the folder of configuration and keys",
     "ADJOURN_PAGER, PAGER": "the pager on a terminal (default: less; `cat`: none)",
     "NO_COLOR": "plain text without colour and boxes, also on a terminal",
+    "FORCE_COLOR": "colour and boxes, also in a pipe (CI logs); NO_COLOR is stronger",
 }
 
 

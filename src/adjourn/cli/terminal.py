@@ -1,7 +1,7 @@
 """What a stream is: a terminal, how wide, with colours or without; lines that are painted, and progress on it.
 
-Plain text is the same for a pipe, for `NO_COLOR` and for `TERM=dumb`; a terminal gets the same words in a better layout, which
-`drawing` makes.
+Plain text is the same for a pipe, for `NO_COLOR` and for `TERM=dumb`; a terminal, and a pipe with `FORCE_COLOR`, gets the same words in a
+better layout, which `drawing` makes.
 
 A pipe gets nothing that only a terminal understands, and rich is not imported for it.
 """
@@ -38,11 +38,18 @@ Spans = Sequence[tuple[str, str]]
 
 
 def fancy(stream: TextIO | None = None) -> bool:
-    """Whether a stream (stdout) is a terminal that shows colours and boxes, and its user wants them."""
+    """Whether a stream (stdout) shows colours and boxes, and its user wants them."""
     stream = stream or sys.stdout
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM", "dumb") == "dumb" or not stream.isatty():
+    return _coloured(stream, "dumb") and (stream.encoding or "utf-8").lower().replace("-", "") == "utf8"
+
+
+def _coloured(stream: TextIO, unknown: str = "") -> bool:
+    """Whether a stream takes colours. `unknown` is the terminal where $TERM is not set."""
+    if os.environ.get("NO_COLOR"):
         return False
-    return (stream.encoding or "utf-8").lower().replace("-", "") == "utf8"
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return os.environ.get("TERM", unknown) != "dumb" and stream.isatty()
 
 
 def interactive() -> bool:
@@ -76,8 +83,8 @@ def cells(text: str) -> int:
 
 
 def paint(text: str, colour: str, stream: TextIO) -> str:
-    """Coloured on a terminal, unless NO_COLOR is set."""
-    if not colour or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty():
+    """Coloured on a terminal, unless NO_COLOR is set; elsewhere with FORCE_COLOR."""
+    if not colour or not _coloured(stream):
         return text
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
 
@@ -195,7 +202,7 @@ def paged() -> Iterator[None]:
 
     ADJOURN_PAGER comes before PAGER; `cat` or nothing turns the pager off.
     """
-    command = _command() if fancy() and sys.stdin.isatty() else []
+    command = _command() if fancy() and sys.stdin.isatty() and sys.stdout.isatty() else []
     if not command:
         yield
         return

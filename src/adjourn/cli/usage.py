@@ -5,11 +5,13 @@ Nothing is run in place of what was typed.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Final
 
 import click
 
+from adjourn.cli.terminal import paint
 from adjourn.errors import UsageError
 from adjourn.text.near_words import nearest
 
@@ -56,6 +58,19 @@ def option_near(flag: str, options: Iterable[str]) -> str:
     options = list(options)
     meant = _OPTIONS.get(flag, "")
     return meant if meant in options else nearest(flag, [each for each in options if each.startswith("--")])
+
+
+class HelpFormatter(click.HelpFormatter):
+    """The framework's, with headings and names that stand out on a terminal."""
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        super().write_usage(prog, args, paint(prefix or "Usage: ", "bold", sys.stdout))
+
+    def write_heading(self, heading: str) -> None:
+        self.write(f"{'':>{self.current_indent}}{paint(f'{heading}:', 'bold', sys.stdout)}\n")
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        super().write_dl([(paint(name, "cyan", sys.stdout), text) for name, text in rows], col_max, col_spacing)
 
 
 class SuggestingGroup(click.Group):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 import threading
@@ -10,7 +11,7 @@ from contextlib import redirect_stdout, suppress
 
 import pytest
 
-from adjourn.cli import drawing, output, terminal
+from adjourn.cli import drawing, main, output, terminal
 from support.kept_output import Terminal
 
 HOSTILE = "a\x1b[31mred\x07 [bold]x[/bold] :smile: \u202e"
@@ -29,6 +30,7 @@ def test_only_a_terminal_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Colour goes to a terminal only, and not if NO_COLOR is set or TERM is `dumb`."""
 
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     assert terminal.paint("x", "red", Terminal()) == "\x1b[31mx\x1b[0m"
     assert terminal.paint("x", "red", io.StringIO()) == "x"
@@ -38,6 +40,31 @@ def test_only_a_terminal_is_coloured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
     assert terminal.paint("x", "red", Terminal()) == "x"
+
+
+@pytest.mark.parametrize(("value", "coloured"), [("1", True), ("3", True), ("0", False), ("", False)])
+def test_a_pipe_is_coloured_on_demand(value: str, coloured: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FORCE_COLOR gives a pipe colour and boxes, as for the logs of a CI system; NO_COLOR is stronger, and nothing is paged."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("FORCE_COLOR", value)
+    pipe = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    assert (terminal.paint("x", "red", pipe) != "x", terminal.fancy(pipe)) == (coloured, coloured)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert (terminal.paint("x", "red", pipe), terminal.fancy(pipe)) == ("x", False)
+
+
+def test_help_stands_out_on_a_terminal(screen: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Headings and names of a help are coloured on a terminal; the words are those of a pipe."""
+    monkeypatch.setenv("PAGER", "cat")
+    for words in (["--help"], ["help"], ["help", "--all"], ["help", "policy"], ["status", "--help"]):
+        plain, coloured = io.StringIO(), Terminal()
+        with redirect_stdout(plain):
+            main(words)
+        with redirect_stdout(coloured):
+            main(words)
+        assert "\x1b[1m" in coloured.getvalue(), words
+        assert re.sub(r"\x1b\[\d*m", "", coloured.getvalue()) == plain.getvalue(), words
 
 
 def test_progress_shows_after_a_second_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,35 +3,54 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import tempfile
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from adjourn.cli.context import CommandContext, at_store, example, flag, for_machines
+from adjourn.cli.context import CommandContext, at_store, example, flag, for_machines, text_option
 from adjourn.cli.output import cut, say, say_json, say_table
 from adjourn.cli.terminal import interactive
 from adjourn.errors import InvalidError, NotFoundError, UsageError
+from adjourn.host.executables import find
 from adjourn.log.event import timestamp
 from adjourn.text.times import ago
 
 if TYPE_CHECKING:
+    from adjourn.sessions.evidence import LedgerCall
     from adjourn.sessions.page import Account
     from adjourn.sessions.reader import SessionFile
     from adjourn.sessions.story import SessionStory
-    from adjourn.tasks.ledger import Ledger
 
 MAX_ROWS = 20
 """Sessions that a list shows without --all."""
 
 
+STARTS: Final = {
+    "claude": ("claude",),
+    "codex": ("codex",),
+    "gemini": ("gemini", "-i"),
+    "opencode": ("opencode", "--prompt"),
+    "copilot": ("copilot", "-i"),
+}
+"""How each client is started with a first prompt, which follows as one argument."""
+MAX_ARGUMENT = 16 * 1024
+"""Bytes of a text that is passed as an argument; a longer one is in a file, which the prompt names."""
+
+
 @click.command(
     name="continue",
-    epilog=example("adjourn continue --list", "adjourn continue --last", "adjourn continue 5f3c --bytes 4096"),
+    epilog=example("adjourn continue --list", "adjourn continue --last", "adjourn continue 5f3c --in codex"),
 )
 @click.argument("name", metavar="[SESSION]", default="")
 @flag("--last", "Take the session with the newest record.")
 @flag("--list", "List the sessions of this folder.", dest="lists")
-@flag("--all", "With --list: the sessions of all folders.", dest="everywhere")
+@flag("--all", "With --list or --grep: the sessions of all folders.", dest="everywhere")
+@text_option("--grep TEXT", "List the sessions in whose prompts or answers TEXT occurs.")
+@click.option(
+    "--in", "client", type=click.Choice(list(STARTS)), help="Start this client with the text as its first prompt."
+)
+@flag("--print", "Print the text (the default).", dest="prints")
 @click.option(
     "--bytes",
     "limit",
@@ -43,7 +62,15 @@ MAX_ROWS = 20
 @at_store
 @for_machines
 def continue_(
-    context: CommandContext, name: str, *, last: bool, lists: bool, everywhere: bool, limit: int, as_json: bool
+    context: CommandContext,
+    name: str,
+    *,
+    last: bool,
+    lists: bool,
+    client: str | None,
+    limit: int,
+    as_json: bool,
+    **more: Any,
 ) -> None:
     """Print the first prompt for an agent that continues a session: what was asked, what was done, and what does not hold.
 
@@ -52,19 +79,56 @@ def continue_(
     """
     from adjourn.sessions import catalog
 
-    if everywhere and not lists:
-        raise UsageError("--all belongs to --list", "list all sessions: adjourn continue --list --all")
-    if name and (last or lists):
-        raise UsageError("a session is named, so --last and --list have nothing to choose", "give the one or the other")
+    everywhere, grep, prints = more["everywhere"], more["grep"], more["prints"]
+    if everywhere and not (lists or grep):
+        raise UsageError("--all belongs to --list and --grep", "list all sessions: adjourn continue --list --all")
+    if (name and last) or ((lists or grep) and (name or last or client)):
+        raise UsageError("--list and --grep take no session; a named session needs no --last", "use one of them")
+    if client and (prints or as_json):
+        raise UsageError("--in starts a client, so nothing is printed", "leave out --print and --json")
     here = os.path.realpath(os.curdir)
-    files = catalog.sessions([] if everywhere else catalog.trees_of(here)) if lists or not name else []
-    if lists:
+    files = catalog.sessions([] if everywhere else catalog.trees_of(here)) if not name else []
+    if grep:
+        _print_found(context, catalog.matching(files, grep), as_json=as_json)
+    elif lists:
         _print_list(context, files, everywhere=everywhere, as_json=as_json)
-        return
-    file, story = (catalog.named(name), None) if name else _choose(context, files, last=last)
-    others = [other for other in files if other is not file][:5]
-    account = catalog.account(file, here, _ledgers(context), others, story)
-    _print(account, limit, as_json=as_json)
+    else:
+        file, story = (catalog.named(name), None) if name else _choose(context, files, last=last)
+        others = [other for other in files if other is not file][:5]
+        account = catalog.account(file, here, _doubts(context), others, story)
+        if client:
+            _start(client, account, limit, context.root)
+        _print(account, limit, as_json=as_json)
+
+
+def _start(client: str, account: Account, limit: int, workspace: str) -> NoReturn:
+    """Replace this process by the client. It gets no option that the person did not give."""
+    from adjourn.sessions.page import page
+
+    program = find(client, workspace)
+    if program is None:
+        raise NotFoundError(f"{client} is not on PATH", "install it, or print the text: adjourn continue --print")
+    text = page(account, limit)
+    if len(text.encode()) > MAX_ARGUMENT:
+        handle, path = tempfile.mkstemp(prefix="adjourn-continue-", suffix=".md")  # for this user alone
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        text = f"Continue the work that this file describes. Read it first, whole: {path}"
+    os.execve(program, [*STARTS[client], text], dict(os.environ))  # noqa: S606  # the person's own client, without a shell
+
+
+def _print_found(context: CommandContext, found: list[tuple[SessionFile, str]], *, as_json: bool) -> None:
+    if as_json:
+        rows = [
+            {"session": file.id, "client": file.client, "folder": file.folder, "line": _safe(line)}
+            for file, line in found
+        ]
+        say_json(sessions=rows)
+    elif found:
+        table = [(file.id[:8], file.client, _age(context, file), _safe(line)) for file, line in found]
+        say_table(("SESSION", "CLIENT", "LAST", "LINE"), table)
+    else:
+        say("no session has that text")
 
 
 def _print(account: Account, limit: int, *, as_json: bool) -> None:
@@ -169,8 +233,16 @@ def _safe(text: str) -> str:
     return Secrets([text]).hide(text)
 
 
-def _ledgers(context: CommandContext) -> list[Ledger]:
-    """The ledgers of this workspace's tasks; none without a store."""
-    from adjourn.cli.task_view import readable_ledgers
+def _doubts(context: CommandContext) -> list[LedgerCall]:
+    """The calls in doubt of this workspace's tasks; none without a store."""
+    from adjourn.cli.task_view import doubts, holders, readable_ledgers
+    from adjourn.sessions.evidence import LedgerCall
 
-    return [ledger for _, ledger in readable_ledgers(context)] if context.store_or_none() is not None else []
+    if context.store_or_none() is None:
+        return []
+    return [
+        LedgerCall(call.call, call.tool, call.arguments, call.since, task)
+        for task, ledger in readable_ledgers(context)
+        for call in doubts(ledger, holders(context, ledger))
+        if call.effectful
+    ]

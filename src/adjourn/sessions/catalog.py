@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
@@ -12,17 +13,20 @@ from adjourn.sessions.claims import judge
 from adjourn.sessions.claude_code import ClaudeCode
 from adjourn.sessions.codex import Codex
 from adjourn.sessions.copilot_cli import CopilotCli
-from adjourn.sessions.evidence import look, relative
+from adjourn.sessions.evidence import LedgerCall, look, relative
 from adjourn.sessions.gemini_cli import GeminiCli
 from adjourn.sessions.opencode import OpenCode
 from adjourn.sessions.page import Account
 from adjourn.sessions.reader import SessionFile, TranscriptReader
 from adjourn.sessions.story import SessionStory
-from adjourn.tasks.ledger import Ledger
 
 READERS: Sequence[TranscriptReader] = (ClaudeCode(), Codex(), GeminiCli(), OpenCode(), CopilotCli())
+MAX_SEARCHED = 500
+"""Newest sessions that are searched for a text."""
 MAX_READ = 20
 """Newest sessions of a folder that are read to tell what is unfinished in them."""
+RECENT = 60
+"""Seconds after a write in which a session may still be at work."""
 _MIN_NAME = 4
 
 
@@ -73,6 +77,20 @@ def named(name: str) -> SessionFile:
     raise InvalidError(f"{name!r} is the beginning of {len(found)} sessions", "write more of the id")
 
 
+def matching(files: Sequence[SessionFile], text: str) -> list[tuple[SessionFile, str]]:
+    """The sessions in whose prompts or answers a text occurs, each with the last of them."""
+    found = []
+    wanted = text.casefold()
+    for file in files[:MAX_SEARCHED]:
+        with suppress(AdjournError):
+            story = reader_of(file).read(file)
+            words = [*(prompt.text for prompt in story.prompts), *(answer.text for answer in story.answers)]
+            hits = [line for part in words for line in part.splitlines() if wanted in line.casefold()]
+            if hits:
+                found.append((file, hits[-1]))
+    return found
+
+
 def unfinished(files: Sequence[SessionFile]) -> list[tuple[SessionFile, SessionStory]]:
     """Those of the newest sessions that have something left to do, with their stories."""
     found = []
@@ -87,7 +105,7 @@ def unfinished(files: Sequence[SessionFile]) -> list[tuple[SessionFile, SessionS
 def account(
     file: SessionFile,
     tree: str,
-    ledgers: Iterable[Ledger] = (),
+    doubts: Sequence[LedgerCall] = (),
     others: Sequence[SessionFile] = (),
     story: SessionStory | None = None,
 ) -> Account:
@@ -96,7 +114,7 @@ def account(
     story = reader.read(file) if story is None else story
     story.id = story.id or file.id
     place = _place(story, tree)
-    world = look(story, place, ledgers)
+    world = look(story, place, doubts)
     return Account(
         story=story,
         world=world,
@@ -127,6 +145,8 @@ def _notes(reader: TranscriptReader, story: SessionStory, file: SessionFile) -> 
         notes.append(
             f"{reader.name} {story.version[:20]} is newer than the versions that this reader was tried with ({reader.tried[0]})"
         )
+    if time.time() - file.stamp < RECENT:
+        notes.append("its file was written less than a minute ago: it may still be at work")
     if file.forks:
         notes.append(
             f"{file.forks} other session{'s' if file.forks > 1 else ''} began with the same records (a fork); this page tells one"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -16,9 +16,9 @@ import msgspec
 
 from adjourn.errors import AdjournError
 from adjourn.host.git import GitCommand, distrusting
+from adjourn.log.canonical_json import digest
 from adjourn.log.event import milliseconds
 from adjourn.sessions.story import SessionCall, SessionStory
-from adjourn.tasks.ledger import Ledger
 
 GIT_SECONDS = 10
 MAX_OUTPUT = 256 * 1024
@@ -41,7 +41,7 @@ class FileNow(msgspec.Struct, kw_only=True):
 
 
 class LedgerCall(NamedTuple):
-    """A call in adjourn's ledger whose outcome is open."""
+    """A call with effects in adjourn's ledger that is in doubt."""
 
     call: str
     tool: str
@@ -61,19 +61,11 @@ class Evidence(msgspec.Struct, kw_only=True):
     files: dict[str, FileNow] = {}
     others: list[str] = []
     ledger: list[LedgerCall] = []
-    is_governed: bool = False
 
 
-def look(story: SessionStory, tree: str, ledgers: Iterable[Ledger] = ()) -> Evidence:
+def look(story: SessionStory, tree: str, doubts: Sequence[LedgerCall] = ()) -> Evidence:
     """What is there now in `tree`, the folder in which the session would be continued; nothing is looked at without one."""
-    world = Evidence(tree=tree)
-    for ledger in ledgers:
-        world.is_governed = True
-        world.ledger += [
-            LedgerCall(call.call, call.tool, call.arguments, call.since, ledger.task)
-            for call in (*ledger.doubts.values(), *ledger.open_calls.values())
-            if call.effectful
-        ]
+    world = Evidence(tree=tree, ledger=list(doubts))
     if not tree:
         return world
     status = _Status(False, "", {}, {})
@@ -121,8 +113,8 @@ def relative(path: str, folder: str) -> str:
 
 
 def is_same_call(call: SessionCall, entry: LedgerCall) -> bool:
-    """Whether a call of a transcript and one of a ledger are the same: by the id, else by arguments and time."""
-    if call.id and call.id in entry.call:
+    """Whether a call of a transcript and one of a ledger are the same: by the client's id, else by arguments and time."""
+    if call.id and entry.call.endswith(f".{digest(call.id.encode())[:8]}"):  # as the hook's session names it
         return True
     what = call.what[:200]
     near = False

@@ -16,7 +16,7 @@ from adjourn.sessions.claims import Verdict, edited_after, last_test, sentences
 from adjourn.sessions.evidence import Evidence, FileNow, is_same_call
 from adjourn.sessions.secrets import Secrets
 from adjourn.sessions.story import Prompt, SessionCall, SessionStory
-from adjourn.text.fitting import fit_text
+from adjourn.text.fitting import fit_items, fit_text
 from adjourn.text.quoting import clean
 
 BYTES = 8192
@@ -58,7 +58,13 @@ def page(account: Account, limit: int = BYTES) -> str:
         text = _Page(account, secrets, scale).text()
         if len(text.encode()) <= limit:
             return text
-    return fit_text(text, limit, measure=lambda part: len(part.encode()), mark="\n(cut)\n")
+    lines = text.splitlines()
+    mark = "- cut: more does not fit\n"
+    room = limit - len(mark)
+    kept = list(fit_items(lines, room, lambda line: len(line.encode()) + 1))
+    while kept and (kept[-1].startswith("#") or not kept[-1]):
+        kept.pop()
+    return "\n".join(kept) + f"\n{mark}"
 
 
 def _texts(story: SessionStory) -> Iterable[str]:

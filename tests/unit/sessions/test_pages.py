@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from adjourn.cli import continue_session
 from adjourn.cli.app import main
+from adjourn.log.canonical_json import digest
 from adjourn.sessions import catalog
+from adjourn.sessions.evidence import LedgerCall
 from adjourn.sessions.page import page
 from support.cases import for_each
 from support.transcripts import ASKED, KEY, WRITERS, ClaudeTranscript, CodexTranscript, bakery
@@ -212,3 +217,69 @@ def test_the_list(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert "/home/ada/garden" in output
     assert "\x1b" not in output
     assert "rye-and-salt" not in output
+
+
+def test_a_client_is_started_with_the_page(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--in replaces the command by that client, with the page as one argument and no option of its own; a long page is in a private file."""
+    tree = home / "bakery"
+    tree.mkdir()
+    monkeypatch.chdir(tree)
+    bakery(ClaudeTranscript(folder=str(tree))).save(home)
+    programs = home / "bin"
+    programs.mkdir()
+    (programs / "gemini").write_text('#!/bin/sh\nprintf "%s|" "$#" "$1" "$2"\n')
+    (programs / "gemini").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    command = [sys.executable, "-m", "adjourn", "continue", "--in"]
+    done = subprocess.run([*command, "gemini"], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("2|-i|# Continue a session of Claude Code"), done.stderr
+    monkeypatch.setattr(continue_session, "MAX_ARGUMENT", 100)
+    started: list[Any] = []
+    monkeypatch.setattr(os, "execve", lambda *given: started.append(given))
+    main(["continue", "--in", "gemini"], "adjourn")
+    capsys.readouterr()
+    path = Path(started[0][1][2].rpartition(" ")[2])
+    assert path.read_text().startswith("# Continue a session")
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.unlink()
+    assert main(["continue", "--in", "codex"], "adjourn") == 1
+    assert "codex is not on PATH" in capsys.readouterr().err
+
+
+def test_a_text_is_searched_in_sessions(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--grep lists the sessions in whose prompts or answers a text occurs, with the line, and without its secrets."""
+    tree = home / "bakery"
+    tree.mkdir()
+    monkeypatch.chdir(tree)
+    bakery(ClaudeTranscript(folder=str(tree))).save(home)
+    other = CodexTranscript(folder=str(tree))
+    other.ask("Sweep the floor.")
+    other.save(home)
+    assert main(["continue", "--grep", "PREHEAT"], "adjourn") == 0
+    output = capsys.readouterr().out
+    assert "rename heat to preheat" in output
+    assert "codex" not in output
+    assert "rye-and-salt" not in output
+
+
+def test_a_call_in_doubt_is_joined_with_the_ledger(home: Path) -> None:
+    """A call that both the transcript and adjourn's ledger have is told once, by the client's id of it; one that only the ledger has, too."""
+    transcript = bakery(ClaudeTranscript())
+    id_ = next(
+        record["message"]["content"][0]["id"]
+        for record in reversed(transcript.records)
+        if record["type"] == "assistant"
+    )
+    transcript.save(home)
+    entries = [
+        LedgerCall(f"5.{digest(id_.encode())[:8]}", "shell.exec", "{}", "2026-10-05T08:00:00.000Z", "t-1"),
+        LedgerCall("9.00000000", "inv.remove", '{"item":"flour"}', "2026-10-05T08:00:00.000Z", "t-1"),
+    ]
+    text = page(catalog.account(catalog.named(transcript.id), str(home), entries))
+    assert text.count("order_flour.py") == 1
+    assert "outcome unknown. adjourn's ledger has no result either." in text
+    assert '`inv.remove` `{"item":"flour"}`: in doubt by adjourn\'s ledger (task t-1)' in text

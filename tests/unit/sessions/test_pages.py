@@ -267,7 +267,7 @@ def test_a_text_is_searched_in_sessions(
 
 
 def test_a_call_in_doubt_is_joined_with_the_ledger(home: Path) -> None:
-    """A call that both the transcript and adjourn's ledger have is told once, by the client's id of it; one that only the ledger has, too."""
+    """A call that both the transcript and adjourn's ledger have occurs once, by the client's id of it; one that only the ledger has, too."""
     transcript = bakery(ClaudeTranscript())
     id_ = next(
         record["message"]["content"][0]["id"]

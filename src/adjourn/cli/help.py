@@ -232,8 +232,8 @@ is .aex/adjourn.db (SQLite).
 Every event begins with the hash of the one before it:
 
   adjourn verify          check the whole history and every signature
-  adjourn store gc              delete data that nothing refers to
-  adjourn store prune           delete old checkpoints (preview first)
+  adjourn store gc        delete data that nothing refers to
+  adjourn store prune     delete old checkpoints (preview first)
 
 Reading commands never create a store. Keys are in $ADJOURN_CONFIG, else in
 ~/.config/adjourn, and never in a workspace."""),

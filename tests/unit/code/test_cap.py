@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.code.server.replies import MAX_REPLY, MOST, capped, size, to_json
+from adjourn.code.server import text_replies
+from adjourn.code.server.replies import MAX_REPLY, MAX_TEXT, MOST, capped, fitted, size, to_json
+from adjourn.code.server.text_replies import to_text
 from adjourn.errors import InvalidError
 
 _json = st.recursive(
@@ -117,3 +119,44 @@ def test_the_limit_holds(result: dict[str, Any], limit: int) -> None:
 def test_what_is_not_text_can_be_sent() -> None:
     """A file name that is not UTF-8 does not break the reply."""
     assert json.loads(to_json({"file": "caf\udce9"}))["file"]
+
+
+LINES = [
+    {"file": f"src/m{number % 7}.py", "line": number, "content": f"value {number} " * 8, "match": "name"}
+    for number in range(400)
+]
+
+
+def _render(reply: dict[str, Any]) -> str:
+    return to_text(text_replies.find_references, reply)
+
+
+def test_a_text_reply_fits_a_context() -> None:
+    """A long list is sent in pages of 4 KiB, each item once, with the counts per file of what is not listed."""
+    result = {"references": LINES, "total": len(LINES)}
+    seen: list[str] = []
+    cursor = None
+    for _ in range(50):
+        text = fitted(result, "q", cursor, _render)
+        assert len(text.encode()) <= MAX_TEXT
+        seen += [line for line in text.split("\n") if ":value " in line]
+        last = text.rpartition(" with cursor ")
+        if not last[1]:
+            break
+        assert "not listed: src/m" in text
+        cursor = last[2]
+    assert [int(line.partition(":")[0]) for line in seen] == list(range(400))
+
+
+def test_a_short_text_reply_is_unchanged() -> None:
+    """A reply that fits has no cursor and no counts."""
+    result = {"references": LINES[:3], "total": 3}
+    assert fitted(result, "q", None, _render) == _render(result)
+
+
+def test_one_item_that_is_too_long_is_shortened() -> None:
+    """A single item does not exceed the limit: its text is cut, and says how long it was."""
+    result = {"references": [{**LINES[0], "content": "x" * 50_000}], "total": 1}
+    text = fitted(result, "q", None, _render)
+    assert len(text) < MAX_TEXT
+    assert "50,000 characters" in text

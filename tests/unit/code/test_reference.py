@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import msgspec
-
 from adjourn.code.index.analysis import MAX_PARSED
 from adjourn.code.index.languages import LANGUAGES
 from adjourn.code.search.text import MAX_LINE, MAX_PATTERNS
 from adjourn.code.server.replies import MAX_REPLY, MOST
 from adjourn.code.server.server import TOOLS
-from adjourn.code.server.tool import CodeTool, SearchTool
+from adjourn.code.server.tool import CodeTool, SearchTool, arguments_of
 from adjourn.code.session_state import Phase
 from adjourn.code.workflow import payloads, phases
 from adjourn.code.workflow.request import flag_table
@@ -33,7 +31,7 @@ def test_every_tool_is_there_with_what_it_takes() -> None:
     rows = re.findall(r"^\| `\w+` \| .*$", TEXT.partition("## Phases")[0], re.MULTILINE)
     expected = []
     for tool in TOOLS:
-        fields = [field for field in msgspec.structs.fields(tool) if field.name != "format"]
+        fields = [field for field in arguments_of(tool) if field.name != "format"]
         takes = ", ".join(f"`{field.name}{'*' if field.required else ''}`" for field in fields)
         expected.append(f"| `{tool.name}` | {takes} | {phases_of(tool)} |")
     assert rows == expected

@@ -16,8 +16,9 @@ from adjourn.code.git.repository import CodeRepository
 from adjourn.code.index import analysis
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.search.context import sync_index
-from adjourn.code.search.definitions import find_definitions, get_symbols
+from adjourn.code.search.definitions import find_definitions, get_symbols, near_name
 from adjourn.code.search.references import find_references
+from adjourn.code.search.structure import map_files
 from adjourn.errors import InvalidError, RefusedError
 from support.code_files import SHAPES, USER, git, repository, write
 
@@ -311,3 +312,34 @@ def test_a_qualified_name_is_found_before_the_index(tmp_path: Path) -> None:
         after = find_references(codebase, "Order.checkout")
     assert (before["total"], after["total"]) == (1, 1)
     assert ("partial" in before, "partial" in after) == (True, False)
+
+
+def test_a_map_begins_with_what_others_use(tmp_path: Path) -> None:
+    """The files of a folder are ranked by the files that use their definitions; the session's come first, prose is left out."""
+    users = {
+        f"use{number}.py": "from core import base_order\n\n\ndef only_here():\n    base_order()\n"
+        for number in range(5)
+    }
+    repository(
+        tmp_path,
+        {
+            "a_lonely.py": "def nobody_calls(): pass\n",
+            "core.py": "def base_order(): pass\n",
+            "README.md": "# base_order\n",
+            **users,
+        },
+    )
+    with Codebase(str(tmp_path)) as codebase:
+        codebase.sync()
+        answer = map_files(codebase)
+        near = map_files(codebase, of_session=["use3.py"])
+    files = [entry["file"] for entry in answer["map"]]
+    assert (files[0], answer["map"][0]["symbols"]) == ("core.py", [{"line": 1, "text": "def base_order()"}])
+    assert "README.md" not in files
+    assert [entry["file"] for entry in near["map"]][:2] == ["use3.py", "core.py"]
+
+
+def test_a_symbol_that_is_not_there_has_a_near_name(codebase: Codebase) -> None:
+    """A mistyped symbol is answered with the name that was most likely meant."""
+    assert near_name(codebase, "total_aera") == "did you mean total_area?"
+    assert near_name(codebase, "zz_nothing_like_it") == ""

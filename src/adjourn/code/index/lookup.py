@@ -37,6 +37,15 @@ CROSS JOIN content ON content.id = file.content WHERE content_words MATCH :match
 """  # noqa: S608
 
 
+_USED = f"""
+SELECT {_PLACE}, {_SYMBOL}, coalesce(word.doc, 0) FROM file CROSS JOIN content ON content.id = file.content
+CROSS JOIN symbol ON symbol.content = file.content CROSS JOIN name ON name.id = symbol.name
+LEFT JOIN word ON word.term = lower(name.name)
+WHERE file.tree = :tree AND {UNDER} AND symbol.kind IN ('class', 'interface', 'struct', 'trait', 'enum', 'function', 'type')
+AND (symbol.scope = '' OR symbol.kind <> 'function') ORDER BY file.path, symbol.number LIMIT :limit
+"""  # noqa: S608
+
+
 class IndexedFile(NamedTuple):
     """A file as the index recorded it."""
 
@@ -124,6 +133,12 @@ def symbols_under(index: CodeIndex, under: str, limit: int) -> list[Definition]:
     """All symbols of a file or of a folder's files, in order."""
     rows = index.database.all(_BY_FILE, {"tree": index.tree, "under": under, "limit": limit})
     return [_definition(row) for row in rows]
+
+
+def outer_definitions(index: CodeIndex, under: str, limit: int) -> list[tuple[Definition, int]]:
+    """Types and outer functions of a folder's files, in order, each with the number of contents that have its name as a word."""
+    rows = index.database.all(_USED, {"tree": index.tree, "under": under, "limit": limit})
+    return [(_definition(row[:-1]), row[-1]) for row in rows]
 
 
 def mentioning(index: CodeIndex, terms: Sequence[str], under: str) -> list[IndexedFile]:

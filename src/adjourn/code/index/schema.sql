@@ -47,6 +47,8 @@ CREATE VIRTUAL TABLE name_trigram USING fts5 (name, content = '', columnsize = 0
 CREATE VIRTUAL TABLE content_words USING fts5 (
     words, content = '', columnsize = 0, detail = 'none', tokenize = "unicode61 tokenchars '_'"
 );
+-- In how many contents a word is.
+CREATE VIRTUAL TABLE word USING fts5vocab (content_words, row);
 CREATE TABLE chunk (
     id INTEGER PRIMARY KEY,
     content INTEGER NOT NULL,

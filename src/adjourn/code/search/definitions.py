@@ -24,6 +24,7 @@ _MAX_LISTED = 20_000
 _FALLBACK_FILES = 300
 _FALLBACK_SECONDS = 5.0
 _ENOUGH_NAMES = 1_000
+_NEAR, _MAX_NEAR = 3, 500
 _FIRST = CLASSES | FUNCTIONS | {"type", "module", "namespace"}
 _TEST = re.compile(r"(^|[/_.])tests?([/_.]|$)")
 
@@ -218,11 +219,28 @@ def _rank(definition: Definition, name: str) -> tuple[Any, ...]:
         not folded.startswith(wanted),
         symbol.kind == "prototype",
         symbol.kind not in _FIRST,
-        bool(_TEST.search(path)),
+        is_test(path),
         len(symbol.name),
         path,
         symbol.line,
     )
+
+
+def is_test(path: str) -> bool:
+    """Whether a file belongs to tests, by its path."""
+    return bool(_TEST.search(path))
+
+
+def near_name(codebase: Codebase, symbol: str) -> str:
+    """`did you mean NAME?` for a symbol that nothing defines; "" if no name is near."""
+    _, name = split_symbol(symbol)
+    if codebase.index is None:
+        return ""
+    names = [
+        *lookup.names_like(codebase.index, name[:_NEAR])[:_MAX_NEAR],
+        *lookup.names_like(codebase.index, name[-_NEAR:])[:_MAX_NEAR],
+    ]
+    return did_you_mean(name, [other for other in names if other != name])
 
 
 def to_json(definition: Definition) -> dict[str, Any]:

@@ -105,6 +105,7 @@ def find_references(
         "path": under or ".",
         "references": [use._asdict() for use in uses[: max(1, min(max_results, _MAX_RESULTS))]],
         "total": search.total,
+        "definitions": len(search.definitions),
         "by_match": search.by_match,
         "cache_stats": codebase.count_lookup(answered=answered),
         "index_state": codebase.state(),

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from itertools import groupby
 from typing import Any
 
 from adjourn.code.deadline import Deadline
 from adjourn.code.git.repository import CodeRepository
-from adjourn.code.index.analysis import MAX_PARSED, SourceFile, of_bytes, open_source
+from adjourn.code.index import lookup
+from adjourn.code.index.analysis import MAX_PARSED, SourceFile, of_bytes, open_source, word_parts
 from adjourn.code.index.codebase import Codebase
+from adjourn.code.index.database import FRESH
 from adjourn.code.index.languages import by_name, missing_grammars
 from adjourn.code.index.lookup import Definition
 from adjourn.code.index.outline import CLASSES, EXPORT, FUNCTIONS, IMPORT, Symbol
 from adjourn.code.language_servers.servers import READY
 from adjourn.code.search import references
-from adjourn.code.search.definitions import definitions_of, get_symbols, to_json
+from adjourn.code.search.definitions import definitions_of, get_symbols, is_test, to_json
 from adjourn.errors import InvalidError, NotFoundError
 
 _MAX_CODE = 2 << 20
@@ -195,3 +199,61 @@ def outline_files(
     if (left := listed["total"] - len(listed["symbols"])) > 0:
         answer["partial"] = f"{left:,} symbols are left out: name a smaller folder"
     return answer
+
+
+# --- the map of a repository
+
+_MAX_MAPPED = 100_000
+_SHOWN_OF_FILE = 4
+_NOISE, _SMALL = 0.25, 40
+"""A name that is in a larger share of all files of a project that is not small is a common word, whoever defines it."""
+_RECENT_NS = 24 * 3600 * 10**9
+_MAPPED_SIGNATURE = 72
+_OF_RECENT, _OF_TEST, _OF_COMMON = 1.5, 0.1, 0.1
+
+
+def map_files(codebase: Codebase, path: str = ".", *, of_session: Collection[str] = ()) -> dict[str, Any]:
+    """The files of a folder with their types and functions, the most important first: those that the most other files refer to.
+
+    A name counts by the files that have it as a word, shared by its definitions. The session's files come first, files that changed within
+    a day count more, and tests less. `used_by`: files that mention the file's most used name.
+    """
+    under = codebase.repository.existing(path)
+    codebase.request_update()
+    index = codebase.index
+    listed = lookup.outer_definitions(index, under, _MAX_MAPPED) if index is not None else []
+    total = max(index.stats()["files"], 1) if index is not None else 1
+    homes = Counter(definition.symbol.name for definition, _ in listed)
+    newest = max((definition.place.mtime for definition, _ in listed), default=0)
+    ranked: list[tuple[float, dict[str, Any]]] = []
+    for file, group in groupby(listed, lambda row: row[0].place.path):
+        rows = list(group)
+        uses = [_uses(definition.symbol.name, count, homes, total) for definition, count in rows]
+        best = sorted(range(len(rows)), key=lambda number: (-uses[number], number))[:_SHOWN_OF_FILE]
+        place = rows[0][0].place
+        score = sum(uses[number] ** 0.5 for number in best)
+        score *= _OF_RECENT if place.mtime in (FRESH, newest) or newest - place.mtime < _RECENT_NS else 1
+        score *= _OF_TEST if is_test(file) else 1
+        symbols = [_mapped(rows[number][0].symbol) for number in sorted(best)]
+        more = {"more": len(rows) - len(best)} if len(rows) > len(best) else {}
+        ranked.append((score, {"file": file, "used_by": int(max(uses)), "symbols": symbols, **more}))
+    ranked.sort(key=lambda entry: (entry[1]["file"] not in of_session, -entry[0], entry[1]["file"]))
+    answer = {
+        "path": under or ".",
+        "map": [entry for _, entry in ranked],
+        "total": len(ranked),
+        "index_state": codebase.state(),
+    }
+    return answer if codebase.complete() else {**answer, "partial": "the index is incomplete: there may be more"}
+
+
+def _uses(name: str, count: int, homes: Counter[str], total: int) -> float:
+    """How many other files use a definition, by its name alone."""
+    others = max(count - homes[name], 0) / homes[name]
+    is_common = len(word_parts(name)) < 2 or (count > _NOISE * total and total > _SMALL)
+    return others * _OF_COMMON if is_common else others
+
+
+def _mapped(symbol: Symbol) -> dict[str, Any]:
+    signature = " ".join(symbol.signature.split())
+    return {"line": symbol.line, "text": signature[:_MAPPED_SIGNATURE] or f"{symbol.kind} {symbol.name}"}

@@ -1,4 +1,4 @@
-"""Every reply fits a model's context: at most 256 KiB of JSON, still valid. Cursors continue a truncated one.
+"""Every reply fits a model's context: 4 KiB of text, or at most 256 KiB of JSON, still valid. Cursors continue a truncated one.
 
 Must never: cut inside a value that can be left out whole, or hide that something was left out.
 """
@@ -9,7 +9,8 @@ import base64
 import copy
 import hashlib
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +19,12 @@ import msgspec
 from adjourn.errors import AdjournError, HeldError, InvalidError, NotFoundError, RefusedError, StoreError, UsageError
 
 MAX_REPLY = 262_144
+MAX_TEXT = 4_096
+"""Bytes of a reply as text, unless the question is for a text as a whole."""
+_MAX_PER_LIST = 256
+"""More items of a list never fit into `MAX_TEXT`."""
+_MAX_REST = 16
+"""How many files are named of the items that did not fit."""
 MOST = {"definitions": 200, "references": 500, "results": 500, "symbols": 2_000}
 """Maximum number of items in lists of these names, even if more would fit; a cursor returns the rest."""
 _ROOM = 1_024
@@ -60,7 +67,7 @@ def capped(
     if not _overlong_lists(result) and size(result) <= limit:
         return result
     reply = copy.deepcopy(result)
-    room = limit - _ROOM - _MAX_CURSOR
+    room = limit - min(_ROOM, limit // 8) - min(_MAX_CURSOR, limit // 8)
     cuts = _cut_lists(reply, room, _overlong_lists(reply))
     if size(reply) > room:
         _shorten(reply, max(_LONGEST, room // 64))
@@ -80,6 +87,62 @@ def capped(
     if cuts:
         reply["cursor"] = _cursor(reply, [place for place, _, _ in cuts], before, question)
     return reply
+
+
+def fitted(
+    result: dict[str, Any],
+    question: Any,
+    cursor: str | None,
+    render: Callable[[dict[str, Any]], str],
+    most: int = MAX_TEXT,
+) -> str:
+    """A reply as text of at most `most` bytes: the first items that fit, the number of the others in each file, and a cursor."""
+    before: list[tuple[list[str], int]] = []
+    if cursor is not None:
+        before = _decode(cursor, question).given
+        result = _without_returned(result, before)
+    low, high = 1, min(_MAX_PER_LIST, max((len(items) for _, items in _lists(result, [])), default=1))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if len(render(_first(result, middle, before, question)).encode()) <= most:
+            low = middle
+        else:
+            high = middle - 1
+    reply = _first(result, low, before, question)
+    text = render(reply)
+    if len(text.encode()) > most:  # one item is too long
+        reply = copy.deepcopy(reply)
+        _shorten(reply, most // 8, keep=("cursor",))
+        text = render(reply)
+    return text
+
+
+def _first(result: dict[str, Any], count: int, before: list[tuple[list[str], int]], question: Any) -> dict[str, Any]:
+    """A reply with at most `count` items of each list."""
+    cuts = [(place, items) for place, items in _lists(result, []) if place and len(items) > count]
+    reply: dict[str, Any] = _sliced(result, count)
+    if not cuts:
+        return reply
+    total = max(sum(len(items) for _, items in cuts), _total_of(result))
+    rest = Counter(file for _, items in cuts for item in items[count:] if (file := _file_of(item)))
+    return reply | {
+        "truncated": True,
+        "total_matches": total,
+        "returned_matches": count * len(cuts),
+        **({"rest": dict(rest.most_common(_MAX_REST)), "rest_files": len(rest)} if rest.total() > len(rest) else {}),
+        "cursor": _cursor(reply, [place for place, _ in cuts], before, question),
+    }
+
+
+def _sliced(value: Any, count: int) -> Any:
+    if isinstance(value, list):
+        return value[:count]
+    return {name: _sliced(inner, count) for name, inner in value.items()} if isinstance(value, dict) else value
+
+
+def _file_of(item: Any) -> str:
+    file = item.get("file") or item.get("file_path") or "" if isinstance(item, dict) else ""
+    return file if isinstance(file, str) else ""
 
 
 def _cursor(reply: dict[str, Any], cut: list[list[str]], before: list[tuple[list[str], int]], question: Any) -> str:
@@ -154,14 +217,16 @@ def _that_fit(items: list[Any], depth: int, over: int) -> int:
     return count
 
 
-def _shorten(value: Any, most: int) -> None:
+def _shorten(value: Any, most: int, keep: Sequence[str] = ()) -> None:
     """Truncate the long strings of a reply whose lists are already short."""
     entries = list(value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ())
     for key, inner in entries:
+        if key in keep:
+            continue
         if isinstance(inner, str) and len(inner) > most:
             value[key] = f"{inner[:most]}… ({len(inner):,} characters)"
         else:
-            _shorten(inner, most)
+            _shorten(inner, most, keep)
 
 
 def _total_of(result: dict[str, Any]) -> int:
@@ -208,11 +273,17 @@ def write_reply(
     question: Any = None,
     cursor: str | None = None,
     *,
-    render: Callable[[dict[str, Any]], str] = to_json,
+    render: Callable[[dict[str, Any]], str] | None = None,
+    whole: bool = False,
+    limit: int = MAX_REPLY,
 ) -> tuple[str, bool]:
-    """A reply as it is sent, within the size cap, and whether it reports a failure. `render` is for results; errors are JSON."""
-    result = capped(reply, question, cursor=cursor)
-    return (to_json if "error" in reply else render)(result), is_failure(reply)
+    """A reply as it is sent, and whether it reports a failure. `render` makes the text of a result; without it, and for errors, JSON is
+    sent. A reply that is asked for as a `whole` has the size cap of JSON.
+    """
+    if render is None or whole or "error" in reply:
+        result = capped(reply, question, cursor=cursor, limit=limit)
+        return (to_json if "error" in reply or render is None else render)(result), is_failure(reply)
+    return fitted(reply, question, cursor, render), False
 
 
 def is_failure(reply: dict[str, Any]) -> bool:

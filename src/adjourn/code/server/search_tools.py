@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Literal
 
 import msgspec
 
 from adjourn.code.search import relations
-from adjourn.code.search.definitions import find_definitions, get_symbols
+from adjourn.code.search.definitions import find_definitions, get_symbols, near_name
 from adjourn.code.search.references import find_references
 from adjourn.code.search.relations import changed_paths, definition_at, diagnose, related
 from adjourn.code.search.routing import Question, query
 from adjourn.code.search.semantic import fetch_chunk_detail, note_search, semantic_search
-from adjourn.code.search.structure import analyze_structure, get_function_at_line, outline_files, read_symbol
+from adjourn.code.search.structure import analyze_structure, get_function_at_line, map_files, outline_files, read_symbol
 from adjourn.code.search.text import TextOptions, search_files, search_text
 from adjourn.code.server import text_replies
-from adjourn.code.server.tool import CodeTool, Cursor, FileType, Language, Path, Reply, SearchTool, ToolInvocation
+from adjourn.code.server.tool import (
+    CodeTool,
+    FileType,
+    Language,
+    PagedTool,
+    Path,
+    Reply,
+    SearchTool,
+    SymbolTool,
+    ToolInvocation,
+)
 from adjourn.code.session_state import Intent
 from adjourn.code.workflow import evidence
 
 
-class SearchText(SearchTool, kw_only=True):
+class SearchText(PagedTool, kw_only=True):
     name = "search_text"
     title = "Search text"
     description = "Find lines by regular expression, in files that git does not ignore."
@@ -33,14 +44,13 @@ class SearchText(SearchTool, kw_only=True):
     case_sensitive: bool = True
     context_lines: Annotated[int, msgspec.Meta(ge=0)] = 0
     max_results: Annotated[int, msgspec.Meta(ge=1)] = 100
-    cursor: Cursor = ""
 
     def run(self, call: ToolInvocation) -> Reply:
         options = TextOptions(self.file_type, self.case_sensitive, self.context_lines, self.max_results)
         return search_text(call.codebase.repository, self.pattern, self.path, options, deadline=call.deadline)
 
 
-class SearchFiles(SearchTool, kw_only=True):
+class SearchFiles(PagedTool, kw_only=True):
     name = "search_files"
     title = "Search files"
     description = "Find files by a glob of their path."
@@ -50,7 +60,6 @@ class SearchFiles(SearchTool, kw_only=True):
     pattern: Annotated[str, msgspec.Meta(description="A glob, such as *.py or src/**/test_*.")]
     path: Path = "."
     file_type: FileType = None
-    cursor: Cursor = ""
 
     def run(self, call: ToolInvocation) -> Reply:
         return search_files(
@@ -58,7 +67,7 @@ class SearchFiles(SearchTool, kw_only=True):
         )
 
 
-class FindDefinitions(SearchTool, kw_only=True):
+class FindDefinitions(SymbolTool, kw_only=True):
     name = "find_definitions"
     title = "Find definitions"
     description = "Find where functions, classes, methods and variables are defined."
@@ -66,16 +75,13 @@ class FindDefinitions(SearchTool, kw_only=True):
     as_text = text_replies.find_definitions
 
     symbol: Annotated[str, msgspec.Meta(description="A name, a part of one, or Class.method.")]
-    path: Path = "."
-    language: Language = None
     exact_match: Annotated[bool, msgspec.Meta(description="Only this name, not those that contain it.")] = False
     at: Annotated[str, msgspec.Meta(description="FILE:LINE of a use: only what it means.")] = ""
-    cursor: Cursor = ""
 
     def run(self, call: ToolInvocation) -> Reply:
         if self.at:
             return definition_at(call.codebase, self.symbol, self.at, call.deadline)
-        return find_definitions(
+        answer = find_definitions(
             call.codebase,
             self.symbol,
             self.path,
@@ -83,20 +89,18 @@ class FindDefinitions(SearchTool, kw_only=True):
             exact_match=self.exact_match,
             deadline=call.deadline,
         )
+        near = "" if answer["total"] or "partial" in answer else near_name(call.codebase, self.symbol)
+        return {**answer, "near": near} if near else answer
 
 
-class FindReferences(SearchTool, kw_only=True):
+class FindReferences(SymbolTool, kw_only=True):
     name = "find_references"
     title = "Find references"
     description = "Find where a symbol is used. Each hit says how certain it is."
     read_only = searches = True
     as_text = text_replies.find_references
 
-    symbol: Annotated[str, msgspec.Meta(description="The whole name of a symbol, or Class.method.")]
-    path: Path = "."
-    language: Language = None
     relation: Literal["uses", "callers", "callees", "implementations"] = "uses"
-    cursor: Cursor = ""
 
     def run(self, call: ToolInvocation) -> Reply:
         if self.relation != "uses":
@@ -108,26 +112,30 @@ class FindReferences(SearchTool, kw_only=True):
                 language=self.language,
                 deadline=call.deadline,
             )
-        return find_references(call.codebase, self.symbol, self.path, language=self.language, deadline=call.deadline)
+        answer = find_references(call.codebase, self.symbol, self.path, language=self.language, deadline=call.deadline)
+        if answer["total"] or answer["definitions"] or answer.get("namesakes") or "partial" in answer:
+            return answer
+        return {
+            "error": "not_found",
+            "message": f"{self.symbol!r} is neither defined nor used in {answer['path']}",
+            "hint": near_name(call.codebase, self.symbol) or "look for it with search_text",
+            **answer,
+        }
 
 
-class ReadSymbol(SearchTool, kw_only=True):
+class ReadSymbol(SymbolTool, kw_only=True):
     name = "read_symbol"
     title = "Read a symbol"
     description = "Read the body of a function, class or method."
     read_only = searches = symbols = True
+    whole = True
     as_text = text_replies.read_symbol
-
-    symbol: Annotated[str, msgspec.Meta(description="The whole name of a symbol, or Class.method.")]
-    path: Path = "."
-    language: Language = None
-    cursor: Cursor = ""
 
     def run(self, call: ToolInvocation) -> Reply:
         return read_symbol(call.codebase, self.symbol, self.path, language=self.language, deadline=call.deadline)
 
 
-class OutlineOf(SearchTool, kw_only=True):
+class OutlineOf(PagedTool, kw_only=True):
     name = "outline"
     title = "Outline"
     description = "Show the classes and functions of a file or folder as a tree."
@@ -136,13 +144,12 @@ class OutlineOf(SearchTool, kw_only=True):
 
     path: Path
     depth: Annotated[int, msgspec.Meta(ge=1)] = 2
-    cursor: Cursor = ""
 
     def run(self, call: ToolInvocation) -> Reply:
         return outline_files(call.codebase, self.path, depth=self.depth, deadline=call.deadline)
 
 
-class RenameSymbol(SearchTool, kw_only=True):
+class RenameSymbol(PagedTool, kw_only=True):
     name = "rename_symbol"
     title = "Rename a symbol"
     description = "In READY: rename a symbol everywhere. Shows the changes; with `apply`, writes them."
@@ -153,7 +160,6 @@ class RenameSymbol(SearchTool, kw_only=True):
     new_name: str
     path: Path = "."
     apply: Annotated[str, msgspec.Meta(description="The `preview` of the last reply, to write it.")] = ""
-    cursor: Cursor = ""
 
     def run(self, call: ToolInvocation) -> Reply:
         """Show a renaming; with `apply`, write it if the session may change all the files."""
@@ -170,7 +176,7 @@ class RenameSymbol(SearchTool, kw_only=True):
             return {**preview, **relations.apply_rename(call.codebase, files, self.apply, refusal)}
 
 
-class Diagnose(SearchTool, kw_only=True):
+class Diagnose(PagedTool, kw_only=True):
     name = "diagnostics"
     title = "Diagnostics"
     description = "List errors and warnings of files as they are now. Call it after each change."
@@ -180,7 +186,6 @@ class Diagnose(SearchTool, kw_only=True):
     paths: Annotated[list[str], msgspec.Meta(description="Default: what the session changed.")] = msgspec.field(
         default_factory=list
     )
-    cursor: Cursor = ""
 
     def run(self, call: ToolInvocation) -> Reply:
         paths = self.paths
@@ -189,7 +194,7 @@ class Diagnose(SearchTool, kw_only=True):
         return diagnose(call.codebase, paths, call.deadline)
 
 
-class AnalyzeStructure(SearchTool, kw_only=True):
+class AnalyzeStructure(PagedTool, kw_only=True):
     name = "analyze_structure"
     title = "Structure of a file"
     description = "Outline one file, or a code snippet, with its imports and exports."
@@ -204,20 +209,27 @@ class AnalyzeStructure(SearchTool, kw_only=True):
         return analyze_structure(call.codebase.repository, self.file_path, code=self.code, language=self.language)
 
 
-class GetSymbols(SearchTool, kw_only=True):
+class GetSymbols(PagedTool, kw_only=True):
     name = "get_symbols"
     title = "List symbols"
-    description = "List the symbols of a file or folder."
+    description = (
+        "List the symbols of a file; of a folder, a map: its most used files and symbols first. A good first look."
+    )
     read_only = searches = True
     as_text = text_replies.get_symbols
 
     path: Path
     kind: Annotated[str | None, msgspec.Meta(description="Such as function or class.")] = None
     language: Language = None
-    cursor: Cursor = ""
 
     def run(self, call: ToolInvocation) -> Reply:
-        return get_symbols(call.codebase, self.path, kind=self.kind, language=self.language, deadline=call.deadline)
+        codebase = call.codebase
+        is_folder = os.path.isdir(codebase.repository.absolute(codebase.repository.existing(self.path)))
+        if is_folder and self.format == "text" and not (self.kind or self.language):
+            mapped = map_files(codebase, self.path, of_session=call.session_files())
+            if mapped["total"]:
+                return mapped
+        return get_symbols(codebase, self.path, kind=self.kind, language=self.language, deadline=call.deadline)
 
 
 class FunctionAtLine(SearchTool, kw_only=True):
@@ -234,7 +246,7 @@ class FunctionAtLine(SearchTool, kw_only=True):
         return get_function_at_line(call.codebase.repository, self.file_path, self.line_number)
 
 
-class Query(SearchTool, kw_only=True):
+class Query(PagedTool, kw_only=True):
     name = "query"
     title = "Ask about the code"
     description = "Answer a question in words with all search tools that fit it. A good first call."
@@ -247,7 +259,6 @@ class Query(SearchTool, kw_only=True):
     symbol: Annotated[str | None, msgspec.Meta(description="A name that it is about.")] = None
     file_path: Annotated[str | None, msgspec.Meta(description="A file that it is about.")] = None
     show_plan: bool = True
-    cursor: Cursor = ""
 
     def run(self, call: ToolInvocation) -> Reply:
         active, frame = call.client.active, call.frame
@@ -271,6 +282,7 @@ class ChunkDetail(SearchTool, kw_only=True):
     title = "Fetch a search hit"
     description = "Fetch the whole text of a semantic_search hit."
     read_only = searches = True
+    whole = True
     as_text = text_replies.fetch_chunk_detail
 
     chunk_id: Annotated[str, msgspec.Meta(description="The `id` of a hit of semantic_search.")]
@@ -280,7 +292,7 @@ class ChunkDetail(SearchTool, kw_only=True):
         return fetch_chunk_detail(call.codebase, self.chunk_id)
 
 
-class SemanticSearch(SearchTool, kw_only=True):
+class SemanticSearch(PagedTool, kw_only=True):
     name = "semantic_search"
     title = "Search by meaning"
     description = "Find code by a description of what it does. In a session: from SEMANTIC on."
@@ -295,7 +307,6 @@ class SemanticSearch(SearchTool, kw_only=True):
         msgspec.Meta(description="map: agreements of earlier sessions; forest: code; auto: map first."),
     ] = "auto"
     n_results: Annotated[int, msgspec.Meta(ge=1)] = 10
-    cursor: Cursor = ""
 
     def run(self, call: ToolInvocation) -> Reply:
         active, frame = call.client.active, call.frame

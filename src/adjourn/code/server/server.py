@@ -18,7 +18,7 @@ from adjourn import __version__
 from adjourn.code.deadline import CancelledError, Deadline
 from adjourn.code.server import search_tools, session_tools
 from adjourn.code.server.codebases import ClientRoots, Codebases, CodeOptions, RootsNeededError, no_roots
-from adjourn.code.server.replies import error_of, is_failure, to_json, write_reply
+from adjourn.code.server.replies import error_of, is_failure, write_reply
 from adjourn.code.server.text_replies import to_text
 from adjourn.code.server.tool import CodeTool, ToolInvocation, listing
 from adjourn.code.session_state import ToolCall, stamp
@@ -100,9 +100,10 @@ class CodeServer:
         question = {name: value for name, value in arguments.items() if name != "cursor"}
         cursor = arguments.get("cursor") or None
         as_text = tool.as_text if arguments.get("format", "text") == "text" else None
-        render = to_json if as_text is None else partial(to_text, as_text)
+        render = None if as_text is None else partial(to_text, as_text)
+        cursor = None if is_failure(reply) else cursor
         try:
-            return write_reply(reply, (tool.name, question), None if is_failure(reply) else cursor, render=render)
+            return write_reply(reply, (tool.name, question), cursor, render=render, whole=tool.whole, limit=tool.limit)
         except AdjournError as error:
             return write_reply(error_of(error))
 

@@ -12,7 +12,7 @@ import msgspec
 from adjourn.code.git.changes import FileChange, with_diffs
 from adjourn.code.search.context import sync_index, update_context
 from adjourn.code.search.impact import analyze_impact
-from adjourn.code.server.replies import MAX_REPLY, error_of, returned
+from adjourn.code.server.replies import MAX_REPLY, MAX_TEXT, error_of, returned
 from adjourn.code.server.tool import CodeTool, Cursor, Path, Reply, Repo, ToolInvocation
 from adjourn.code.session_state import GateLevel, Intent, Phase
 from adjourn.code.workflow import evidence, payloads
@@ -177,6 +177,7 @@ class AnalyzeImpact(CodeTool, kw_only=True):
     title = "Analyze impact"
     description = "Find what a change may affect: callers that must be verified, files that should be."
     read_only = True
+    limit = MAX_TEXT
 
     target_files: Annotated[list[str], msgspec.Meta(description="The files that will be changed.")]
     change_description: Annotated[str, msgspec.Meta(description="What will be changed, in words.")] = ""

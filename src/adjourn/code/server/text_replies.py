@@ -53,10 +53,21 @@ def search_files(reply: Reply) -> Iterator[str]:
 
 def find_definitions(reply: Reply) -> Iterator[str]:
     yield _count(reply, "definition", "definitions", "total", len(reply["definitions"]))
+    if "near" in reply:
+        yield reply["near"]
     yield from _symbols(reply["definitions"])
 
 
 def get_symbols(reply: Reply) -> Iterator[str]:
+    """The symbols of a file; of a folder, the map of its files."""
+    if "map" in reply:
+        yield f"{_count(reply, 'file', 'files', 'total', len(reply['map']))} with code, the most used first"
+        for entry in reply["map"]:
+            yield f"{entry['file']} (used by {entry['used_by']})"
+            yield from (f"{symbol['line']} {symbol['text']}" for symbol in entry["symbols"])
+            if "more" in entry:
+                yield f"and {entry['more']} more"
+        return
     yield _count(reply, "symbol", "symbols", "total", len(reply["symbols"]))
     yield from _symbols(reply["symbols"])
 
@@ -71,6 +82,10 @@ def _symbols(symbols: Iterable[Reply]) -> Iterator[str]:
 def find_references(reply: Reply) -> Iterator[str]:
     """References, the most certain first; the certainty is said once, above them."""
     yield _count(reply, "reference", "references", "total", len(reply["references"]))
+    if reply.get("namesakes"):
+        yield f"and {reply['namesakes']:,} lines with the same name that are not this symbol"
+    if "partial" in reply:
+        yield f"partial: {reply['partial']}"
     for server, state in reply.get("language_servers", {}).items():
         if state != "ready":
             yield f"not resolved by {server} ({state})"
@@ -189,6 +204,10 @@ def _numbered(hit: Reply) -> Iterator[str]:
 
 def ending(reply: Reply) -> Iterator[str]:
     """What the reader has to know about any reply: that it is cut, incomplete, or that the index is not ready."""
+    if reply.get("rest"):
+        others = reply["rest_files"] - len(reply["rest"])
+        more = f", and {others:,} more files" if others else ""
+        yield f"not listed: {', '.join(f'{file} ({count})' for file, count in reply['rest'].items())}{more}"
     if "cursor" in reply:
         yield f"truncated: {reply['returned_matches']:,} of {reply['total_matches']:,}; for the rest, the same call with cursor {reply['cursor']}"
     elif reply.get("truncated"):

@@ -17,6 +17,7 @@ from adjourn.code.deadline import Deadline
 from adjourn.code.git.changes import FileChange, list_changes
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.server.codebases import ClientRoots, Codebases, check_folder, no_roots
+from adjourn.code.server.replies import MAX_REPLY
 from adjourn.code.session_state import QueryFrame
 from adjourn.code.workflow.active_session import ClientConnection
 from adjourn.code.workflow.sessions import Sessions
@@ -58,6 +59,13 @@ class ToolInvocation(msgspec.Struct):
     def codebase(self) -> Codebase:
         return self.codebases.of(self.root)
 
+    def session_files(self) -> list[str]:
+        """The files that the session explored, or that its tasks name; none without a session."""
+        active = self.client.active
+        if active is None:
+            return []
+        return [*active.state.explored, *(path for task in active.state.tasks for path in task.files)]
+
     def changes(self) -> list[FileChange]:
         """The files that the session changed. Raises `RefusedError` without a session."""
         active = self.sessions.require_active(self.client)
@@ -81,6 +89,10 @@ class CodeTool(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Useful without a session: `--search-only` serves it."""
     symbols: ClassVar[bool] = False
     """Served only with `--symbols`."""
+    limit: ClassVar[int] = MAX_REPLY
+    """Maximum bytes of a reply as JSON."""
+    whole: ClassVar[bool] = False
+    """Asks for one text: its reply is not shortened to `MAX_TEXT`."""
     as_text: ClassVar[Callable[[Reply], Iterator[str]] | None] = None
     """The lines of a reply as text; None: its replies are JSON."""
 
@@ -93,6 +105,20 @@ class SearchTool(CodeTool, kw_only=True):
     """Base of the tools whose reply is text, or the JSON that it is made of."""
 
     format: Literal["text", "json"] = "text"
+
+
+class PagedTool(SearchTool, kw_only=True):
+    """Base of the tools whose reply is a list: a cursor continues it."""
+
+    cursor: Cursor = ""
+
+
+class SymbolTool(PagedTool, kw_only=True):
+    """Base of the tools about one symbol."""
+
+    symbol: Annotated[str, msgspec.Meta(description="The whole name of a symbol, or Class.method.")]
+    path: Path = "."
+    language: Language = None
 
 
 # --- what every client sends to its model
@@ -120,15 +146,24 @@ def schema(kind: type[CodeTool], *, brief: bool = False) -> dict[str, Any]:
     (_,), parts = msgspec.json.schema_components([kind], ref_template="{name}")
     component = parts[kind.__name__]
     hidden = {"format", *(_RARE if brief else ())}
-    properties = {name: _small(about, parts) for name, about in component["properties"].items() if name not in hidden}
+    required = {"required": component["required"]} if component["required"] else {}
+    properties = {
+        field.name: _small(component["properties"][field.name], parts)
+        for field in arguments_of(kind)
+        if field.name not in hidden
+    }
     if brief:
         for name, about in properties.items():
             if about.get("default") is not True:
                 about.pop("default", None)
             if name in _GUESSED:
                 about.pop("description", None)
-    required = {"required": component["required"]} if component["required"] else {}
     return {"type": "object", "properties": properties, **required}
+
+
+def arguments_of(kind: type[CodeTool]) -> list[msgspec.structs.FieldInfo]:
+    """The arguments of a tool in the order of reading: what the question is about, how it is asked, and the next page."""
+    return sorted(msgspec.structs.fields(kind), key=lambda field: (not field.required, field.name == "cursor"))
 
 
 def _small(about: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import code_answers
 import code_meaning
 import code_truth
 from sizes import Sizes
@@ -66,7 +67,7 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
         codebase.sync()
         answering = _answering(sizes, codebase)
         truth = code_truth.table(sizes, codebase)
-    return [indexing, answering, truth, code_meaning.table(sizes, Path(folder, "functions"))]
+    return [indexing, answering, code_answers.table(root), truth, code_meaning.table(sizes, Path(folder, "functions"))]
 
 
 def _corpus(root: Path, count: int) -> int:

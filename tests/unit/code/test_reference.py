@@ -8,7 +8,7 @@ from pathlib import Path
 from adjourn.code.index.analysis import MAX_PARSED
 from adjourn.code.index.languages import LANGUAGES
 from adjourn.code.search.text import MAX_LINE, MAX_PATTERNS
-from adjourn.code.server.replies import MAX_REPLY, MOST
+from adjourn.code.server.replies import MAX_REPLY, MAX_TEXT, MOST
 from adjourn.code.server.server import TOOLS
 from adjourn.code.server.tool import CodeTool, SearchTool, arguments_of
 from adjourn.code.session_state import Phase
@@ -70,7 +70,8 @@ def test_the_limits_are_those_that_hold() -> None:
     section = TEXT.partition("### Limits")[2].partition("### The index")[0]
     rows = dict(re.findall(r"^\| (.*?) \| ([\d,]+) \|$", section, re.MULTILINE))
     assert {name: int(value.replace(",", "")) for name, value in rows.items()} == {
-        "bytes of a reply": MAX_REPLY,
+        "bytes of a reply as text": MAX_TEXT,
+        "bytes of a reply as JSON, a body, a hit or a diff": MAX_REPLY,
         "definitions in a reply": MOST["definitions"],
         "references in a reply": MOST["references"],
         "symbols in a reply": MOST["symbols"],

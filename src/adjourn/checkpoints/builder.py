@@ -44,6 +44,7 @@ from adjourn.errors import InvalidError
 from adjourn.log.event import milliseconds
 from adjourn.log.kinds import tool_name
 from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.troubles import open_troubles
 from adjourn.text.fitting import fit_text
 
 MAX_MISSION = 50_000
@@ -112,7 +113,7 @@ def compose(
     derived["artifacts"] = artifacts.derived
     point = sources.point(description, asked=happened.trigger in REQUESTED)
     resumption = stated = _clean(point.text)
-    if happened.failed or not stated:
+    if happened.failed or ledger.failed or not stated:
         resumption = _clean(_next_step(happened, progress, stated))
         derived["resumptionPoint"] = mark(resumption)
         derived["instead"] = stated
@@ -313,9 +314,13 @@ def _state_lines(happened: TaskFacts) -> Iterable[str]:
 def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], stated: str) -> str:
     """The derived resumption point."""
     ledger = happened.ledger
+    then = f" Then: {stated}" if stated else ""
+    if ledger.failed:
+        troubles = [trouble.text for trouble in open_troubles(ledger) if trouble.kind == "failed"]
+        more = f" {len(troubles) - 1} more steps failed." if len(troubles) > 1 else ""
+        return f"{troubles[-1]}.{more}{then}"
     if happened.failed:
-        again = f" Then: {stated}" if stated else ""
-        return f"Check which effects of the failed step happened, and undo or repeat it.{again}"
+        return f"Check which effects of the failed step happened, and undo or repeat it.{then}"
     todo = next((step.text for step in progress if step.status != "done"), "")
     first = next(iter(ledger.doubts.values()), None)
     if first is not None:

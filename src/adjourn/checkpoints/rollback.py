@@ -26,7 +26,6 @@ from adjourn.checkpoints.checkpoint import TaskCheckpoint, create, find
 from adjourn.checkpoints.git_restore import SECONDS, RollbackChange, changes, restore
 from adjourn.checkpoints.page_files import FoundPage, search
 from adjourn.checkpoints.save import task_checkpoint_name
-from adjourn.checkpoints.triggers import BEFORE
 from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, RefusedError
 from adjourn.host import keys
 from adjourn.host.workspace import create_file, locked, make_folder, read_file, sync_folder, write_file
@@ -35,6 +34,7 @@ from adjourn.log.event import Actor, decode
 from adjourn.log.kinds import tool_name
 from adjourn.policy.destructive import read_settings
 from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.ledger import BEFORE, ROLLBACK
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import Task
 
@@ -199,7 +199,7 @@ def _make_active(task: Task, tree: str, journal: RollbackJournal, by: Actor) -> 
     name = f"{task_checkpoint_name(task.id)[:50]}-rollback"
     checkpoint = _made_since(task, name, journal.seq)
     if checkpoint is None:
-        trigger = f"rollback to {target.machine.get('name') or target.path}"[:200]
+        trigger = f"{ROLLBACK}{target.machine.get('name') or target.path}"[:200]
         checkpoint = create(task, name, trigger=trigger, by=by)
     newest = search(tree, task=task.id).newest
     if newest is not None and newest.seq == checkpoint.event.seq:

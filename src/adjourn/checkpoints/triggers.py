@@ -25,10 +25,10 @@ from adjourn.log.kinds import tool_name
 from adjourn.policy.destructive import DEFAULT, Matcher, Settings, read_settings
 from adjourn.tasks.budgets import BudgetNotice
 from adjourn.tasks.decision import ToolRequest, budgets_used
-from adjourn.tasks.ledger import AT_SHARE, Ledger
+from adjourn.tasks.ledger import AT_SHARE, BEFORE, Ledger
 from adjourn.tasks.session import Admitted, Session
 
-BEFORE, AFTER, FAILED = "before ", "after ", "failed "
+AFTER, FAILED = "after ", "failed "
 """Prefixes of the triggers of checkpoints around calls: `before deploy.run`, `before shell.exec: rm`."""
 SHARES = (75.0, 90.0)
 """Percents of the budget of calls at which a checkpoint is made, unless the policy names others."""

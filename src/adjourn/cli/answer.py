@@ -318,8 +318,8 @@ def _decision(item: Tree) -> tuple[str, Sequence[tuple[str, str]]]:
 def settle(context: CommandContext, call: str, *, done: bool, not_done: bool, note: str, as_json: bool) -> None:
     """Record whether a call in doubt took effect; without CALL, list the calls in doubt.
 
-    A call is in doubt when it was sent and its session ended before an answer came. Check what it would have changed, then record
-    the result. CALL is its id or a beginning of it.
+    A call is in doubt when it was sent and its session ended before an answer came. A destructive call that failed is listed, too.
+    Check what it would have changed, then record the result. CALL is its id or a beginning of it.
     """
     from adjourn.checkpoints.save import refresh_page
     from adjourn.tasks.approvals import settle_doubt
@@ -328,7 +328,10 @@ def settle(context: CommandContext, call: str, *, done: bool, not_done: bool, no
     open_calls = [
         (name, open_call)
         for name, ledger in readable_ledgers(context)
-        for open_call in doubts(ledger, holders(context, ledger))
+        for open_call in (
+            *doubts(ledger, holders(context, ledger)),
+            *(failed.call for failed in ledger.failed.values()),
+        )
     ]
     if not call:
         if done or not_done or note:

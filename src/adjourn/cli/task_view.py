@@ -26,6 +26,7 @@ from adjourn.tasks.lease import describe_holder, is_alive
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.rates import rate_of, rate_used
 from adjourn.tasks.task import Task, tasks_of
+from adjourn.tasks.troubles import open_troubles
 from adjourn.text.times import period
 
 
@@ -110,6 +111,7 @@ def task_json(context: StoreContext, ledger: Ledger) -> dict[str, Any]:
         "touched": ledger.touched,
         "sessions": [msgspec.to_builtins(holder.session) | {"alive": holder.alive} for holder in sessions],
         "checkpoint": ledger.checkpoint,
+        "troubles": [trouble._asdict() for trouble in open_troubles(ledger)],
         "inDoubt": [msgspec.to_builtins(call) for call in doubts(ledger, sessions)],
         "questions": [approval_json(question, ledger.task) for question in questions(ledger, context.now)],
         "answers": [msgspec.to_builtins(answer) for answer in answers(ledger)],
@@ -251,8 +253,8 @@ def next_step(context: StoreContext, ledger: Ledger, sessions: list[Holder]) -> 
     unsure = doubts(ledger, sessions)
     if unsure:
         return f"check the effect of {tool_name(unsure[0])}, then: adjourn settle {unsure[0].call} --done   (or --not-done)"
-    if ledger.budget is not None and ledger.calls_used >= ledger.budget:
-        return "the budget is spent: raise it in the policy, or end the task"
+    if troubles := open_troubles(ledger):
+        return troubles[0].text
     if any(holder.alive for holder in sessions):
         return "nothing; a session is active"
     if ledger.finished:

@@ -18,6 +18,7 @@ from adjourn.log.kinds import tool_name
 from adjourn.tasks.decision import budgets_used
 from adjourn.tasks.entries import Approval, OpenCall
 from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.troubles import open_troubles
 from adjourn.text.redact import without_secrets
 
 MAX_STEP, MAX_LINE = 2000, 400
@@ -109,15 +110,16 @@ def _next_step(sources: Sources, progress: Sequence[SectionItem]) -> list[Sectio
     if known.is_finished or sources.ledger.finished:
         note = f": {sources.ledger.finish_note}" if sources.ledger.finish_note else ""
         return _lines([f"nothing: the task is finished{note}"])
+    troubles = [trouble.text for trouble in open_troubles(sources.ledger) if trouble.kind != "in doubt"]
     stated = [*known.steps, *([page.resumption_point] if isinstance(page.resumption_point, str) else ())]
     todo = [item for item in progress if item.text.startswith("[ ]")][:1]
     if lines := _lines(stated, MAX_STEP):  # a description is less exact than the checklist that came with it
         described = stated == [sources.description] and not any(stated[0] in item.text for item in todo)
-        return [*todo, *lines] if described else lines
+        return [*_lines(troubles), *todo, *lines] if described else [*_lines(troubles), *lines]
     if todo:
-        return todo
-    if sources.description:
-        return _lines([sources.description], MAX_STEP)
+        return [*_lines(troubles), *todo]
+    if sources.description or troubles:
+        return _lines([*troubles, sources.description], MAX_STEP)
     last = next(reversed(sources.recent.made.values()), None)
     if last is None:
         return [SectionItem(NOTHING_SAID)]

@@ -189,6 +189,10 @@ def settle_doubt(task: Task, call: str, *, happened: bool, by: Actor, note: str 
     task = workspace_calls.owner_of(task, call)
 
     def build(ledger: Ledger) -> list[NewEvent]:
+        if call in ledger.failed:
+            calls[:] = [ledger.failed[call].call]
+            outcome: Literal["done", "not-done"] = "done" if happened else "not-done"
+            return [NewEvent(kinds.EffectSettled(call=call, note=note[:2000], outcome=outcome), by)]
         if call not in ledger.doubts:
             text = ", ".join(ledger.doubts) or "none is"
             raise NotFoundError(f"call {call} of task {task.id} is not in doubt", f"in doubt: {text}")

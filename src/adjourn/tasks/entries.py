@@ -5,7 +5,8 @@ import msgspec
 
 class OpenCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
     """A forwarded call that has no settlement yet, or whose answer its client may not have. `legs` counts how often the client has
-    answered what it asked for; `ended` is when it was settled, `answer` the SHA-256 of its answer, `by` the person who says that it happened.
+    answered what it asked for; `ended` is when it was settled, `answer` the SHA-256 of its answer, `by` the person who says that it happened,
+    `before` the checkpoint that was made before it as it may destroy something.
     """
 
     call: str
@@ -22,6 +23,14 @@ class OpenCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_d
     ended: str = ""
     answer: str = ""
     by: str = ""
+    before: str = ""
+
+
+class FailedStep(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A destructive call that failed, and why, until the same succeeds, the work is rolled back, or a person settles it."""
+
+    call: OpenCall
+    why: str = ""
 
 
 class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):

@@ -16,7 +16,7 @@ from adjourn.log import kinds
 from adjourn.log.event import GENESIS, Envelope, milliseconds
 from adjourn.log.kinds import full_name, tool_name
 from adjourn.log.merkle import MAX_LATE, Frontier
-from adjourn.tasks.entries import Approval, NotableCall, OpenCall, OpenSession, Sitting
+from adjourn.tasks.entries import Approval, FailedStep, NotableCall, OpenCall, OpenSession, Sitting
 from adjourn.tasks.rates import Rates, count_rates
 
 MAX_LISTED_TOOLS = 1000
@@ -40,6 +40,13 @@ REPEATED = "repeated"
 """Where the no to an older question about a call comes from when the newer one is approved."""
 ELSEWHERE = "elsewhere"
 """Where the no to a question comes from when the same question was approved in another task, whose approval serves here, too."""
+MAX_FAILED = 100
+MAX_BETWEEN = 4
+"""Events between a checkpoint and the call before which it was made, at most."""
+BEFORE = "before "
+"""How the trigger of a checkpoint begins that was made before a destructive call: `before shell.exec: rm`."""
+ROLLBACK = "rollback to "
+"""How that of a rollback begins."""
 AT_SHARE = "at "
 """How the trigger of a checkpoint begins that was made at a share of a budget: `at 75% of calls=100`."""
 
@@ -73,7 +80,8 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     before; both by `definition_key`. `answered` are effects that happened and whose session's client has said nothing since; `unseen` those
     of which the client did not get the answer, as its session ended first. `told` says which session
     has learnt that a call is `unseen`. `finished` is since when the task is finished (empty: it is active), `finished_by` the type of
-    actor that said so.
+    actor that said so. `failed` are destructive calls that failed, by call; `rolled_back` is the checkpoint that the task was rolled back
+    to since its agent last made one; `before_call` the last checkpoint before a destructive call: its name, trigger and position.
     """
 
     task: str
@@ -94,6 +102,9 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     open_calls: dict[str, OpenCall] = {}
     paused_calls: dict[str, OpenCall] = {}
     doubts: dict[str, OpenCall] = {}
+    failed: dict[str, FailedStep] = {}
+    rolled_back: str = ""
+    before_call: tuple[str, str, int] = ("", "", -1)
     answered: dict[str, OpenCall] = {}
     unseen: dict[str, OpenCall] = {}
     told: dict[str, str] = {}
@@ -273,6 +284,7 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
         once=data.once,
         params=data.params,
         server=data.server,
+        before=_checkpoint_before(ledger, event, data) if ledger.before_call[2] >= event.seq - MAX_BETWEEN else "",
     )
     ledger.beside += not event.session
     if event.session or not data.effectful:
@@ -295,6 +307,19 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
     used = ledger.approvals.pop(data.approval, None) if data.approval else None
     if used is not None and used.doubt:
         _forget_doubt(ledger, used.doubt)  # a person decided to run it again
+
+
+def _checkpoint_before(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> str:
+    """The name of the checkpoint that was made right before a call, as it may destroy something."""
+    name, trigger, at = ledger.before_call
+    return name if at < event.seq and trigger.partition(": ")[0] == f"{BEFORE}{tool_name(data)}" else ""
+
+
+def _forget_failed(ledger: Ledger, done: OpenCall) -> None:
+    """The same call was made again, with another outcome."""
+    for failed in list(ledger.failed.values()):
+        if failed.call.digest == done.digest and is_same_tool(failed.call, done):
+            del ledger.failed[failed.call.call]
 
 
 def is_same_tool(tool: kinds.HasTool, other: kinds.HasTool) -> bool:
@@ -353,7 +378,19 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
             _miss(ledger, ended)
         else:
             ledger.answered[call.call] = ended
+    _take_outcome(ledger, event, call, data)
+
+
+def _take_outcome(ledger: Ledger, event: Envelope, call: OpenCall, data: kinds.ToolSettled) -> None:
+    """Keep what follows from the outcome of a call."""
+    if data.outcome == "ok" and ledger.failed:
+        _forget_failed(ledger, call)
     if data.outcome in ("tool-error", "error"):
+        if call.before:
+            _forget_failed(ledger, call)
+            ledger.failed[call.call] = FailedStep(call, data.message[:MAX_NOTED])
+            if len(ledger.failed) > MAX_FAILED:
+                del ledger.failed[next(iter(ledger.failed))]
         _note(ledger, event, call, data.message)
     elif data.outcome == "input-required":
         ledger.paused_calls[data.state + call.digest] = call
@@ -382,6 +419,7 @@ def _note(ledger: Ledger, event: Envelope, call: Named, why: str, reason: str = 
 
 
 def _effect_settled(ledger: Ledger, event: Envelope, data: kinds.EffectSettled) -> None:
+    ledger.failed.pop(data.call, None)
     if (call := _forget_doubt(ledger, data.call)) is None:
         return
     _note(ledger, event, call, data.outcome, data.note)
@@ -483,6 +521,13 @@ def _checkpoint_created(ledger: Ledger, event: Envelope, data: kinds.CheckpointC
     if event.by.type == "agent":  # its client asked for it
         _answered_of(ledger, event.session)
         ledger.sitting.got_on, ledger.sitting.carried = True, 0
+    if data.trigger.startswith(BEFORE):
+        ledger.before_call = (data.name, data.trigger, event.seq)
+    if data.trigger.startswith(ROLLBACK):
+        ledger.failed.clear()
+        ledger.rolled_back = data.trigger.removeprefix(ROLLBACK)
+    elif event.by.type == "agent" and data.report:
+        ledger.rolled_back = ""
     ledger.checkpoint = data.name
     ledger.checkpoint_seq = event.seq
     ledger.calls_at_checkpoint = ledger.calls_used

@@ -1,0 +1,63 @@
+"""What is known to be wrong with a task until somebody puts it right, ranked: more urgent than anything that was stated."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from adjourn.log.kinds import tool_name
+from adjourn.tasks.entries import OpenCall
+from adjourn.tasks.ledger import Ledger
+from adjourn.text.fitting import fit_text
+
+SHOWN = 120
+"""Characters that are shown of a call's arguments, and of why it failed."""
+
+
+class OpenTrouble(NamedTuple):
+    """A trouble: its kind (`failed`, `in doubt`, `rolled back`, `spent`), what happened, what to do next, its call ("": none), and what
+    the server said. That is no part of `text`: a server does not say what comes next.
+    """
+
+    kind: str
+    what: str
+    then: str
+    call: str = ""
+    said: str = ""
+
+    @property
+    def text(self) -> str:
+        """What happened and what to do, as one line."""
+        return f"{self.what}: {self.then}"
+
+
+def open_troubles(ledger: Ledger) -> list[OpenTrouble]:
+    """All troubles of a task that is not finished."""
+    return [] if ledger.finished else list(_troubles(ledger))
+
+
+def _troubles(ledger: Ledger) -> Iterator[OpenTrouble]:
+    for failed in ledger.failed.values():
+        yield OpenTrouble(
+            "failed",
+            f"{_shown(failed.call)} failed",
+            f"check which of its effects happened, then undo or repeat it{_way_back(failed.call)}",
+            failed.call.call,
+            fit_text(failed.why, SHOWN),
+        )
+    for call in ledger.doubts.values():
+        then = f"check whether it took effect{_way_back(call)}"
+        yield OpenTrouble("in doubt", f"{_shown(call)} is in doubt", then, call.call)
+    if ledger.rolled_back:
+        then = "effects outside the workspace were not undone; check them before you repeat a step"
+        yield OpenTrouble("rolled back", f"the work was rolled back to {ledger.rolled_back}", then)
+    if ledger.budget is not None and ledger.calls_used >= ledger.budget:
+        spent = f"{ledger.calls_used} of {ledger.budget} calls are spent"
+        yield OpenTrouble("spent", spent, "a person can raise the budget in the policy")
+
+
+def _shown(call: OpenCall) -> str:
+    return f"{tool_name(call)} {fit_text(call.arguments, SHOWN)}".strip()
+
+
+def _way_back(call: OpenCall) -> str:
+    """How to return to before a destructive call."""
+    return f"; aex.rollback returns to {call.before}, the checkpoint before it" if call.before else ""

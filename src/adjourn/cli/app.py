@@ -205,8 +205,9 @@ class LazyGroup(SuggestingGroup):
 def write_commands(formatter: click.HelpFormatter, paths: Iterable[str]) -> None:
     """Write each command with its summary, by section."""
     listed = list(paths)
+    size = max(map(len, listed))
     for title in _TABLE:
-        rows = [(path, summary_of(path)) for path in listed if section_of(path) == title]
+        rows = [(path.ljust(size), summary_of(path)) for path in listed if section_of(path) == title]
         if rows:
             with formatter.section(title):
                 formatter.write_dl(rows)

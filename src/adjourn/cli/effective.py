@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -165,29 +165,21 @@ def _print(permissions: Policy, path: str, contract: str) -> None:
         say(f"Contract: {safe(contract)}")
     if permissions.observe:
         say("Mode:     observe; nothing is blocked")
-    sections = _sections(permissions)
-    widest = max((cells(safe(rule.text)) for rules in sections.values() for rule in rules), default=0)
-    for name, rules in sections.items():
-        if rules:
-            say(f"\n{_TITLES[name]}")
-        for rule in rules:
-            text = safe(rule.text)
-            say(f"  {text}{' ' * (min(widest, _WIDEST) - cells(text))}  {place(rule)}")
-    _print_budget(permissions)
-
-
-def _print_budget(permissions: Policy) -> None:
-    lines = []
+    sections = {_TITLES[name]: _rows(rules) for name, rules in _sections(permissions).items()}
+    sections["Budget:"] = _rows([*permissions.budgets.values(), *permissions.workspace_budgets])
     if permissions.budget is not None:
         rule = permissions.budget_rule
-        lines.append(f"calls={permissions.budget}" + (f"  {place(rule)}" if rule else ""))
-    lines += [
-        f"{safe(rule.text)}  {place(rule)}" for rule in (*permissions.budgets.values(), *permissions.workspace_budgets)
-    ]
-    if lines:
-        say("\nBudget:")
-    for line in lines:
-        say(f"  {line}")
+        sections["Budget:"].insert(0, (f"calls={permissions.budget}", place(rule) if rule else ""))
+    widest = min(max((cells(text) for rows in sections.values() for text, _ in rows), default=0), _WIDEST)
+    for title, rows in sections.items():
+        if rows:
+            say(f"\n{title}", "bold")
+        for text, where in rows:
+            say(f"  {text}{' ' * (widest - cells(text))}  {where}".rstrip())
+
+
+def _rows(rules: Iterable[Rule]) -> list[tuple[str, str]]:
+    return [(safe(rule.text), place(rule)) for rule in rules]
 
 
 # --- `adjourn policy explain --replay`

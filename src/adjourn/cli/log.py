@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
+from msgspec import structs
 
 from adjourn.cli.context import TASK_NAME, CommandContext, at_store, example, flag
 from adjourn.cli.output import complain, counted, cut, print_spans, safe, say
@@ -327,7 +328,16 @@ class TimelineLines:
             if heading != self._day:
                 yield [(heading, "bold underline")]
                 self._day, self._minute = heading, ""
-            yield entry_line(entry, minute if minute != self._minute else "", self._shape)
+            line = entry_line(entry, minute if minute != self._minute else "", self._shape)
             self._minute = minute
-            if entry.words:  # a person's words are never cut
-                yield [(" " * (_TIME + LABEL + 4) + f'"{entry.words}"', "dim")]
+            below = (
+                [f'"{entry.words}"'] if entry.words else []
+            )  # a person's words are never cut, nor what a person has to type
+            if entry.note.startswith(_COMMAND) and line[-1][0].strip() != entry.note:
+                line, below = (
+                    entry_line(structs.replace(entry, note=""), line[0][0].rstrip(), self._shape),
+                    [entry.note, *below],
+                )
+            yield line
+            for text in below:
+                yield [(" " * (_TIME + LABEL + 4) + text, "dim")]

@@ -94,7 +94,7 @@ def continue_(
         _print_list(context, files, everywhere=everywhere, as_json=as_json)
     else:
         file, story = (catalog.named(name), None) if name else _choose(context, files, last=last)
-        others = [other for other in files if other is not file][:5]
+        others = catalog.others_of(file, files or catalog.sessions([file.folder]))
         account = catalog.account(file, here, _doubts(context), others, story)
         if client:
             _start(client, account, limit, context.root)

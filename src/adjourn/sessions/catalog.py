@@ -21,6 +21,7 @@ from adjourn.sessions.reader import SessionFile, TranscriptReader
 from adjourn.sessions.story import SessionStory
 
 READERS: Sequence[TranscriptReader] = (ClaudeCode(), Codex(), GeminiCli(), OpenCode(), CopilotCli())
+MAX_OTHERS = 5
 MAX_SEARCHED = 500
 """Newest sessions that are searched for a text."""
 MAX_READ = 20
@@ -75,6 +76,15 @@ def named(name: str) -> SessionFile:
             f"no session is named {name!r}", "list the sessions of this folder: adjourn continue --list"
         )
     raise InvalidError(f"{name!r} is the beginning of {len(found)} sessions", "write more of the id")
+
+
+def others_of(file: SessionFile, files: Sequence[SessionFile]) -> list[SessionFile]:
+    """The other sessions of its folder, the newest first; neither the session itself nor one that it was forked from."""
+    return [
+        other
+        for other in files
+        if (other.client, other.started, other.title) != (file.client, file.started, file.title)
+    ][:MAX_OTHERS]
 
 
 def matching(files: Sequence[SessionFile], text: str) -> list[tuple[SessionFile, str]]:

@@ -1,6 +1,6 @@
 """What the agent claimed, compared with the evidence: held, contradicted or unproved.
 
-Claims are looked for in the agent's last two answers and in its plan. Evidence is the exit code of a command, the result of an edit, and
+Claims are looked for in the agent's last answers and in its plan. Evidence is the exit code of a command, the result of an edit, and
 what is there now; a sentence of the agent is evidence of nothing.
 """
 
@@ -16,8 +16,8 @@ import msgspec
 from adjourn.sessions.evidence import Evidence
 from adjourn.sessions.story import AgentAnswer, SessionCall, SessionStory
 
-ANSWERS = 2
-"""Last answers in which claims are looked for."""
+ANSWERS = 6
+"""Last answers in which claims are looked for: more than the page quotes."""
 MAX_VERDICTS = 12
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")

@@ -177,7 +177,8 @@ class _Translation:
         elif words := _words_of(record):
             self._builder.prompt(words, at, by_script=record.get("promptSource") == "sdk")
         elif command := _INPUT.search(text):
-            self._builder.call("", "shell of the person", "list", command[1], at).outcome = "ok"
+            call = self._builder.call("", "shell of the person", "list", command[1], at)
+            call.outcome, call.by_person = "ok", True
             self._builder.end_turn()
         if images := sum(block.get("type") == "image" for block in objects(content)):
             self._builder.prompt(f"({images} image{'s' if images > 1 else ''}, not copied)", at)

@@ -36,6 +36,7 @@ _NEXT = re.compile(
     r"(?i)\b(?:next|remaining|still (?:uses|needs|has|to)|todo|left to do|then I (?:will|would)|unknown)\b"
 )
 _ONCE = re.compile(r"(?i)\bonce\b")
+_COMMANDS = ("run", "mcp", "other", "web")
 _PLAIN = str.maketrans({'"': "'", "`": "'", "“": "'", "”": "'"})
 
 
@@ -283,20 +284,27 @@ class _Page:
     def _commands(self) -> list[str]:
         calls: dict[str, list[SessionCall]] = {}
         for call in self._story.calls:
-            if (
-                call.kind in ("run", "mcp", "other", "web")
-                and call.outcome == "ok"
-                and not call.is_test
-                and call.has_effects
-            ):
-                calls.setdefault(f"{call.tool if call.kind != 'run' else ''} {call.what}".strip(), []).append(call)
-        lines = []
-        for what, same in reversed(calls.items()):
-            code = same[-1].code
-            how = f"exit code {code}" if code is not None else "answered"
-            times = f", {len(same)} times" if len(same) > 1 else ""
-            lines.append(f"- {self._code(what, 160)}: {how}{times}")
+            is_shown = call.by_person or call.output or (call.kind in _COMMANDS and call.has_effects)
+            if is_shown and call.outcome == "ok" and not call.is_test:
+                calls.setdefault(
+                    f"{call.tool if call.kind in ('mcp', 'other') else ''} {call.what}".strip(), []
+                ).append(call)
+        lines = [f"- {self._code(what, 160)}: {self._came_back(same)}" for what, same in reversed(calls.items())]
         return ["## Commands that ran", *self._some(lines, 12, "commands")] if lines else []
+
+    def _came_back(self, same: Sequence[SessionCall]) -> str:
+        """How the last of several equal calls ended."""
+        call = same[-1]
+        parts = [
+            "run by the person" if call.by_person else f"exit code {call.code}" if call.code is not None else "answered"
+        ]
+        if call.kind == "mcp" and call.words:
+            parts[0] += f" {self._quoted(call.words, 160)}"
+        if len(same) > 1:
+            parts.append(f"{len(same)} times")
+        if call.output:
+            parts.append(f"its whole output is in {self._code(call.output, 240)}")
+        return ", ".join(parts)
 
     def _plan(self) -> list[str]:
         marks = {"done": "x", "active": "~", "open": " "}

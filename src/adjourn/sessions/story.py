@@ -33,6 +33,7 @@ _ORDER = re.compile(
     r"|(?:note|message|instructions?|attention)\W{1,3}(?:to|for) (?:all |any )?(?:ai|llm)?\W?(?:agents?|assistants?|models?)\b"
     r"|<important>.{0,80}(?:agent|assistant)"
 )
+_KEPT = re.compile(r"(?:Full output saved to|For full output see|Saved to): (/[^\s<>]{1,500})")
 _ORDER_MARKS = ("ignore", "disregard", "forget", "agent", "assistant", "model")
 """One of them is in each such order: most texts are not searched further."""
 _TESTS = re.compile(
@@ -66,7 +67,9 @@ class AgentAnswer(msgspec.Struct, kw_only=True):
 
 
 class SessionCall(msgspec.Struct, kw_only=True):
-    """One call of a tool. `what` is its command, path or arguments; `words` are from its result, and untrusted."""
+    """One call of a tool. `what` is its command, path or arguments; `words` are from its result, and untrusted. `output` is the file in
+    which the client keeps a large result whole. `by_person`: the person ran the command in the client's own prompt.
+    """
 
     id: str
     tool: str
@@ -78,7 +81,9 @@ class SessionCall(msgspec.Struct, kw_only=True):
     outcome: Outcome = "unknown"
     code: int | None = None
     words: str = ""
+    output: str = ""
     ended: int = 0
+    by_person: bool = False
 
     @property
     def is_test(self) -> bool:
@@ -268,6 +273,8 @@ class StoryBuilder:
         was_ok = call.ended and call.outcome == "ok"
         call.outcome, call.code, call.ended = outcome, code, self.step(at)
         call.words = _ends(text)
+        if match := _KEPT.search(text, 0, MAX_WORDS):
+            call.output = match[1]
         if self._holds_order(text):
             self.found_order(call.path or call.what)
         if call.kind == "edit" and call.path and outcome in ("ok", "failed") and not was_ok:

@@ -283,3 +283,44 @@ def test_a_call_in_doubt_is_joined_with_the_ledger(home: Path) -> None:
     assert text.count("order_flour.py") == 1
     assert "outcome unknown. adjourn's ledger has no result either." in text
     assert '`inv.remove` `{"item":"flour"}`: in doubt by adjourn\'s ledger (task t-1)' in text
+
+
+def test_an_older_claim_that_is_quoted_is_judged(home: Path) -> None:
+    """A claim keeps its verdict when the agent says more after it: the page quotes no claim of passing tests without one."""
+    transcript = ClaudeTranscript()
+    transcript.ask("Bake.")
+    transcript.run("pytest -q", 1, "1 failed")
+    transcript.say("All tests pass.")
+    for text in ("I look further.", "The oven is hot now."):
+        transcript.ask("And?")
+        transcript.say(text)
+    text = told(transcript, home)
+    assert '**contradicted**: agent said "All tests pass."' in text
+    assert text.count("All tests pass") == 1
+
+
+def test_what_surrounds_a_session_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The page names other sessions of the folder but no fork, the answer of an MCP tool, and what the person ran in the client."""
+    tree = home / "bakery"
+    tree.mkdir()
+    monkeypatch.chdir(tree)
+    transcript = ClaudeTranscript(folder=str(tree))
+    transcript.ask("Bake bread.")
+    transcript.result(transcript.call("mcp__notes__add", {"text": "salt"}), "noted as N-4")
+    transcript.ask("<bash-input>git status</bash-input>")
+    transcript.save(home)
+    transcript.id = "0a5e0000-0000-4000-8000-00000000000f"
+    transcript.ask("Bake rolls.")
+    transcript.save(home)
+    other = CodexTranscript(folder=str(tree))
+    other.ask("Sweep the floor.")
+    other.save(home)
+    assert main(["continue", ClaudeTranscript.default_id], "adjourn") == 0
+    text = capsys.readouterr().out
+    assert text.partition("## Other sessions in this folder\n")[2].count("\n- ") == 0
+    assert "Sweep the floor." in text
+    assert "Bake rolls" not in text
+    assert 'answered "noted as N-4"' in text
+    assert "`git status`: run by the person" in text

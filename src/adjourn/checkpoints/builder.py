@@ -52,8 +52,6 @@ MAX_ITEMS = 200
 MAX_DOUBTS = 5
 SHOWN = 200
 MAX_NAME = 60
-REQUESTED = frozenset(("agent", "person"))
-"""Triggers of checkpoints whose description is what somebody states now."""
 _T = TypeVar("_T")
 
 
@@ -85,7 +83,7 @@ def compose(
     record: Mapping[str, Any] | None = None,
     machine: Mapping[str, Any] = {},
 ) -> Page:
-    """Compose the page of a checkpoint. `description` serves as the resumption point where nobody stated one.
+    """Compose the page of a checkpoint. `description` is named where nobody stated a next step.
 
     `before` is the page that this one follows, `edits` what a person changed on it (`edits_of`), `record` the task's Continuation
     Record, `machine` the machine data.
@@ -111,10 +109,9 @@ def compose(
     derived["currentState"], derived["openQuestions"] = state.derived, questions.derived
     artifacts = _artifacts(sources, happened)
     derived["artifacts"] = artifacts.derived
-    point = sources.point(description, asked=happened.trigger in REQUESTED)
-    resumption = stated = _clean(point.text)
+    resumption = stated = _clean(sources.point())
     if happened.failed or ledger.failed or not stated:
-        resumption = _clean(_next_step(happened, progress, stated))
+        resumption = _clean(_next_step(happened, progress, stated, description))
         derived["resumptionPoint"] = mark(resumption)
         derived["instead"] = stated
     remaining = ledger.remaining(happened.budget)
@@ -143,7 +140,7 @@ def compose(
     fields: dict[str, Any] = {
         "omitted": {name: count for name, count in omissions.items() if count},
         "sections": section_marks(page),
-        "stated": sources.stated(happened.at, also={"resumption_point"} if point.is_stated else set()),
+        "stated": sources.stated(happened.at),
     }
     return msgspec.structs.replace(
         page,
@@ -163,13 +160,6 @@ class _Items(NamedTuple, Generic[_T]):
     omitted: int = 0
 
 
-class _Point(NamedTuple):
-    """A resumption point, and whether somebody states it with this checkpoint."""
-
-    text: str
-    is_stated: bool = False
-
-
 class _Sources:
     """The sources of a page's parts, in their order."""
 
@@ -184,9 +174,9 @@ class _Sources:
         stated = {name: getattr(self._kept, name) for name in self._stated_at if name in PARTS}
         self._order = (report, edits, AgentReport(**stated), self._record.report, self._kept)
 
-    def stated(self, at: int, also: set[str]) -> dict[str, int]:
+    def stated(self, at: int) -> dict[str, int]:
         """When each part was stated: now, or earlier."""
-        now = stated_parts(self._said) | stated_parts(self._edits) | also
+        now = stated_parts(self._said) | stated_parts(self._edits)
         return {
             name: at if name in now else self._stated_at[name]
             for name in PARTS
@@ -196,18 +186,13 @@ class _Sources:
     def text(self, name: str) -> str:
         return next((value for source in self._order if (value := _opt(getattr(source, name)))), "")
 
-    def point(self, description: str, *, asked: bool) -> _Point:
-        """The resumption point. A description counts as one: a new one that was `asked` for before older statements, any other where
-        nobody stated one.
-        """
+    def point(self) -> str:
+        """The resumption point that was stated last; "" for none."""
         opt, recorded = _opt(self._kept.resumption_point), _opt(self._record.report.resumption_point)
         stated_at = self._stated_at.get("resumption_point", 0)
         newer = recorded if self._record.at > stated_at else ""
-        if text := _opt(self._said.resumption_point) or _opt(self._edits.resumption_point):
-            return _Point(text)
-        if asked and description:
-            return _Point(description, is_stated=True)
-        return _Point(newer or (opt if stated_at else "") or recorded or description or opt)
+        said = _opt(self._said.resumption_point) or _opt(self._edits.resumption_point)
+        return said or newer or (opt if stated_at else "") or recorded or opt
 
     def texts(self, name: str) -> _Items[str]:
         """What was stated of a list of texts; what the record has is derived."""
@@ -311,7 +296,7 @@ def _state_lines(happened: TaskFacts) -> Iterable[str]:
         yield f"In doubt: {len(ledger.doubts) - MAX_DOUBTS} more calls"
 
 
-def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], stated: str) -> str:
+def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], stated: str, description: str) -> str:
     """The derived resumption point."""
     ledger = happened.ledger
     then = f" Then: {stated}" if stated else ""
@@ -326,7 +311,11 @@ def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], stated: s
     if first is not None:
         then = f", then continue with: {todo}" if todo else ""
         return f"Check whether {tool_name(first)} ({first.call}) took effect{then}"
-    return f"Continue with: {todo}" if todo else "Review what was done, and finish"
+    if todo:
+        return f"Continue with: {todo}"
+    return "No next step was stated" + (
+        f'. The checkpoint says: "{description}"' if description else ": review what was done"
+    )
 
 
 def _left_in_session(ledger: Ledger) -> int | UnsetType:

@@ -32,13 +32,8 @@ MAX_REPORT_BYTES = 1024 * 1024
 """Beyond it, each list of a report keeps its first `MAX_ITEMS` items."""
 
 
-def next_report(task: Task, report: AgentReport, description: str = "") -> bytes:
-    """The document of all that was stated of a task, with what is `said` now; b"" if that is nothing.
-
-    `description` serves as the resumption point if nothing else is said of it.
-    """
-    if description and report.resumption_point is UNSET:
-        report = msgspec.structs.replace(report, resumption_point=description)
+def next_report(task: Task, report: AgentReport) -> bytes:
+    """The document of all that was stated of a task, with the `report` of now; b"" if that is nothing."""
     if report == NO_REPORT:
         return b""
     merged = merge_reports(read_report(task.store, task.ledger.report), _redacted(report))

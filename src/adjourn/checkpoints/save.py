@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.checkpoints import folder, page_archive, page_writer, plans
-from adjourn.checkpoints.builder import REQUESTED
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, create, find, owner
 from adjourn.checkpoints.folder import remove_temporaries, share_histories
 from adjourn.checkpoints.page import NO_REPORT, AgentReport
@@ -62,7 +61,7 @@ def save_checkpoint(
     """
     name, description, agent_report, trigger, by, began = wanted
     before = owner(task.store, name)
-    report = plans.next_report(task, agent_report, description if trigger in REQUESTED else "")
+    report = plans.next_report(task, agent_report)
     checkpoint = create(task, name, description=description, trigger=trigger, session=session, by=by, report=report)
     notes = [taken_over(name, before)] if before not in ("", task.id) else []
     path = folder.write(task.store, checkpoint, root, notes.append)

@@ -230,6 +230,8 @@ def _print(handover: Handover, now: int, room: int) -> None:
     key = handover.untrusted_signer
     rows = (
         ("state", handover.state),
+        ("last session", handover.worked),
+        ("as of", handover.as_of),
         ("goal", handover.goal),
         ("mission", handover.mission),
         ("description", described(fit_text(handover.description, room // 10), "" if key else "trusted", key)),

@@ -40,7 +40,7 @@ _OK = "ok"
 
 
 class CallReport(msgspec.Struct):
-    """A call that was let through. `outcome` is in words, `message` says more about it. What the `speaker` said stands as its words."""
+    """A call that was let through `at` a time. `outcome` is in words, `message` says more about it, as the words of the `speaker`."""
 
     seq: int
     call: str
@@ -51,6 +51,7 @@ class CallReport(msgspec.Struct):
     outcome: str = "no answer yet"
     message: str = ""
     speaker: str = "tool"
+    at: str = ""
 
 
 class Reason(NamedTuple):
@@ -193,7 +194,14 @@ class CallsFold:
             return
         argument = telling_argument(data.arguments) if data.arguments else ""
         self.made[data.call] = CallReport(
-            event.seq, data.call, name, data.digest, argument, data.effectful, speaker=_speaker(data.server, data.tool)
+            event.seq,
+            data.call,
+            name,
+            data.digest,
+            argument,
+            data.effectful,
+            speaker=_speaker(data.server, data.tool),
+            at=event.timestamp,
         )
 
     def settled(self, event: Event, data: kinds.ToolSettled) -> None:

@@ -1,76 +1,265 @@
-"""Pending work in a workspace: the task that a new session can resume.
+"""Pending work in a workspace: its open tasks, ranked, and the one that a new session can resume.
 
-Work is pending when a task has calls or notes and no living session of another client holds it; of several tasks, the one with the newest
-event. It is resumed from the newest checkpoint with a description, else the newest. A task that was cut off before it had any checkpoint
-gets one now. Finished and archived work is not pending, nor is what nobody has touched for `OLD_DAYS`.
+Work is pending when a task has effects, notes or a plan and no living session of another client holds it. Of several tasks, the one with
+calls in doubt comes first, then the others by `RANKS`, the newest first. A task is resumed from its newest checkpoint with a description,
+else the newest; one that was cut off before it had any checkpoint gets one now. Finished and archived work is not pending, nor is what only
+read, nor what nobody has touched for `OLD_DAYS`. While another client works on the newest task, nothing is.
 
-Owns: the choice of that work, the notice about it. Must never: resume it, or import modules that only a brief needs (a proxy calls this at
-its start).
+A proxy calls this at its start: it imports no module that only a brief needs.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from time import monotonic
+from typing import Any, NamedTuple
+
+import msgspec
 
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, find
 from adjourn.clients.client_process import ClientProcess
 from adjourn.errors import AdjournError
-from adjourn.log.event import decode, timestamp
-from adjourn.store.base import EMPTY, Store
-from adjourn.tasks.lease import expire_dead_sessions, is_alive
-from adjourn.tasks.task import Task, tasks_of
+from adjourn.log.event import timestamp
+from adjourn.store.base import EMPTY, Head, Store
+from adjourn.tasks.lease import describe_holder, expire_dead_sessions, is_alive
+from adjourn.tasks.ledger import Ledger, OpenSession
+from adjourn.tasks.task import Task
+from adjourn.text.quoting import one_line
+from adjourn.text.redact import without_secrets
+from adjourn.text.times import ago
 
+RANKS = ("calls in doubt", "waits for a person", "a stated plan", "notes", "calls with effects")
+"""What makes a task worth resuming, the most important first. The rank of a task is a position in it."""
+ONLY_READ, CLOSED = len(RANKS), len(RANKS) + 1
+"""The ranks of tasks that are not offered: nothing but readings was done, or nothing is left to do."""
 MAX_TASKS = 20
-"""Tasks that are examined, newest first."""
-MAX_LOOKED_UP = 1000
-"""Tasks whose last event is read, to sort them by its time."""
+"""Tasks that are examined in any case, newest first, however long it takes."""
+MAX_OTHERS = 5
+"""Other open tasks that a hand-over lists."""
+INDEX_SECONDS = 0.08
+"""How long tasks are read to rank them, at one start. The others are ranked at later ones."""
+INDEX = "index/open-tasks"
+"""The ref that keeps the ranks: {task: [what it was made of, rank, time of the last event, until when it holds]}."""
 OLD_DAYS = 30
 """Days after which work that nobody has touched is no longer announced, only mentioned."""
 RECOVERED = "recovered"
 
 
 class PendingWork(NamedTuple):
-    """A task that can be resumed, and the checkpoint to resume it from."""
+    """A task that can be resumed, the checkpoint to resume it from, and a line about each other open task."""
 
     task: Task
     checkpoint: TaskCheckpoint
+    others: Sequence[str] = ()
 
 
 def find_stored_work(client: ClientProcess, own: str = "") -> PendingWork | None:
-    """The pending work for a client: its `own` task if that has any, else the newest of the store. None when there is none.
+    """The pending work for a client: its `own` task if that has any, else the first of the ranking. None when there is none.
 
     A client that was bound to a task (`--task`) is shown no other.
     """
-    own = client.options.task or own
-    others = [] if client.options.task else [name for name in _newest(client.store) if name != own]
-    for name in [own, *others] if own else others:
+    bound = client.options.task
+    own = bound or own
+    if own:
+        with suppress(AdjournError):
+            task = Task(client.store, own, clock=client.clock, secret=client.secret)
+            if is_pending(task, client, is_own=True):
+                return PendingWork(task, _checkpoint_of(task, client), _others(client, own) if not bound else ())
+    if bound:
+        return None
+    ranking = ranked_tasks(client.store, client.clock, client.secret)
+    if _holder_of_newest(client, ranking) is not None:
+        return None
+    for name in _offered(ranking, client.clock()):
         with suppress(AdjournError):  # a broken task must not hide the others
             task = Task(client.store, name, clock=client.clock, secret=client.secret)
-            if is_pending(task, client, is_own=name == own):
-                checkpoint = best_checkpoint(task) or _recovered(task, client)
-                mark_cut_off_calls(task)
-                return PendingWork(task, checkpoint)
+            if name != own and is_pending(task, client):
+                return PendingWork(task, _checkpoint_of(task, client), _others(client, name, ranking))
     return None
+
+
+def _checkpoint_of(task: Task, client: ClientProcess) -> TaskCheckpoint:
+    checkpoint = best_checkpoint(task) or _recovered(task, client)
+    mark_cut_off_calls(task)
+    return checkpoint
+
+
+def _others(client: ClientProcess, but: str, ranking: Sequence[RankedTask] | None = None) -> list[str]:
+    """A line about each open task but one, the first of the ranking: the name to resume it by, what it is, and why it is open."""
+    lines: list[str] = []
+    ranking = ranked_tasks(client.store, client.clock, client.secret) if ranking is None else ranking
+    names = [name for name in _offered(ranking, client.clock()) if name != but]
+    for name in names[:MAX_OTHERS]:
+        with suppress(AdjournError):
+            task = Task(client.store, name, clock=client.clock, secret=client.secret)
+            if is_pending(task, client):
+                lines.append(open_line(task, _checkpoint_of(task, client).data.name))
+    more = len(names) - MAX_OTHERS
+    return [*lines, f"{more} more: a person lists them with `adjourn tasks`"] if more > 0 else lines
+
+
+def open_line(task: Task, name: str) -> str:
+    """A line about an open task that can be resumed by the `name`."""
+    ledger, now = task.ledger, task.clock()
+    client = f"{one_line(without_secrets(ledger.worker.client or 'a client'), 40)}, " if ledger.worker else ""
+    goal = one_line(without_secrets(ledger.goal), 100)
+    return f"{name}: {f'{goal}; ' if goal else ''}{RANKS[min(rank_of(task), ONLY_READ - 1)]}; {client}{ago(ledger.touched, now)}"
+
+
+def busy_notice(client: ClientProcess) -> str:
+    """One line if another client works on the newest task of the workspace; "" otherwise."""
+    if client.options.task:
+        return ""
+    found = _holder_of_newest(client, ranked_tasks(client.store, client.clock, client.secret))
+    if found is None:
+        return ""
+    task, holder = found
+    checkpoint = best_checkpoint(task)
+    named = f', checkpoint "{checkpoint.data.name}"' if checkpoint is not None else ""
+    goal = one_line(without_secrets(task.ledger.goal), 100)
+    return (
+        f"adjourn: another agent is at work in this workspace: {one_line(without_secrets(holder.client or 'a client'), 60)} "
+        f"({describe_holder(holder)}), on task {task.id}{named}{f': {goal}' if goal else ''}. Your calls begin a task of their own. "
+        "Do not change what that agent works on."
+    )
+
+
+def _holder_of_newest(client: ClientProcess, ranking: Sequence[RankedTask]) -> tuple[Task, OpenSession] | None:
+    """The task with the newest event, and who works on it, if that is another client."""
+    newest = max((entry for entry in ranking if entry.rank < CLOSED), key=lambda entry: entry.touched, default=None)
+    if newest is None:
+        return None
+    with suppress(AdjournError):
+        task = Task(client.store, newest.task, clock=client.clock, secret=client.secret)
+        holder = _holder(task, client.group)
+        return (task, holder) if holder is not None else None
+    return None
+
+
+# --- the ranking
+
+
+class RankedTask(NamedTuple):
+    """A task with its rank, and the time of its last event."""
+
+    task: str
+    rank: int
+    touched: str
+
+
+def ranked_tasks(store: Store, clock: Callable[[], int], secret: bytes, *, keep: bool = True) -> list[RankedTask]:
+    """All tasks of a store, the most important first, by the index that is kept: only a task that changed since is read. `keep` the index."""
+    heads, stamp = store.streams(), timestamp(clock())
+    index = _read_index(store)
+    tasks = [name for name in heads if "/" not in name]
+    entries = {name: entry for name in tasks if (entry := index.get(name)) and _holds(entry, _mark(heads, name), stamp)}
+    stale = sorted(
+        (name for name in tasks if name not in entries), key=lambda name: (name in index, name), reverse=True
+    )
+    deadline = monotonic() + INDEX_SECONDS
+    for number, name in enumerate(stale):  # ids begin with their day
+        if number >= MAX_TASKS and monotonic() > deadline:
+            entries |= {name: index[name] for name in stale[number:] if name in index}
+            break
+        with suppress(AdjournError):
+            task = Task(store, name, clock=clock, secret=secret)
+            entries[name] = [_mark(heads, name), rank_of(task), task.ledger.touched, _until(task)]
+    if keep and entries != index:
+        with suppress(AdjournError):
+            store.swap(INDEX, msgspec.json.encode(entries).decode(), expect=store.ref(INDEX), durable=False)
+    ranking = [RankedTask(name, entry[1], entry[2]) for name, entry in entries.items()]
+    ranking.sort(key=lambda entry: entry.touched, reverse=True)
+    return sorted(ranking, key=lambda entry: entry.rank)
+
+
+def _offered(ranking: Sequence[RankedTask], now: int) -> Iterator[str]:
+    oldest = oldest_announced(now)
+    return (entry.task for entry in ranking if entry.rank < ONLY_READ and entry.touched >= oldest)
+
+
+def _read_index(store: Store) -> dict[str, list[Any]]:
+    """The kept ranks; none where they cannot be read."""
+    try:
+        return msgspec.json.decode(store.ref(INDEX) or "{}", type=dict[str, list[Any]])
+    except msgspec.DecodeError:
+        return {}
+
+
+def _mark(heads: Mapping[str, Head], task: str) -> str:
+    """What the rank of a task is made of: its last event, and the newest version of its record."""
+    return f"{heads[task].hash[:16]} {heads.get(f'record/{task}', EMPTY).hash[:16]}"
+
+
+def _holds(entry: Sequence[Any], mark: str, stamp: str) -> bool:
+    return len(entry) == 4 and entry[0] == mark and (not entry[3] or stamp < str(entry[3]))
+
+
+def _until(task: Task) -> str:
+    """Until when the rank of a task holds if nothing is written: "" for ever, "0" for no time (a session may die)."""
+    ledger = task.ledger
+    if any(is_alive(task.store, task.id, holder, task.clock()) is not False for holder in ledger.sessions.values()):
+        return "0"
+    stamp = timestamp(task.clock())
+    return min((approval.expires for approval in ledger.approvals.values() if approval.expires > stamp), default="")
+
+
+def rank_of(task: Task) -> int:
+    """The rank of a loaded task."""
+    ledger = task.ledger
+    if ledger.finished or not _has_work(task):
+        return CLOSED
+    if ledger.doubts or _cut_off(task):
+        return 0
+    if _waits(task, ledger):
+        return 1
+    if ledger.stated_seq >= 0:
+        return 2
+    if _record(task) != EMPTY.hash:
+        return 3
+    return 4 if ledger.effects or ledger.imported or ledger.beside else ONLY_READ
+
+
+def _cut_off(task: Task) -> bool:
+    """Whether a dead session left a call with effects open."""
+    open_calls = [call for call in task.ledger.open_calls.values() if call.effectful]
+    alive = (
+        {holder.id: is_alive(task.store, task.id, holder, task.clock()) for holder in task.ledger.sessions.values()}
+        if open_calls
+        else {}
+    )
+    return any(not alive.get(call.session) for call in open_calls)
+
+
+def _waits(task: Task, ledger: Ledger) -> bool:
+    """Whether a person was asked something that is open, or said yes to a call that was not made."""
+    stamp = timestamp(task.clock())
+    if any(approval.expires > stamp and not approval.refused for approval in ledger.approvals.values()):
+        return True
+    if _record(task) == EMPTY.hash:
+        return False
+    from adjourn.knowledge.records.task_record import record_of
+
+    record = record_of(task.store, task.id) or {}
+    return any(question["status"] == "open" for question in record.get("questionsForUser", ()))
 
 
 def is_pending(task: Task, client: ClientProcess, *, is_own: bool = False) -> bool:
     """Whether a new session of a client learns of a task. Of its own one also when that is old."""
     if not _has_work(task) or task.ledger.finished or _is_archived(task, client.options.page_tree):
         return False
-    return is_own or not (_is_old(task) or _is_in_use(task, client.group))
+    return is_own or not (_is_old(task) or _holder(task, client.group))
 
 
 def older_work(client: ClientProcess) -> str:
     """One line for a client without pending work, if there is some that nobody has touched for `OLD_DAYS`; "" without any."""
     if client.options.task:
         return ""
-    for name in _newest(client.store):
-        with suppress(AdjournError):
-            task = Task(client.store, name, clock=client.clock, secret=client.secret)
-            if _is_old(task) and _has_work(task) and not task.ledger.finished:
-                return "adjourn: older work exists: a person lists it with `adjourn tasks`."
+    oldest = oldest_announced(client.clock())
+    ranking = ranked_tasks(client.store, client.clock, client.secret)
+    if any(entry.rank < ONLY_READ and entry.touched < oldest for entry in ranking):
+        return "adjourn: older work exists: a person lists it with `adjourn tasks`."
     return ""
 
 
@@ -93,21 +282,10 @@ def _record(task: Task) -> str:
     return task.store.head(f"record/{task.id}").hash
 
 
-def _newest(store: Store) -> list[str]:
-    touched = {}
-    heads = tasks_of(store)
-    for name in sorted(heads)[-MAX_LOOKED_UP:]:  # ids begin with their day
-        head = heads[name]
-        with suppress(AdjournError):
-            touched[name] = decode(next(iter(store.read(name, head.seq))).data).timestamp
-    return sorted(touched, key=lambda name: touched[name], reverse=True)[:MAX_TASKS]
-
-
-def _is_in_use(task: Task, group: str) -> bool:
-    return any(
-        holder.group != group and is_alive(task.store, task.id, holder, task.clock())
-        for holder in task.ledger.sessions.values()
-    )
+def _holder(task: Task, group: str) -> OpenSession | None:
+    """Who works on a task, if it is another client than that of a `group`."""
+    holders = (holder for holder in task.ledger.sessions.values() if holder.group != group)
+    return next((holder for holder in holders if is_alive(task.store, task.id, holder, task.clock())), None)
 
 
 def _is_archived(task: Task, root: str) -> bool:
@@ -169,9 +347,10 @@ def _recovered(task: Task, client: ClientProcess) -> TaskCheckpoint:
 def notice(work: PendingWork, tool: str) -> str:
     """One or two sentences for an agent whose server speaks first. `tool` is how the client spells `aex.resume`."""
     ledger, checkpoint = work.task.ledger, work.checkpoint
+    others = f" {len(work.others)} more open." if work.others else ""
     doubts = f", {len(ledger.doubts)} in doubt" if ledger.doubts else ""
     return (
         f'adjourn: unfinished work in this workspace: checkpoint "{checkpoint.data.name}" of {checkpoint.event.timestamp}, '
         f"{ledger.calls_used} call{'s' * (ledger.calls_used != 1)} used{doubts}. To continue it, call {tool} with "
-        f'{{"name": "{checkpoint.data.name}"}} before any other tool. If you are asked for something else, ignore it.'
+        f'{{"name": "{checkpoint.data.name}"}} before any other tool. If you are asked for something else, ignore it.{others}'
     )

@@ -48,7 +48,8 @@ class Section(NamedTuple):
 class Handover(msgspec.Struct, frozen=True, kw_only=True):
     """What a session that resumes a checkpoint receives: about the task as it is now, whichever of its checkpoints that is.
 
-    `made` is the checkpoint's time, `state` says who must act next, `mission` what the agent said of the task where the contract
+    `made` is the checkpoint's time, `worked` says who worked last, when, and how that ended, `as_of` how old the statements are and what
+    was done since, `state` who must act next, `mission` what the agent said of the task where the contract
     says something else. `calls_left` is None without a budget. `notes` are remarks on what was read, `doubts` counts the calls in
     doubt, `page` is the path of the task's page, `events` counts the events of the history, `imported` describes a part of it that
     nobody could verify.
@@ -58,6 +59,8 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     made: str
     state: str
+    worked: str = ""
+    as_of: str = ""
     description: str = ""
     untrusted_signer: str = ""
     goal: str = ""
@@ -226,6 +229,8 @@ def _about(handover: Handover, room: int) -> dict[str, Any]:
         if text:
             answer[name] = _cut_text(text, room * GOAL // 100)
     answer["state"] = handover.state
+    answer |= {"lastSession": handover.worked} if handover.worked else {}
+    answer |= {"asOf": handover.as_of} if handover.as_of else {}
     if handover.imported is not None:
         answer["imported"] = handover.imported
     if handover.doubts:
@@ -313,7 +318,10 @@ def to_text(handover: Handover, room: int, begin: Sequence[str], end: str) -> st
 def _about_lines(handover: Handover, room: int) -> Iterator[str]:
     """Who and what, as lines of a text."""
     left = "" if handover.calls_left is None else f", {handover.calls_left} left"
-    yield f"Task {handover.task}: {handover.state}. Calls: {handover.calls_used} used{left}."
+    worked = f" Last worked: {handover.worked}." if handover.worked else ""
+    yield f"Task {handover.task}: {handover.state}. Calls: {handover.calls_used} used{left}.{worked}"
+    if handover.as_of:
+        yield f"What was stated is as of {handover.as_of}."
     key = handover.untrusted_signer
     words = f"What was said under the key {key}, which is not trusted here" if key else "What the agent said"
     for title, text, share in (

@@ -7,7 +7,7 @@ verified, or guesses about a call in doubt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
@@ -17,7 +17,7 @@ from adjourn.aex.policy import Policy
 from adjourn.checkpoints import folder
 from adjourn.checkpoints.attachments import AUDITED, audit_entry, imported_history, shown_size
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, document, trusted_signer
-from adjourn.checkpoints.page import NO_REPORT, statements_of
+from adjourn.checkpoints.page import NO_REPORT, members_of, statements_of
 from adjourn.checkpoints.plans import is_replanned, plan_summary
 from adjourn.clients.client import ClientContext
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
@@ -43,10 +43,11 @@ from adjourn.store.memory import MemoryStore
 from adjourn.store.overlay import OverlayStore
 from adjourn.tasks.heads import checked, verified_entries_from
 from adjourn.tasks.lease import describe_holder, is_alive
-from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.ledger import Ledger, OpenSession
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import Task
 from adjourn.text.redact import preview
+from adjourn.text.times import ago
 
 
 class Preview(NamedTuple):
@@ -177,10 +178,13 @@ class Reader(NamedTuple):
     group: str = ""
 
 
-def hand_over(task: Task, checkpoint: TaskCheckpoint, reader: Reader, signer: str | None = None) -> Handover:
+def hand_over(
+    task: Task, checkpoint: TaskCheckpoint, reader: Reader, signer: str | None = None, *, others: Sequence[str] = ()
+) -> Handover:
     """Compose what a session that resumes `checkpoint` receives about its task, as the loaded ledger has it. Raises `IntegrityError`.
 
-    `signer` is the name under which who signed it is trusted, "" for nobody; None where its signature is to be checked here.
+    `signer` is the name under which who signed it is trusted, "" for nobody; None where its signature is to be checked here. `others` are
+    lines about other open tasks.
     """
     if signer is None:
         signer = trusted_signer(checkpoint)
@@ -192,6 +196,9 @@ def hand_over(task: Task, checkpoint: TaskCheckpoint, reader: Reader, signer: st
     # a description from before the plan was changed may name the step of then
     outdated = summary is not None and is_replanned(summary, milliseconds(text))
     description = "" if outdated else said(checkpoint.data.description, MAX_DESCRIPTION)
+    stated = (
+        members_of(summary.page, "stated") if summary is not None and summary.page is not None and summary.path else {}
+    )
     sources = Sources(
         ledger=ledger,
         recent=recent_calls(task.store, ledger, timestamp(now)),
@@ -200,6 +207,8 @@ def hand_over(task: Task, checkpoint: TaskCheckpoint, reader: Reader, signer: st
         stamp=timestamp(now),
         policy=reader.policy,
         description=description,
+        stated={name: at for name, at in stated.items() if type(at) is int},
+        others=others,
     )
     mission = said(page.mission, MAX_GOAL) if isinstance(page.mission, str) else ""
     goal = said(ledger.goal, MAX_GOAL) or mission
@@ -209,6 +218,8 @@ def hand_over(task: Task, checkpoint: TaskCheckpoint, reader: Reader, signer: st
         task=task.id,
         made=text,
         state=_state(task, known, sources.stamp, reader.group),
+        worked=_worked(task, reader, now),
+        as_of=_as_of(ledger, now),
         description=description,
         untrusted_signer="" if signer else checkpoint.data.key,
         goal=goal,
@@ -234,6 +245,42 @@ def _state(task: Task, known: Recorded, stamp: str, group: str) -> str:
         if session.group != group and is_alive(task.store, task.id, session, task.clock()):
             return f"{HELD}: {said(session.client or 'a client', 60)}, {describe_holder(session)}"
     return WAITING if known.is_blocked or _is_asked(ledger, stamp) else ACTIVE
+
+
+_ENDED = {"dead": "killed", "expired": "without a sign of life since", "taken-over": "another client took over"}
+"""How a session ended, by why it is over. Any other reason is that of an orderly end."""
+
+
+def _worked(task: Task, reader: Reader, now: int) -> str:
+    """Who worked on a task last, in which session, when, and how that ended; "" if nobody did."""
+    ledger = task.ledger
+    if (worker := ledger.worker) is None:
+        return ""
+    last = f", last call {ago(ledger.last_call, now)} ({ledger.last_call})" if ledger.last_call else ""
+    client = said(worker.client, 60) or "a client"
+    sittings = max(1, ledger.sittings - (reader.group == ledger.sitting.group != worker.group))  # without the reader's
+    return f"{client}, {sittings} session{'s' * (sittings != 1)} so far{last}, {_ending(task, worker, reader)}"
+
+
+def _ending(task: Task, worker: OpenSession, reader: Reader) -> str:
+    ledger = task.ledger
+    if ledger.finished:
+        return "finished"
+    if worker.id in ledger.sessions:
+        lives = is_alive(task.store, task.id, worker, task.clock())
+        return "still at work" if lives else _ENDED["expired" if lives is None else "dead"]
+    if ledger.worker_end not in _ENDED and ledger.remaining(reader.budget) == 0:
+        return "limit reached"
+    return _ENDED.get(ledger.worker_end, "ended")
+
+
+def _as_of(ledger: Ledger, now: int) -> str:
+    """How old the last statement is, and what was done since; "" without any."""
+    if not ledger.stated:
+        return ""
+    calls, effects = ledger.calls_used - ledger.calls_at_stated, ledger.effects - ledger.effects_at_stated
+    done = f"{calls} call{'s' * (calls != 1)}, {effects} with effects" if calls else "no calls"
+    return f"the checkpoint of {ago(ledger.stated, now)}; since then {done}"
 
 
 def _is_asked(ledger: Ledger, stamp: str) -> bool:

@@ -6,7 +6,8 @@ is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from adjourn.aex.policy import Policy
@@ -14,6 +15,7 @@ from adjourn.checkpoints.page import AgentReport
 from adjourn.handover.calls import CallReport, RecentCalls, Refusal, said, telling_argument
 from adjourn.handover.rendering import Section, SectionItem
 from adjourn.knowledge.brief.knowledge_sections import Recorded, RecordLine
+from adjourn.log.event import milliseconds
 from adjourn.log.kinds import tool_name
 from adjourn.tasks.decision import budgets_used
 from adjourn.tasks.entries import Approval, OpenCall
@@ -24,12 +26,18 @@ from adjourn.text.redact import without_secrets
 MAX_STEP, MAX_LINE = 2000, 400
 MAX_RULES = 12
 """Patterns of a policy that are listed of a kind."""
+MAX_SHAPE = 40
+"""Characters of a pattern of arguments that is listed."""
 MAX_LISTED = 6
 """Arguments of repeated calls that are listed; of more, the first and the last."""
 IN_FULL = (100, 50, 25, 12, 6, 0)
 """How many of the newest calls are shown one by one, in the wordings of what was done."""
-NOTHING_SAID = "nothing is recorded about the next step: find out from what was done"
-OK = "ok"
+NOTHING_SAID = "no next step was stated"
+LAST_DONE = 3
+"""Calls that are told where no next step was stated."""
+MAX_TOUCHING = 4
+"""Kinds of calls that are told beside a statement that is older than they are."""
+OK, ERROR = "ok", "error"
 TIMES = "\N{MULTIPLICATION SIGN}"
 RECORD = "adjourn.record, section {}"
 
@@ -37,7 +45,8 @@ RECORD = "adjourn.record, section {}"
 class Sources(NamedTuple):
     """What a hand-over is made of. `page` is what agent and person wrote on the page, without lines derived from the history.
 
-    `stamp` is now, as a time stamp. `policy` is None where there is none.
+    `stamp` is now, as a time stamp. `policy` is None where there is none. `stated` says when each part of the page was stated, in
+    milliseconds; what is not in it was stated with the last checkpoint that somebody asked for. `others` are other open tasks.
     """
 
     ledger: Ledger
@@ -47,6 +56,18 @@ class Sources(NamedTuple):
     stamp: str
     policy: Policy | None = None
     description: str = ""
+    stated: Mapping[str, int] = {}
+    others: Sequence[str] = ()
+
+    def effects_after(self, part: str) -> list[CallReport]:
+        """The calls with effects since a part of the page was stated that did not fail."""
+        ledger, at = self.ledger, self.stated.get(part)
+        if at is None or (ledger.stated and at == milliseconds(ledger.stated)):
+            return [call for call in self._effects() if call.seq > ledger.stated_seq]
+        return [call for call in self._effects() if call.at and milliseconds(call.at) > at]
+
+    def _effects(self) -> Iterable[CallReport]:
+        return (call for call in self.recent.made.values() if call.effectful and call.outcome != ERROR)
 
 
 def sections(sources: Sources) -> tuple[Section, ...]:
@@ -67,6 +88,7 @@ def sections(sources: Sources) -> tuple[Section, ...]:
         _done(sources, 10),
         _reasoned("decisions", "Decisions and constraints", _binding(sources), 12, RECORD.format("decisions")),
         _reasoned("facts", "Facts and learnings", known.facts, 9, RECORD.format("facts")),
+        _section("alsoOpen", "Also open here, by the name to resume", _lines(sources.others), 4),
         _section("rules", "Budget and rules", _rules(sources), 3),
         _section("artifacts", "Files that came of it", _artifacts(sources.page), 2),
     ]
@@ -105,41 +127,64 @@ def _lines(texts: Iterable[str], limit: int = MAX_LINE) -> list[SectionItem]:
 
 
 def _next_step(sources: Sources, progress: Sequence[SectionItem]) -> list[SectionItem]:
-    """The agent's or the record's resumption point; else what is in hand; else the last call. There always is one."""
+    """The resumption point, marked with the effects since it was stated; else the first open item of the plan that no effect since
+    concerns; else that no next step was stated, and what was done last. A description is no next step.
+    """
     page, known = sources.page, sources.recorded
     if known.is_finished or sources.ledger.finished:
         note = f": {sources.ledger.finish_note}" if sources.ledger.finish_note else ""
         return _lines([f"nothing: the task is finished{note}"])
-    troubles = [trouble.text for trouble in open_troubles(sources.ledger) if trouble.kind != "in doubt"]
-    stated = [*known.steps, *([page.resumption_point] if isinstance(page.resumption_point, str) else ())]
-    todo = [item for item in progress if item.text.startswith("[ ]")][:1]
-    if lines := _lines(stated, MAX_STEP):  # a description is less exact than the checklist that came with it
-        described = stated == [sources.description] and not any(stated[0] in item.text for item in todo)
-        return [*_lines(troubles), *todo, *lines] if described else [*_lines(troubles), *lines]
-    if todo:
-        return [*_lines(troubles), *todo]
-    if sources.description or troubles:
-        return _lines([*troubles, sources.description], MAX_STEP)
-    last = next(reversed(sources.recent.made.values()), None)
-    if last is None:
+    troubles = _lines(trouble.text for trouble in open_troubles(sources.ledger) if trouble.kind != "in doubt")
+    point = page.resumption_point if isinstance(page.resumption_point, str) else ""
+    if point and (since := _touching(sources.effects_after("resumption_point"), sources)):
+        point = f"{said(point, MAX_STEP)} (stated before these calls: {since}; check whether it is done)"
+    if lines := _lines([*known.steps, *([point] if point else ())], MAX_STEP + MAX_LINE):
+        return [*troubles, *lines]
+    todo = [item for item in progress if item.text.startswith("[ ]") and SINCE not in item.text][:1]
+    if troubles or todo:
+        return [*troubles, *todo]
+    last = list(sources.recent.made.values())[-LAST_DONE:]
+    if not last:
         return [SectionItem(NOTHING_SAID)]
-    group = _Group.of(last)._replace(message="")  # a server says nothing about the next step
-    if last.call in sources.ledger.doubts:
-        group = group._replace(outcome="in doubt")
-    return [SectionItem(f"{NOTHING_SAID}; the last call was {_line(group)}")]
+    return [SectionItem(f"{NOTHING_SAID}; the last calls were {_touching(last, sources)}")]
+
+
+def _touching(calls: Sequence[CallReport], sources: Sources) -> str:
+    """What calls were, folded, without what their servers said; "" for none."""
+    groups: dict[tuple[str, str], _Group] = {}
+    for call in calls:
+        outcome = "in doubt" if call.call in sources.ledger.doubts else call.outcome
+        group = _Group.of(call)._replace(message="", outcome=outcome)
+        before = groups.pop((group.tool, outcome), None)
+        groups[group.tool, outcome] = before.and_one(call) if before else group
+    lines = [_line(group) for group in groups.values()]
+    more = [f"{len(lines) - MAX_TOUCHING} more"] if len(lines) > MAX_TOUCHING else []
+    return "; ".join([*more, *lines[-MAX_TOUCHING:]])
+
+
+SINCE = " (since then: "
+_WORD = re.compile(r"[\w.-]{4,}")
+
+
+def _marked(text: str, effects: Sequence[CallReport]) -> str:
+    """An open item of a plan, with the last call since it was stated whose file or command it names."""
+    words = {word.strip(".").casefold() for word in _WORD.findall(text)}
+    for call in reversed(effects):
+        names = {call.argument.rpartition("/")[2].casefold(), call.argument.partition(" ")[0].casefold()}
+        if call.argument and (call.argument in text or names & words):
+            return f"{text}{SINCE}{_line(_Group.of(call)._replace(message=''))})"
+    return text
 
 
 def _progress(sources: Sources) -> tuple[list[SectionItem], list[SectionItem]]:
     """What is open: the step in hand, the current state, what is to do, goals and criteria; and what is done, the last first."""
     page = sources.page
     steps = page.progress if isinstance(page.progress, tuple) else ()
-    marked = [
-        (
-            step.status,
-            f"[{'x' if step.status == 'done' else ' '}] {step.text}" + (f" ({step.note})" if step.note else ""),
-        )
-        for step in steps
-    ]
+    effects = sources.effects_after("progress")
+    marked = []
+    for step in steps:
+        text = f"[{'x' if step.status == 'done' else ' '}] {step.text}" + (f" ({step.note})" if step.note else "")
+        marked.append((step.status, text if step.status == "done" else _marked(text, effects)))
     state = page.current_state if isinstance(page.current_state, tuple) else ()
     order = [text for status, text in marked if status == "in_progress"]
     order += [text for status, text in marked if status == "pending"]
@@ -355,25 +400,36 @@ def _spaced(text: str) -> str:
 
 
 def _rules(sources: Sources) -> list[SectionItem]:
-    policy = sources.policy
+    """The budget as one line, and what the policy refuses or asks about."""
+    policy, ledger = sources.policy, sources.ledger
     if policy is None:
         return []
-    texts = [
-        f"{key}: {used:.4g} of {limit:g} used"
-        for key, used, limit in budgets_used(policy, sources.ledger)
-        if key != "calls"
-    ]
+    used = [f"{used:.4g} of {limit:g} {key}" for key, used, limit in budgets_used(policy, ledger)]
+    return _lines([*([f"budget: {', '.join(used)} used"] if used else ()), *surprising_rules(policy)])
+
+
+def surprising_rules(policy: Policy) -> list[str]:
+    """What a policy refuses, asks about or permits in part, a line each. What it simply allows is no surprise."""
+    partly: dict[str, list[str]] = {}
+    for rule in policy.allow:
+        tool, _, shape = rule.pattern.partition(":")
+        if shape or rule.where:
+            partly.setdefault(tool, []).append(shape if len(shape) <= MAX_SHAPE and not rule.where else "")
+    texts = []
+    for tool, shapes in partly.items():
+        named = list(dict.fromkeys(filter(None, shapes)))
+        more = len(shapes) - min(len(named), MAX_RULES)
+        texts.append(f"{tool}: only {', '.join([*named[:MAX_RULES], *([f'{more} more rules'] if more else [])])}")
     for title, rules in (
-        ("allowed", policy.allow),
         ("a person must confirm", policy.confirm),
-        ("denied", policy.deny),
+        ("refused", policy.deny),
         ("at most once", policy.once),
     ):
         patterns = list(dict.fromkeys(rule.text for rule in rules))
         if patterns:
             more = f" and {len(patterns) - MAX_RULES} more" if len(patterns) > MAX_RULES else ""
             texts.append(f"{title}: {', '.join(patterns[:MAX_RULES])}{more}")
-    return _lines([*texts, *(f"limit: {rule.text}" for rule in policy.limits)])
+    return [*texts, *(f"limit: {rule.text}" for rule in policy.limits)]
 
 
 def _artifacts(page: AgentReport) -> list[SectionItem]:

@@ -1,8 +1,8 @@
 """The brief of pending work for a new session that has not asked for it: a summary, how to resume it, where the rest is.
 
 The brief is bounded, fenced, and of a trusted signer: of any other checkpoint, the session learns the name only. A ref (`shown/TASK`)
-records that a session was shown it, since an event would come after the task's last checkpoint (`checkpoints.save`). The event
-`checkpoint.resumed` records that the work was resumed. Nothing is resumed here.
+records which client was shown it, and by which of its servers or by its hook, since an event would come after the task's last checkpoint
+(`checkpoints.save`): the others say nothing. The event `checkpoint.resumed` records that the work was resumed. Nothing is resumed here.
 """
 
 from __future__ import annotations
@@ -18,19 +18,23 @@ from adjourn.checkpoints import folder
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, as_checkpoint, check_signature, document
 from adjourn.clients.client_process import ClientProcess
 from adjourn.errors import AdjournError, ConflictError, RefusedError
+from adjourn.handover.calls import said
 from adjourn.handover.importing import check_trusted, import_named, vouched_for
 from adjourn.handover.pending import (
     PendingWork,
     best_checkpoint,
+    busy_notice,
     find_stored_work,
     is_pending,
     mark_cut_off_calls,
     notice,
     older_work,
     oldest_announced,
+    ranked_tasks,
 )
 from adjourn.handover.rendering import ROOM, to_text
 from adjourn.handover.resumption import Reader, hand_over, reader_of
+from adjourn.handover.sections import MAX_LINE, surprising_rules
 from adjourn.host import keys
 from adjourn.host.workspace import CHECKPOINTS, open_regular
 from adjourn.log import kinds
@@ -39,6 +43,7 @@ from adjourn.log.signing import fingerprint
 from adjourn.store.base import Entry, Store
 from adjourn.store.overlay import OverlayStore
 from adjourn.tasks.task import Task, check_task_id
+from adjourn.text.fitting import fit_items
 
 NOTICE_BYTES = 2 * 1024
 """Clients cut the instructions of a server."""
@@ -48,37 +53,71 @@ MAX_LATER = 500
 
 class NewSession(NamedTuple):
     """The session that reads the brief: its task so far, the servers through which it can call `aex.resume`, and how many bytes it
-    reads.
+    reads. `is_forgetful`: it lost what it was shown before, as after a compaction.
     """
 
     task: str = ""
     servers: Sequence[str] = ()
     room: int = ROOM
+    is_forgetful: bool = False
+
+
+class Shown(NamedTuple):
+    """What the ref `shown/TASK` keeps: a checkpoint's hash, when, by which server or "hook", and to which client."""
+
+    checkpoint: str = ""
+    at: str = ""
+    by: str = ""
+    group: str = ""
+
+    @classmethod
+    def read(cls, text: str) -> Shown:
+        return cls(*text.split(" ", 3))
+
+
+HOOK = "hook"
+HEADING = "# Unfinished work in this workspace"
 
 
 def brief_new_session(client: ClientProcess, session: NewSession) -> str:
     """The brief of a client's pending work, at most `session.room` bytes; "" without any. Records that it was shown."""
     work = find_pending_work(client, session.task)
     if work is None:
-        return older_work(client) or untrusted_work(client)
+        return nothing_pending(client) or _rules_alone(client)
     text = _text(work, session, client)
-    _mark_shown(work)
-    return text
+    return text if _mark_shown(work, client, HOOK) or session.is_forgetful else ""
+
+
+def nothing_pending(client: ClientProcess) -> str:
+    """What a client without pending work is told of the workspace: who else is at work, or what cannot be resumed; "" for nothing."""
+    return busy_notice(client) or older_work(client) or untrusted_work(client)
+
+
+def _rules_alone(client: ClientProcess) -> str:
+    """The rules that may surprise, where there was work before and none of it is to be resumed; "" for none."""
+    rules = surprising_rules(client.options.contract.policy)
+    if not rules or not ranked_tasks(client.store, client.clock, client.secret):
+        return ""
+    begin = "adjourn: no unfinished work in this workspace. Its policy, beside what it simply allows:"
+    return "\n".join([begin, *fit_items([f"- {said(rule, MAX_LINE)}" for rule in rules], NOTICE_BYTES, len)])
 
 
 def instructions(client: ClientProcess, work: PendingWork, tool: str) -> str:
-    """What an agent receives whose server speaks first: the notice, and what fits of the hand-over, at most `NOTICE_BYTES`.
+    """What an agent receives whose server speaks first: the notice, and what fits of the hand-over, at most `NOTICE_BYTES`; "" if its
+    client was shown it by its hook or another server.
 
     `tool` is how the client spells `aex.resume`. Of an untrusted signer, it is the notice alone.
     """
-    task, checkpoint = work
+    task, checkpoint = work.task, work.checkpoint
+    if not _mark_shown(work, client, client.options.server or client.options.command[:12] or "server"):
+        return ""
     begin = notice(work, tool)
     try:
         signer = check_trusted(task.store, checkpoint)
     except RefusedError:
         return begin
     document(task.store, checkpoint)
-    handover = hand_over(task, checkpoint, _reader(client, task), signer)
+    handover = hand_over(task, checkpoint, _reader(client, task), signer, others=work.others)
     return to_text(handover, NOTICE_BYTES, [begin], f"The rest: {tool}.")
 
 
@@ -91,10 +130,10 @@ def _reader(client: ClientProcess, task: Task) -> Reader:
 
 
 def _text(work: PendingWork, session: NewSession, client: ClientProcess) -> str:
-    task, checkpoint = work
+    task, checkpoint = work.task, work.checkpoint
     name = checkpoint.data.name
     begin = [
-        "# Unfinished work in this workspace",
+        HEADING,
         f'Another session stopped at its checkpoint "{name}", made {checkpoint.event.timestamp}.',
         _how_to_resume(name, session, same=session.task == task.id),
     ]
@@ -104,10 +143,10 @@ def _text(work: PendingWork, session: NewSession, client: ClientProcess) -> str:
         return "\n".join(
             [*begin, f"Nothing else is shown: it is signed by {checkpoint.data.key}, which is not trusted here."]
         )
-    if _was_shown(work):
+    if _was_shown(work, client):
         begin.append("An earlier session was shown this, and did not resume it.")
     document(task.store, checkpoint)
-    handover = hand_over(task, checkpoint, _reader(client, task), signer)
+    handover = hand_over(task, checkpoint, _reader(client, task), signer, others=work.others)
     end = f"The rest: {_the_rest(name, session, handover.page)}."
     return to_text(handover, session.room, begin, end)
 
@@ -136,17 +175,28 @@ def _the_rest(name: str, session: NewSession, page: str) -> str:
 # --- whether it was shown, and resumed
 
 
-def _mark_shown(work: PendingWork) -> None:
-    """Record that a session was shown the brief, which it may not have read."""
+def _mark_shown(work: PendingWork, client: ClientProcess, by: str) -> bool:
+    """Record that a client is shown the brief, which it may not read. Returns False if another of its servers, or its hook, has shown it.
+
+    Who shows it a second time has begun a new conversation.
+    """
     store, name = work.task.store, f"shown/{work.task.id}"
-    with suppress(ConflictError):  # another session was shown it at the same time
-        stamp = timestamp(work.task.clock())
-        store.swap(name, f"{work.checkpoint.hash} {stamp}", expect=store.ref(name))
+    mark = Shown(work.checkpoint.hash, timestamp(work.task.clock()), by.replace(" ", "-"), client.group)
+    for _ in range(2):
+        before = store.ref(name)
+        shown = Shown.read(before or "")
+        if (shown.checkpoint, shown.group) == (mark.checkpoint, mark.group) and shown.by != mark.by:
+            return False
+        with suppress(ConflictError):  # another was faster: maybe one of this client
+            store.swap(name, " ".join(mark), expect=before)
+            return True
+    return True
 
 
-def _was_shown(work: PendingWork) -> bool:
-    text = (work.task.store.ref(f"shown/{work.task.id}") or "").partition(" ")[0]
-    return text == work.checkpoint.hash and not any(_resumed(work))
+def _was_shown(work: PendingWork, client: ClientProcess) -> bool:
+    """Whether another client was shown the checkpoint and did not resume it."""
+    shown = Shown.read(work.task.store.ref(f"shown/{work.task.id}") or "")
+    return shown.checkpoint == work.checkpoint.hash and shown.group != client.group and not any(_resumed(work))
 
 
 def _resumed(work: PendingWork) -> Iterator[bool]:
@@ -167,7 +217,7 @@ def find_pending_work(client: ClientProcess, own: str = "") -> PendingWork | Non
     is none.
     """
     work = find_stored_work(client, own)
-    if work is not None or not (folders := _new_folders(client)):
+    if work is not None or not (folders := _new_folders(client)) or busy_notice(client):
         return work
     return find_carried_work(client, folders)
 

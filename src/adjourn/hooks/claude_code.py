@@ -107,6 +107,7 @@ class HookRequest(msgspec.Struct, frozen=True):
     is_interrupt: Any = False
     prompt: Any = ""
     reason: Any = ""
+    source: Any = ""
     background_tasks: Any = None
 
 

@@ -49,9 +49,8 @@ def _client(options: dict[str, str], workspace: Workspace) -> HookClient:
 
 def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
     """Return the brief if there is work to resume, or say that the history was changed."""
-    from adjourn.handover.session_brief import NewSession, brief_new_session
+    from adjourn.handover.session_brief import HEADING, NewSession, brief_new_session
 
-    del request
     client = _client(options, workspace)
     servers = proxied_servers(options)
     if servers:
@@ -62,9 +61,10 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
         session.task.check_history()
     except IntegrityError as error:
         return EventText(agent=str(error))
-    new = NewSession(session.task.id, servers, int(options["--brief-bytes"]))
+    is_forgetful = request.source in ("clear", "compact")
+    new = NewSession(session.task.id, servers, int(options["--brief-bytes"]), is_forgetful)
     brief = brief_new_session(client, new)
-    return EventText(person=UNFINISHED if brief else "", agent=brief)
+    return EventText(person=UNFINISHED if brief.startswith(HEADING) else "", agent=brief)
 
 
 def _asked(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:

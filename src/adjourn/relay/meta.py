@@ -167,13 +167,12 @@ class MetaTools:
         """The text for the `initialize` answer: which work can be resumed, and how; "" for none."""
         if self._is_mute or self._sessions.policy.judge_open("aex.resume").effect != "allow":
             return ""
-        from adjourn.handover.pending import older_work
-        from adjourn.handover.session_brief import find_pending_work, instructions, untrusted_work
+        from adjourn.handover.session_brief import find_pending_work, instructions, nothing_pending
 
         try:
             work = find_pending_work(self._context)  # the upstream boots meanwhile
             if work is None:
-                return older_work(self._context) or untrusted_work(self._context)
+                return nothing_pending(self._context)
             name, task = work.checkpoint.data.name, work.task.id
             self._report.event("pending", f"{name}, of task {task}: unless it is resumed, a new task begins")
             return instructions(self._context, work, self._spelled("aex.resume"))

@@ -47,6 +47,8 @@ BEFORE = "before "
 """How the trigger of a checkpoint begins that was made before a destructive call: `before shell.exec: rm`."""
 ROLLBACK = "rollback to "
 """How that of a rollback begins."""
+REQUESTED = frozenset(("agent", "person"))
+"""The triggers of checkpoints that somebody asked for."""
 AT_SHARE = "at "
 """How the trigger of a checkpoint begins that was made at a share of a budget: `at 75% of calls=100`."""
 
@@ -82,6 +84,10 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     has learnt that a call is `unseen`. `finished` is since when the task is finished (empty: it is active), `finished_by` the type of
     actor that said so. `failed` are destructive calls that failed, by call; `rolled_back` is the checkpoint that the task was rolled back
     to since its agent last made one; `before_call` the last checkpoint before a destructive call: its name, trigger and position.
+
+    `effects` counts the calls with effects, `last_call` is the time of the last call. `sittings` counts the clients' sessions, `worker` is the
+    session that made the last call or checkpoint, `worker_end` why that session ended ("" while it is open). `stated` is the time of the last
+    checkpoint that an agent or a person asked for, `stated_seq` its event, `calls_at_stated` and `effects_at_stated` what was counted then.
     """
 
     task: str
@@ -131,6 +137,15 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     checkpoint_seq: int = -1
     calls_at_checkpoint: int = 0
     report: str = ""
+    effects: int = 0
+    last_call: str = ""
+    sittings: int = 0
+    worker: OpenSession | None = None
+    worker_end: str = ""
+    stated: str = ""
+    stated_seq: int = -1
+    calls_at_stated: int = 0
+    effects_at_stated: int = 0
     tree: Frontier = msgspec.field(default_factory=Frontier)
 
     @property
@@ -211,10 +226,25 @@ def _session_opened(ledger: Ledger, event: Envelope, data: kinds.SessionOpened) 
     )
     if ledger.sitting.group != data.group or ledger.sitting.since < 0:
         ledger.sitting = ledger.sitting.followed_by(data.group, event.seq)
+        ledger.sittings += 1
     ledger.moved.pop(data.group, None)
+    if ledger.worker is None:
+        _work_of(ledger, event.session)
+
+
+def _work_of(ledger: Ledger, session: str) -> None:
+    """A session is the one that worked last."""
+    if (opened := ledger.sessions.get(session)) is not None:
+        ledger.worker, ledger.worker_end = opened, ""
+
+
+def _end_work(ledger: Ledger, session: str, reason: str) -> None:
+    if ledger.worker is not None and ledger.worker.id == session:
+        ledger.worker_end = reason
 
 
 def _session_closed(ledger: Ledger, event: Envelope, data: kinds.SessionClosed) -> None:
+    _end_work(ledger, event.session, data.reason)
     session = ledger.sessions.pop(event.session, None)
     if session is not None and data.to:
         ledger.moved[session.group] = data.to
@@ -226,6 +256,7 @@ def _session_closed(ledger: Ledger, event: Envelope, data: kinds.SessionClosed) 
 
 def _session_lost(ledger: Ledger, event: Envelope, data: kinds.SessionLost) -> None:
     ledger.sessions.pop(data.lost, None)
+    _end_work(ledger, data.lost, data.reason)
     if data.reason == "taken-over":
         ledger.fenced[data.lost] = event.timestamp
         if len(ledger.fenced) > MAX_FENCED:
@@ -270,6 +301,10 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
     ledger.calls_used += not data.uncounted
     if event.session:
         ledger.sitting.calls += not data.uncounted
+    ledger.effects += data.effectful and not data.uncounted
+    ledger.last_call = event.timestamp
+    if event.session and (ledger.worker is None or ledger.worker.id != event.session):
+        _work_of(ledger, event.session)
     name = full_name(data.server, data.tool)
     if name in ledger.tools or len(ledger.tools) < MAX_LISTED_TOOLS:
         ledger.tools[name] = ledger.tools.get(name, 0) + 1
@@ -532,6 +567,11 @@ def _checkpoint_created(ledger: Ledger, event: Envelope, data: kinds.CheckpointC
     ledger.checkpoint_seq = event.seq
     ledger.calls_at_checkpoint = ledger.calls_used
     ledger.report = data.report or ledger.report
+    if data.trigger in REQUESTED:
+        ledger.stated, ledger.stated_seq = event.timestamp, event.seq
+        ledger.calls_at_stated, ledger.effects_at_stated = ledger.calls_used, ledger.effects
+        if event.by.type == "agent":
+            _work_of(ledger, event.session)
     if data.trigger.startswith(AT_SHARE):
         ledger.marks[data.trigger] = event.seq
         if len(ledger.marks) > MAX_MARKS:

@@ -103,13 +103,12 @@ def edited(page: Page, **parts: Any) -> Page:
     return msgspec.structs.replace(page, **parts)
 
 
-def test_a_description_is_the_resumption_point_only_where_somebody_states_it_now() -> None:
-    """An agent's description counts before its older statement; one of an automatic checkpoint replaces no statement."""
+def test_a_description_is_no_resumption_point() -> None:
+    """A description replaces no statement; without any, the page says that nobody stated a next step, and quotes it."""
     stated = compose(happened(), AgentReport(resumption_point="stated"))
-    assert compose(happened(), description="later", before=stated).resumption_point == "later"
-    closing = happened(trigger="client-eof")
-    assert compose(closing, description="later", before=stated).resumption_point == "stated"
-    assert compose(closing, description="later", before=compose(happened())).resumption_point == "later"
+    assert compose(happened(), description="later", before=stated).resumption_point == "stated"
+    page = compose(happened(), AgentReport(progress=(ReportedStep(text="a", status="done"),)), description="half")
+    assert page.resumption_point == 'No next step was stated. The checkpoint says: "half"'
     point = edits_of(edited(stated, resumption_point="edited"), edited=True)
     assert compose(happened(), description="later", before=stated, edits=point).resumption_point == "edited"
 
@@ -173,7 +172,7 @@ def test_done_items_are_left_out_first() -> None:
     assert page.next_step.text == "todo"
     assert page.resumption_point == "Continue with: todo"
     page = compose(happened(), AgentReport(progress=done))
-    assert page.resumption_point == "Review what was done, and finish"
+    assert page.resumption_point == "No next step was stated: review what was done"
 
 
 def test_artifacts_only_grow() -> None:

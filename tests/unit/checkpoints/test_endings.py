@@ -160,7 +160,7 @@ def test_the_next_session_is_told_the_next_step(workspace: Workspace, end: Step,
         assert told.page is not None
         assert told.page.resumption_point == wanted
         answer = workspace.resume(workspace.context(task=task.id, take_over=True), task.ledger.checkpoint)
-        assert wanted in answer["nextStep"]
+        assert answer["nextStep"][0].startswith(wanted)
     if plan in (agent, agent_last, both):
         assert told is not None
         assert told.page is not None
@@ -294,7 +294,7 @@ def test_a_report_adds_up_and_has_no_secret(workspace: Workspace) -> None:
     made = workspace.facts(session.task.id, kinds.CheckpointCreated)
     assert made[1].report == made[2].report != made[0].report
     report = read_report(workspace.store, made[2].report)
-    assert (report.current_state, report.resumption_point) == (("in auth.py",), "halfway")
+    assert (report.current_state, report.resumption_point) == (("in auth.py",), "use [redacted]")
     stored = workspace.store.get_blob(made[0].report)
     assert stored is not None
     assert secret.encode() not in stored

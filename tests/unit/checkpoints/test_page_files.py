@@ -39,7 +39,7 @@ def test_a_checkpoint_writes_a_page_that_the_next_session_is_told(workspace: Wor
     assert found is not None
     assert (found.path, found.id, found.task) == (made.page, made.checkpoint.hash, made.checkpoint.event.task)
     read = found.page
-    assert (read.mission, read.resumption_point) == ("do it", "Go on with auth.py")
+    assert (read.mission, read.resumption_point) == ("do it", "Continue with: write")
     assert [(item.text, item.status) for item in read.progress] == [("read", "done"), ("write", "pending")]
     assert read.current_state == ("in auth.py", "Last tool call: file.read", "Checkpoint made: agent")
     assert (read.iterations_used, read.budget_remaining, read.duration) == (1, 19, 0)

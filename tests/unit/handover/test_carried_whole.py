@@ -33,7 +33,7 @@ NOTE = AgentNote(
     goals=("Ship on Friday.",),
     decisions=(NotedDecision(decision="Keep the cookies.", because="fewer logins"),),
 )
-THERE_ONLY = ("untrustedSigner", "pageNotes", "checkpointedAt", "auditSummary", "more")
+THERE_ONLY = ("untrustedSigner", "pageNotes", "checkpointedAt", "lastSession", "asOf", "auditSummary", "more")
 
 
 def test_everything_is_carried(two: Workspace, memory_workspace: Workspace) -> None:

@@ -334,20 +334,66 @@ def test_a_room_is_shared_by_floors(wanted: list[tuple[int, int]], room: int) ->
         assert size <= share.floor * room // 100 or share.floor >= max(hungry, default=0)
 
 
-def test_the_checklist_comes_before_a_description_that_came_with_it(memory_workspace: Workspace) -> None:
-    """Of a checkpoint without a resumption point, the first open step is shown first, and the description after it."""
+def test_the_first_open_step_is_next_where_nothing_else_is_stated(memory_workspace: Workspace) -> None:
+    """Of a checkpoint without a resumption point, the next step is the first open one; the description is none."""
     said = AgentReport(progress=(ReportedStep(text="read", status="done"), ReportedStep(text="write it")))
     context = memory_workspace.context()
     call(memory_workspace, "file.write", "a.py")
     save(memory_workspace, "Half of it is done", said)
-    assert memory_workspace.resume(context)["nextStep"] == ["[ ] write it", "Half of it is done"]
+    told = memory_workspace.resume(context)
+    assert (told["nextStep"], told["description"]) == (["[ ] write it"], "Half of it is done")
+
+
+def test_a_next_step_from_before_the_last_effects_says_so(memory_workspace: Workspace) -> None:
+    """What was done since it was stated stands beside it, and beside each open step whose file was written; a reading is no effect."""
+    steps = (ReportedStep(text="write CHANGELOG.md"), ReportedStep(text="ask ann"))
+    context = memory_workspace.context()
+    call(memory_workspace, "file.write", "a.py")
+    save(memory_workspace, "half", AgentReport(progress=steps, resumption_point="Fix apply_vat in mod_7.py"))
+    memory_workspace.clock.move(seconds=60)
+    assert memory_workspace.resume(context)["nextStep"] == ["Fix apply_vat in mod_7.py"]
+    for name in ("mod_7.py", "mod_7.py", "docs/CHANGELOG.md"):
+        call(memory_workspace, "file.write", name)
+    told = memory_workspace.resume(context)
+    assert told["nextStep"] == [
+        (
+            "Fix apply_vat in mod_7.py (stated before these calls: file.write \N{MULTIPLICATION SIGN} 3 "
+            "(mod_7.py, docs/CHANGELOG.md): ok; check whether it is done)"
+        )
+    ]
+    assert told["progress"] == ["[ ] write CHANGELOG.md (since then: file.write docs/CHANGELOG.md: ok)", "[ ] ask ann"]
+    assert told["asOf"] == "the checkpoint of 1 min ago; since then 3 calls, 3 with effects"
+
+
+def test_an_open_step_that_something_touched_is_not_the_next(memory_workspace: Workspace) -> None:
+    """Without a resumption point, the first open step that no later effect concerns is next; else that none was stated."""
+    steps = (ReportedStep(text="write a.py"), ReportedStep(text="write b.py"))
+    context = memory_workspace.context()
+    call(memory_workspace, "file.write", "z.py")
+    save(memory_workspace, "half", AgentReport(progress=steps))
+    memory_workspace.clock.move(seconds=60)
+    call(memory_workspace, "file.write", "a.py")
+    assert memory_workspace.resume(context)["nextStep"] == ["[ ] write b.py"]
+    call(memory_workspace, "file.write", "b.py")
+    [step] = memory_workspace.resume(context)["nextStep"]
+    assert step.startswith("no next step was stated; the last calls were file.write")
+
+
+def test_who_worked_last_and_how_that_ended_is_told(memory_workspace: Workspace) -> None:
+    """A session that closed has ended, one whose process died was killed; the reader's own session does not count."""
+    first = memory_workspace.context()
+    call(memory_workspace, "file.write", "a.py", context=first)
+    memory_workspace.save(first)
+    memory_workspace.leave(first)
+    told = memory_workspace.resume(memory_workspace.context("g2"))["lastSession"]
+    assert re.fullmatch(r"tester, 1 session so far, last call just now \(2026-.*Z\), ended", told)
 
 
 def test_a_description_from_before_a_person_s_plan_is_left_out(memory_workspace: Workspace) -> None:
     """Once a person has edited the next step, the description of the checkpoint may name an old one."""
     context = memory_workspace.context()
     call(memory_workspace, "file.write", "a.py")
-    page = memory_workspace.root / save(memory_workspace, "Next: drop the table", NO_REPORT)
-    page.write_text(page.read_text().replace("Next: drop the table", "Keep the table"))
+    page = memory_workspace.root / save(memory_workspace, "Half of it", AgentReport(resumption_point="Drop the table"))
+    page.write_text(page.read_text().replace("Drop the table", "Keep the table"))
     told = memory_workspace.resume(context)
     assert (told["nextStep"], "description" in told) == (["Keep the table"], False)

@@ -59,7 +59,8 @@ def test_what_there_is_not_is_not_told(memory_workspace: Workspace) -> None:
     session = context.sessions.open()
     create(session.task, "plain", session=session)
     assert list(memory_workspace.resume(context, "plain")) == [
-        "name", "toolsCalled", "callsUsed", "auditSummary", "task", "checkpointedAt", "goal", "state", "howToRead", "more",
+        "name", "toolsCalled", "callsUsed", "auditSummary", "task", "checkpointedAt", "goal", "state",
+        "lastSession", "asOf", "howToRead", "more",
         "nextStep", "rules",
     ]  # fmt: skip
 

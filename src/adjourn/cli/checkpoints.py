@@ -60,6 +60,7 @@ from adjourn.text.times import ago, local
 
 if TYPE_CHECKING:
     from adjourn.handover.rendering import Handover
+    from adjourn.tasks.task import Task
 
 
 @click.command(epilog=example("adjourn checkpoint list", "adjourn checkpoint list --json"))
@@ -192,15 +193,22 @@ LINES_BESIDE = 200
 def resume(context: CommandContext, name: str, *, more: str, brief_bytes: int, as_json: bool) -> None:
     """Show what a session that resumes the checkpoint NAME will receive. Starts no session and writes nothing.
 
-    NAME may be left out where only one unfinished task has a checkpoint.
+    Without NAME: the only open task, or a list of all, the most important first.
 
     To resume, start any MCP client behind `adjourn proxy` and let it call the tool `aex.resume`. Exit code 3 when that would be
     refused for an untrusted signer.
     """
+    from adjourn.handover.pending import open_work
     from adjourn.handover.resumption import Preview
     from adjourn.handover.resumption import resume as handover_resume
 
     reader = Preview(lambda: context.store, context.root, context.clock, reading_secret(), context.tree)
+    if not name and context.store_or_none() is not None:
+        listed = open_work(context.store, context.clock, reading_secret(), context.tree)
+        if len(listed) > 1 or (listed and not listed[0][1]):
+            _print_open(listed, as_json=as_json)
+            return
+        name = listed[0][1] if listed else ""
     resumed = handover_resume(reader, name or only_checkpoint(context))
     if as_json:
         say_json(resumed.to_json(more, brief_bytes))
@@ -249,6 +257,29 @@ def _print(handover: Handover, now: int, room: int) -> None:
         say_prose(title, "bold") if title != line else say(line)
     say("")
     say(f"history: adjourn resume {handover.name} --more {handover.events}")
+
+
+def _print_open(listed: list[tuple[Task, str]], *, as_json: bool) -> None:
+    from adjourn.handover.pending import RANKS, open_line, rank_of
+
+    if as_json:
+        say_json(
+            open=[
+                {
+                    "name": name,
+                    "task": task.id,
+                    "goal": task.ledger.goal,
+                    "why": RANKS[rank_of(task)],
+                    "touched": task.ledger.touched,
+                }
+                for task, name in listed
+            ]
+        )
+        return
+    say_prose(counted(len(listed), "open task") + ", the most important first", "bold")
+    for task, name in listed:
+        say(cut(f"  {safe(open_line(task, name))}", width()))
+    say("resume one: adjourn resume NAME")
 
 
 def _print_history(answer: dict[str, Any]) -> None:

@@ -100,8 +100,23 @@ def _others(client: ClientProcess, but: str, ranking: Sequence[RankedTask] | Non
     return [*lines, f"{more} more: a person lists them with `adjourn tasks`"] if more > 0 else lines
 
 
+def open_work(
+    store: Store, clock: Callable[[], int], secret: bytes, tree: str, *, but: str = ""
+) -> list[tuple[Task, str]]:
+    """The open tasks of a workspace, ranked, each with the name to resume it by ("": it has no checkpoint yet). Writes nothing."""
+    listed = []
+    for name in _offered(ranked_tasks(store, clock, secret, keep=False), clock()):
+        with suppress(AdjournError):
+            task = Task(store, name, clock=clock, secret=secret)
+            if name != but and not _is_archived(task, tree):
+                checkpoint = best_checkpoint(task)
+                listed.append((task, checkpoint.data.name if checkpoint is not None else ""))
+    return listed
+
+
 def open_line(task: Task, name: str) -> str:
-    """A line about an open task that can be resumed by the `name`."""
+    """A line about an open task that can be resumed by the `name`; by its id where that is empty."""
+    name = name or f"{task.id} (no checkpoint yet)"
     ledger, now = task.ledger, task.clock()
     client = f"{one_line(without_secrets(ledger.worker.client or 'a client'), 40)}, " if ledger.worker else ""
     goal = one_line(without_secrets(ledger.goal), 100)

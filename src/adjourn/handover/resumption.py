@@ -23,7 +23,7 @@ from adjourn.clients.client import ClientContext
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.handover.calls import recent_calls, said
 from adjourn.handover.importing import check_trusted, import_newer_folders, locate
-from adjourn.handover.pending import mark_cut_off_calls
+from adjourn.handover.pending import mark_cut_off_calls, open_work
 from adjourn.handover.rendering import ROOM, Handover, history_answer, to_json
 from adjourn.handover.sections import Sources, sections
 from adjourn.knowledge.brief.knowledge_sections import Recorded, recorded
@@ -102,10 +102,22 @@ class Resumed(NamedTuple):
 
 def resume(reader: ClientContext | Preview, name: str) -> Resumed:
     """Resume the newest checkpoint of a name: a client's session joins its task, a preview gets the same answer and joins nothing.
+    Without a name, a client resumes the only open task.
 
     Raises `NotFoundError`, `IntegrityError`, `RefusedError` (nobody vouches for the signer) and, for a client, `HeldError`.
     """
-    return _preview(reader, name) if isinstance(reader, Preview) else _join(reader, name)
+    return _preview(reader, name) if isinstance(reader, Preview) else _join(reader, name or _only_open(reader))
+
+
+def _only_open(client: ClientContext) -> str:
+    """The name to resume the only open task by that is not the client's own. Raises `NotFoundError`, `InvalidError`."""
+    listed = open_work(client.store, client.clock, client.secret, client.options.page_tree, but=client.task.current())
+    names = [name for _, name in listed if name]
+    if not names:
+        raise NotFoundError("no open task has a checkpoint", "begin the work; aex.checkpoint saves it")
+    if len(names) > 1:
+        raise InvalidError(f"{len(names)} tasks are open: {', '.join(names[:MAX_NAMES])}", "give the name of one")
+    return names[0]
 
 
 def _join(client: ClientContext, name: str) -> Resumed:
@@ -160,6 +172,7 @@ def reader_of(root: str, task: Task, group: str = "", contract: Contract | None 
 
 # --- what a hand-over is made of
 
+MAX_NAMES = 10
 MAX_DESCRIPTION, MAX_GOAL, MAX_NOTE = 2500, 500, 300
 MAX_HASH = 64
 FINISHED, WAITING, HELD, ACTIVE = "finished", "waiting for a person", "held by another agent", "active"

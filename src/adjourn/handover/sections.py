@@ -204,15 +204,12 @@ def _in_doubt(sources: Sources, floor: int) -> Section:
 
 
 def _unseen(sources: Sources, floor: int) -> Section:
-    """Calls that happened, and whose answers no client has. In the shortest wording without times and digests."""
+    """Calls that happened, and whose answers no client has. In the shortest wording without times."""
     calls = _lost(sources.ledger)
     title = f"Done, {len(calls)}: the answer did not reach a client; do not repeat one unless you mean to"
     short = [_brief_doubt(call) for call in calls]
     in_full = [
-        SectionItem(
-            f"{item.text[:-1]}, done {call.ended}, answer sha256 {call.answer})",
-            dict(item.data or {}) | {"ended": call.ended, "digest": call.digest},
-        )
+        SectionItem(f"{item.text[:-1]}, done {call.ended})", dict(item.data or {}) | {"ended": call.ended})
         for call, item in zip(calls, short, strict=True)
     ]
     return Section("doneUnseen", title, (in_full, short), floor, rest="`adjourn log`")
@@ -227,10 +224,7 @@ def _doubt(call: OpenCall) -> SectionItem:
     data = {"call": call.call, "tool": call.tool}
     data |= {"arguments": without_secrets(call.arguments)[:200]} if call.arguments else {}
     remedy = f"a person settles it: `adjourn settle {call.call} --done` (or --not-done)"
-    return SectionItem(
-        f"{_brief_doubt(call).text[:-1]}, since {call.since}); {remedy}",
-        data | {"since": call.since, "digest": call.digest},
-    )
+    return SectionItem(f"{_brief_doubt(call).text[:-1]}, since {call.since}); {remedy}", data | {"since": call.since})
 
 
 def _brief_doubt(call: OpenCall) -> SectionItem:
@@ -320,16 +314,17 @@ class _Group(NamedTuple):
 def _done(sources: Sources, floor: int) -> Section:
     """Calls with an outcome, the newest first. Calls in doubt and unseen have sections of their own.
 
-    In the shortest wording, all that failed or was settled comes first, then the last call that simply succeeded.
+    Failures, the last write of each file, and calls since the last statement stand alone; other successes are folded by tool and by how
+    their arguments begin. In the shortest wording, all that failed or was settled comes first, then the last call that simply succeeded.
     """
     apart = sources.ledger.doubts.keys() | {call.call for call in _lost(sources.ledger)}
     reports = [call for call in sources.recent.made.values() if call.call not in apart]
-    in_full = [*_grouped(reports, each=True)]
-    wordings = [in_full]
+    alone, folded = _apart(reports, sources.ledger.stated_seq)
+    wordings = [[*_grouped(alone, each=True), *_grouped(folded, each=False)]]
     for newest in IN_FULL:
-        if newest < len(in_full):
-            old, new = reports[: len(reports) - newest], reports[len(reports) - newest :]
-            wordings.append([*_grouped(new, each=True), *_grouped(old, each=False)])
+        if newest < len(alone):
+            old, new = alone[: len(alone) - newest], alone[len(alone) - newest :]
+            wordings.append([*_grouped(new, each=True), *_grouped([*folded, *old], each=False)])
     notable = _grouped([call for call in reports if call.outcome != OK], each=False)
     wordings.append([*notable, *_last_of([call for call in reports if call.outcome == OK])])
     before = sum(sources.ledger.tools.values()) - sources.recent.calls
@@ -344,6 +339,25 @@ def _done(sources: Sources, floor: int) -> Section:
     )
 
 
+def _apart(reports: Sequence[CallReport], stated_seq: int) -> tuple[list[CallReport], list[CallReport]]:
+    """The calls that are told one by one, and those that are folded."""
+    last = {(call.tool, call.argument): call.seq for call in reports if call.effectful and call.outcome == OK}
+    alone, folded = list[CallReport](), list[CallReport]()
+    for call in reports:
+        is_last_write = " " not in call.argument and last.get((call.tool, call.argument)) == call.seq
+        is_alone = (
+            call.outcome != OK or (stated_seq >= 0 and call.seq > stated_seq) or (is_last_write and call.argument)
+        )
+        (alone if is_alone else folded).append(call)
+    return alone, folded
+
+
+def _pattern(argument: str) -> str:
+    """How an argument of several words begins: calls that share it are folded together."""
+    words = argument.split()
+    return " ".join(words[: min(2, len(words) - 1)])
+
+
 def _last_of(calls: Sequence[CallReport]) -> list[SectionItem]:
     """The last of these calls, and how many there are; nothing for none."""
     if not calls:
@@ -356,7 +370,7 @@ def _grouped(calls: Sequence[CallReport], *, each: bool) -> list[SectionItem]:
     """Calls as lines, the newest first. `each`: only calls that say the very same are one line, else all of a tool and an outcome."""
     groups: dict[object, _Group] = {}
     for call in calls:
-        key = (call.tool, call.outcome, call.message) + ((call.argument,) if each else ())
+        key = (call.tool, call.outcome, call.message, call.argument if each else _pattern(call.argument))
         before = groups.pop(key, None)
         groups[key] = before.and_one(call) if before else _Group.of(call)
     return [_item(group) for group in reversed(groups.values())]
@@ -427,8 +441,8 @@ def surprising_rules(policy: Policy) -> list[str]:
     ):
         patterns = list(dict.fromkeys(rule.text for rule in rules))
         if patterns:
-            more = f" and {len(patterns) - MAX_RULES} more" if len(patterns) > MAX_RULES else ""
-            texts.append(f"{title}: {', '.join(patterns[:MAX_RULES])}{more}")
+            more_patterns = f" and {len(patterns) - MAX_RULES} more" if len(patterns) > MAX_RULES else ""
+            texts.append(f"{title}: {', '.join(patterns[:MAX_RULES])}{more_patterns}")
     return [*texts, *(f"limit: {rule.text}" for rule in policy.limits)]
 
 

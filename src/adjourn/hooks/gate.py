@@ -24,7 +24,7 @@ from adjourn.policy.contract import BrokenContractError, Contract, read_contract
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import ProtectedPlaces, places_of
 from adjourn.tasks.decision import Ask, Block, Forward, ToolRequest, protected_refusal, unclear_refusal
-from adjourn.text.redact import preview
+from adjourn.text.redact import MAX_PREVIEW, READ_PREVIEW, preview
 
 UNLESS_SAID = ("adjourn",)
 """The servers that count as being behind a proxy if none are named."""
@@ -96,7 +96,7 @@ def call_of(request: HookRequest, places: ProtectedPlaces | None = None) -> Tool
         shown=name,
         digest=arguments_digest(request.tool_input or {}),
         effectful=effectful,
-        arguments=preview(request.tool_input or {}) if effectful else "",
+        arguments=preview(request.tool_input or {}, MAX_PREVIEW if effectful else READ_PREVIEW),
         given=arguments,
         protected=touched or "",
         may_clash=True,

@@ -15,6 +15,7 @@ from adjourn.mcp import frames
 from adjourn.policy.calls import spellings
 from adjourn.relay.ports import StderrLog
 from adjourn.relay.request import Request
+from adjourn.tasks.session import Session
 from adjourn.text.redact import redact_json, visible_json, visible_line, without_secrets
 
 MAX_CHARACTERS = 4500
@@ -52,7 +53,7 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         _WRITES,
         "name",
         name=_text_schema(),
-        description=_text_schema("What is done and what is next"),
+        description=_text_schema("What is done"),
         mission=_text_schema("What the person wants"),
         progress=_objects_schema("Checklist: {text, status: done|in_progress|pending, note?}"),
         currentState=_texts_schema(),
@@ -63,8 +64,7 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
     "aex.resume": _tool(
         "Resume a checkpoint; call it first. The budget stays spent.",
         _WRITES,
-        "name",
-        name=_text_schema(),
+        name=_text_schema("None: the only open task"),
         more=_text_schema("From an answer"),
     ),
     "aex.finish": _tool("The whole task is done: offer it to no later session.", _WRITES, summary=_text_schema()),
@@ -245,7 +245,24 @@ def _checkpoint(context: ClientContext, arguments: Arguments) -> Any:
         return answer | {"state": "finished"}
     if report.progress and all(step.status == DONE for step in report.progress):
         answer["next"] = "All progress is done. If the whole task is, call aex.finish."
+    elif not plans:
+        answer |= _missing(context, session, name)
     return answer
+
+
+def _missing(context: ClientContext, session: Session, name: str) -> dict[str, Any]:
+    """What the next session will not know of the next step, and the call that says it."""
+    from adjourn.checkpoints.plans import read_report
+
+    report = read_report(context.store, session.task.ledger.report)
+    again = f'call aex.checkpoint again with {{"name": "{name}", "resumptionPoint": "..."}}'
+    if isinstance(report.resumption_point, str) and report.resumption_point:
+        return {
+            "next": f"The next step is that of an earlier checkpoint: {report.resumption_point[:200]!r}. To change it, {again}."
+        }
+    if report.progress and any(step.status != DONE for step in report.progress):
+        return {}
+    return {"next": f"No next step is stated: to tell the next session, {again}."}
 
 
 def _finish(context: ClientContext, arguments: Arguments) -> dict[str, Any]:
@@ -268,7 +285,7 @@ def _finish(context: ClientContext, arguments: Arguments) -> dict[str, Any]:
 def _resume(context: ClientContext, arguments: Arguments) -> Any:
     from adjourn.handover.resumption import resume
 
-    name, more = _text(arguments, "name"), _text(arguments, "more", "")
+    name, more = _text(arguments, "name", ""), _text(arguments, "more", "")
     return resume(context, name).to_json(more, context.options.brief_bytes)
 
 

@@ -24,7 +24,7 @@ from adjourn.relay.ports import MAX_WAITING, CallObserver, EventLoop, Outlet, Sh
 from adjourn.tasks.decision import Block, ToolRequest
 from adjourn.tasks.task import SYSTEM, NewEvent
 from adjourn.text.quoting import first_line
-from adjourn.text.redact import preview, visible_lines
+from adjourn.text.redact import MAX_PREVIEW, READ_PREVIEW, preview, visible_lines
 
 MAX_GIVEN_UP = 1000
 MAX_NOTED = 100
@@ -171,7 +171,8 @@ def call_of(plan: ToolPlan, request: Request, connection: Connection, protected:
     state = params.get("requestState", "" if "inputResponses" in params else None)
     ours = isinstance(state, str) and is_ours(state)
     is_short = len(request.raw) <= SHORT
-    preview_text = preview(arguments, is_short=is_short) if plan.effectful or plan.is_named_only or beside else ""
+    limit = MAX_PREVIEW if plan.effectful or plan.is_named_only or beside else READ_PREVIEW
+    preview_text = preview(arguments, limit, is_short=is_short)
     return ToolRequest(
         tool=plan.tool,
         digest=sha256(encode_sorted(arguments)).hexdigest() if request.plain else arguments_digest(arguments),

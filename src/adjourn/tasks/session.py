@@ -385,7 +385,7 @@ class Session(TaskLease):
             return admitted  # nothing named it: it is not gated, and leaves no trace
         allowed = kinds.ToolAllowed(
             approval=decision.approval,
-            arguments=call.arguments if call.effectful else "",
+            arguments=call.arguments,
             behind=call.behind,
             call=admitted.call,
             digest=call.digest,

@@ -78,6 +78,10 @@ _SHORT_NAMES = frozenset(("pass", "pwd"))
 """Last words of names that are secret unless their value is a path."""
 
 
+READ_PREVIEW = 200
+"""Characters that are kept of the arguments of a call without effect: enough for a path."""
+
+
 def without_secrets(text: str) -> str:
     """The text with what has the shape of a well-known secret replaced; the very text where there is nothing to replace."""
     for shape in _possible(text):

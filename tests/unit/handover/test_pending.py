@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from adjourn.checkpoints.save import finish, reopen
-from adjourn.handover.pending import older_work
-from adjourn.handover.session_brief import find_pending_work
+from adjourn.handover import pending
+from adjourn.handover.pending import older_work, ranked_tasks
+from adjourn.handover.session_brief import NewSession, brief_new_session, find_pending_work, instructions
+from adjourn.tasks.decision import ToolRequest
 from support.workspace import ANN, Workspace
 
 DAY = 86_400
@@ -52,3 +56,63 @@ def test_finishing_twice_adds_nothing(workspace: Workspace) -> None:
     events = task.refresh().seq
     assert finish(task, str(workspace.root), by=ANN).was
     assert task.refresh().seq == events
+
+
+def test_a_task_with_calls_in_doubt_comes_before_newer_ones(workspace: Workspace) -> None:
+    """The others are named beside it; a newer task that only read is none of them."""
+    doubt = _saved(workspace)
+    context = workspace.context("g6", task=doubt)
+    workspace.clock.move(seconds=1)
+    opened, _ = context.sessions.admit([ToolRequest(tool="file.write", digest="1" * 64)])
+    opened.close("eof")
+    workspace.clock.move(seconds=1)
+    newer = _saved(workspace, "g2")
+    reading = workspace.context("g3")
+    workspace.work(reading, "file.read")
+    workspace.leave(reading)
+    found = find_pending_work(workspace.context("g4"))
+    assert found is not None
+    assert found.task.id == doubt
+    [line] = found.others
+    assert line.startswith("of-g2: ")
+    assert newer != doubt
+
+
+def test_a_kept_index_saves_reading_tasks_that_did_not_change(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second look loads no task but the one that changed, and one that is offered."""
+    for number in range(4):
+        _saved(workspace, f"g{number}")
+    context = workspace.context("reader")
+    ranked_tasks(context.store, context.clock, context.secret)
+    changed = _saved(workspace, "again")
+    loaded = []
+    task_class = pending.Task
+    monkeypatch.setattr(
+        pending, "Task", lambda store, name, **more: loaded.append(name) or task_class(store, name, **more)
+    )
+    assert len(ranked_tasks(context.store, context.clock, context.secret)) == 5
+    assert loaded == [changed]
+
+
+def test_while_another_client_works_on_the_newest_task_nothing_is_offered(workspace: Workspace) -> None:
+    """A new session is told who is at work, and on what."""
+    _saved(workspace)
+    workspace.clock.move(seconds=1)
+    workspace.work(workspace.context("g2"), "file.write")
+    reader = workspace.context("g3")
+    assert find_pending_work(reader) is None
+    assert "another agent is at work in this workspace: tester" in brief_new_session(reader, NewSession())
+
+
+def test_a_client_is_told_once_whichever_of_its_servers_starts_first(workspace: Workspace) -> None:
+    """Its hook says nothing after a server did, until it lost its context; another client is told again."""
+    _saved(workspace)
+    reader = workspace.context("g2")
+    work = find_pending_work(reader)
+    assert work is not None
+    assert "Next step" in instructions(reader, work, "aex.resume")
+    assert brief_new_session(reader, NewSession()) == ""
+    assert "Next step" in brief_new_session(reader, NewSession(is_forgetful=True))
+    assert "Next step" in brief_new_session(workspace.context("g3"), NewSession())

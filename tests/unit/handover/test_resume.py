@@ -35,7 +35,7 @@ def test_the_answer_is_the_published_one_and_ours(workspace: Workspace) -> None:
         (
             "auditSummary",
             [
-                {"event": "tool.allowed", "data": {"tool": "file.read", "outcome": "ok"}},
+                {"event": "tool.allowed", "data": {"tool": "file.read", "argument": "file.read", "outcome": "ok"}},
                 {"event": "tool.allowed", "data": {"tool": "tests.run", "argument": "tests.run", "outcome": "ok"}},
             ],
         ),
@@ -61,8 +61,28 @@ def test_what_there_is_not_is_not_told(memory_workspace: Workspace) -> None:
     assert list(memory_workspace.resume(context, "plain")) == [
         "name", "toolsCalled", "callsUsed", "auditSummary", "task", "checkpointedAt", "goal", "state",
         "lastSession", "asOf", "howToRead", "more",
-        "nextStep", "rules",
+        "nextStep",
     ]  # fmt: skip
+
+
+def test_without_a_name_the_only_open_task_is_resumed(memory_workspace: Workspace) -> None:
+    """Of several, each name is said; a task that only read is none."""
+    work = {"one": "file.write", "two": "file.write", "three": "file.read"}
+    memory_workspace.write_policy("use file.*")
+    for group, tool in (("one", work["one"]), ("three", work["three"])):
+        context = memory_workspace.context(group)
+        memory_workspace.work(context, tool)
+        session = context.sessions.open()
+        create(session.task, group, trigger="end-of-turn", session=session)
+        memory_workspace.leave(context)
+    assert memory_workspace.resume(memory_workspace.context("later"), "")["name"] == "one"
+    memory_workspace.leave(memory_workspace.context("later"))
+    other = memory_workspace.context("two")
+    memory_workspace.work(other, work["two"])
+    create(other.sessions.open().task, "two", session=other.sessions.open())
+    memory_workspace.leave(other)
+    with pytest.raises(InvalidError, match="2 tasks are open: two, one"):
+        memory_workspace.resume(memory_workspace.context("last"), "")
 
 
 def test_tools_are_told_once_and_in_order(memory_workspace: Workspace) -> None:
@@ -124,13 +144,7 @@ def test_calls_in_doubt_are_told(workspace: Workspace) -> None:
     workspace.leave(context)
     answer = workspace.resume(workspace.context("second"))
     assert answer["inDoubt"] == [
-        {
-            "call": admitted.call,
-            "tool": "file.write",
-            "digest": "2" * 64,
-            "since": "2026-05-02T15:30:12.345Z",
-            "arguments": '{"path":"a"}',
-        }
+        {"call": admitted.call, "tool": "file.write", "since": "2026-05-02T15:30:12.345Z", "arguments": '{"path":"a"}'}
     ]
     assert answer["inDoubtCount"] == 1
     assert "adjourn settle" in answer["advice"]

@@ -23,8 +23,9 @@ from adjourn.clients.client_process import ClientProcess
 from adjourn.errors import AdjournError
 from adjourn.log.event import timestamp
 from adjourn.store.base import EMPTY, Head, Store
+from adjourn.tasks.entries import OpenSession
 from adjourn.tasks.lease import describe_holder, expire_dead_sessions, is_alive
-from adjourn.tasks.ledger import Ledger, OpenSession
+from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
 from adjourn.text.quoting import one_line
 from adjourn.text.redact import without_secrets

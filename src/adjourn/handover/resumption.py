@@ -41,9 +41,10 @@ from adjourn.policy.contract import Contract, for_task, read_contract
 from adjourn.store.base import Entry, Head, Store
 from adjourn.store.memory import MemoryStore
 from adjourn.store.overlay import OverlayStore
+from adjourn.tasks.entries import OpenSession
 from adjourn.tasks.heads import checked, verified_entries_from
 from adjourn.tasks.lease import describe_holder, is_alive
-from adjourn.tasks.ledger import Ledger, OpenSession
+from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import Task
 from adjourn.text.redact import preview

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
 from hashlib import sha256
 from time import monotonic_ns
 from typing import Any, Literal
@@ -24,7 +25,7 @@ from adjourn.relay.ports import MAX_WAITING, CallObserver, EventLoop, Outlet, Sh
 from adjourn.tasks.decision import Block, ToolRequest
 from adjourn.tasks.task import SYSTEM, NewEvent
 from adjourn.text.quoting import first_line
-from adjourn.text.redact import MAX_PREVIEW, READ_PREVIEW, preview, visible_lines
+from adjourn.text.redact import READ_PREVIEW, preview, visible_lines
 
 MAX_GIVEN_UP = 1000
 MAX_NOTED = 100
@@ -155,6 +156,17 @@ def is_ours(state: str) -> bool:
     return state.startswith(STATE_PREFIX)
 
 
+READ_NAMES = frozenset(
+    ("path", "file_path", "filename", "file", "uri", "url", "query", "pattern", "command", "name", "id")
+)
+"""Arguments of a call without effect that are kept, the first of them."""
+
+
+@lru_cache(maxsize=1024)
+def _read(name: str, value: str) -> str:
+    return preview({name: value})
+
+
 def call_of(plan: ToolPlan, request: Request, connection: Connection, protected: str) -> ToolRequest:
     """The call that a request makes; `protected` is the protected place that it would touch."""
     params = request.params
@@ -171,8 +183,14 @@ def call_of(plan: ToolPlan, request: Request, connection: Connection, protected:
     state = params.get("requestState", "" if "inputResponses" in params else None)
     ours = isinstance(state, str) and is_ours(state)
     is_short = len(request.raw) <= SHORT
-    limit = MAX_PREVIEW if plan.effectful or plan.is_named_only or beside else READ_PREVIEW
-    preview_text = preview(arguments, limit, is_short=is_short)
+    if plan.effectful or plan.is_named_only or beside:
+        preview_text = preview(arguments, is_short=is_short)
+    else:
+        preview_text = ""
+        for name, value in arguments.items():  # written out: no call of ours for what was read before
+            if name in READ_NAMES and type(value) is str:
+                preview_text = _read(name, value[:READ_PREVIEW])
+                break
     return ToolRequest(
         tool=plan.tool,
         digest=sha256(encode_sorted(arguments)).hexdigest() if request.plain else arguments_digest(arguments),

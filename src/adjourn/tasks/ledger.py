@@ -333,12 +333,7 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
     if ledger.answered and not data.behind:
         _answered_of(ledger, event.session)
     if ledger.unseen:
-        for seen in [
-            open_call
-            for open_call in ledger.unseen.values()
-            if open_call.digest == data.digest and is_same_tool(open_call, data)
-        ]:
-            del ledger.unseen[seen.call]
+        _forget_unseen(ledger, data)
     used = ledger.approvals.pop(data.approval, None) if data.approval else None
     if used is not None and used.doubt:
         _forget_doubt(ledger, used.doubt)  # a person decided to run it again
@@ -355,6 +350,13 @@ def _forget_failed(ledger: Ledger, done: OpenCall) -> None:
     for failed in list(ledger.failed.values()):
         if failed.call.digest == done.digest and is_same_tool(failed.call, done):
             del ledger.failed[failed.call.call]
+
+
+def _forget_unseen(ledger: Ledger, data: kinds.ToolAllowed) -> None:
+    """The client makes a call again: what an earlier one answered matters no longer."""
+    same = (call for call in ledger.unseen.values() if call.digest == data.digest and is_same_tool(call, data))
+    for seen in list(same):
+        del ledger.unseen[seen.call]
 
 
 def is_same_tool(tool: kinds.HasTool, other: kinds.HasTool) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from adjourn.checkpoints.save import finish, reopen
 from adjourn.handover import pending
 from adjourn.handover.pending import older_work, ranked_tasks
 from adjourn.handover.session_brief import NewSession, brief_new_session, find_pending_work, instructions
+from adjourn.store.base import Store
 from adjourn.tasks.decision import ToolRequest
+from adjourn.tasks.task import Task
 from support.workspace import ANN, Workspace
 
 DAY = 86_400
@@ -87,11 +91,13 @@ def test_a_kept_index_saves_reading_tasks_that_did_not_change(
     context = workspace.context("reader")
     ranked_tasks(context.store, context.clock, context.secret)
     changed = _saved(workspace, "again")
-    loaded = []
-    task_class = pending.Task
-    monkeypatch.setattr(
-        pending, "Task", lambda store, name, **more: loaded.append(name) or task_class(store, name, **more)
-    )
+    loaded: list[str] = []
+
+    def load(store: Store, name: str, *, clock: Callable[[], int], secret: bytes) -> Task:
+        loaded.append(name)
+        return Task(store, name, clock=clock, secret=secret)
+
+    monkeypatch.setattr(pending, "Task", load)
     assert len(ranked_tasks(context.store, context.clock, context.secret)) == 5
     assert loaded == [changed]
 

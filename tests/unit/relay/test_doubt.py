@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from adjourn.checkpoints.checkpoint import find
-from adjourn.log.canonical_json import canonical, digest
 from support.in_process import MODERN, NEW, OLD, Client, ProxyWorkspace, only, refused, run, text_of, wait_for
 from support.requirements import requirement
 
@@ -37,7 +36,7 @@ def test_a_call_cut_off_by_a_crash_is_told_to_the_next_client_and_not_repeated_u
         told = client.meta("aex.resume", name="fix")
         assert (told["callsUsed"], told["budgetRemaining"]) == (2, 8)
         (doubt,) = told["inDoubt"]
-        assert (doubt["tool"], doubt["digest"]) == ("slow", digest(canonical(SLOW)))
+        assert doubt["tool"] == "slow"
         assert doubt["since"] == next(
             event.timestamp for event in work.events(told["task"]) if b'"slow"' in bytes(event.data)
         )

@@ -39,7 +39,8 @@ def test_a_checkpoint_has_the_published_answer_and_files(tmp_path: Path) -> None
         client = work.client()
         for tool in ("echo", "network.fetch", "file.read"):
             client.call(tool)
-        answer = client.call("aex.checkpoint", {"name": "fix-auth", "description": "Read, identified"})
+        report = {"description": "Read, identified", "resumptionPoint": "Fix it"}
+        answer = client.call("aex.checkpoint", {"name": "fix-auth", **report})
         assert text_of(answer) == (
             '{\n  "path": ".aex/checkpoints/fix-auth/",\n'
             '  "message": "Checkpoint \\"fix-auth\\" saved to .aex/checkpoints/fix-auth/"\n}'

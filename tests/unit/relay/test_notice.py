@@ -70,11 +70,13 @@ def test_what_was_only_noted_or_asked_waits_too(work: ProxyWorkspace, tool: str)
 
 
 def test_nothing_is_said_of_work_that_cannot_be_resumed(work: ProxyWorkspace) -> None:
-    """Another client works on it; or the policy denies the tool; or this client was given another task."""
+    """The policy denies the tool, or this client was given another task; of another client at work it learns only that."""
     first = work.client(foreign=True)
     first.call("echo", {"a": 1})
     first.meta("aex.checkpoint", name="milk")
-    assert said(work.client().greeting) == ""
+    busy = said(work.client().greeting)
+    assert "another agent is at work" in busy
+    assert "aex.resume" not in busy
     first.kill()
     assert said(work.client("--task", "another").greeting) == ""
     assert "milk" in said(work.client().greeting)

@@ -36,11 +36,11 @@ def test_an_intent_is_written_before_the_call_goes(shared_task: SharedTask) -> N
     assert set(shared_task.task().ledger.open_calls) == {admitted.call}
 
 
-def test_a_call_that_only_reads_keeps_no_arguments(shared_task: SharedTask) -> None:
-    """The text of arguments is kept for effects only."""
+def test_a_call_that_only_reads_keeps_what_it_read(shared_task: SharedTask) -> None:
+    """The text of arguments that its edge gives is kept, so that the next session is told the path."""
     session = shared_task.opened()
     admit_one(session, ToolRequest(tool="read_file", digest=ONE, effectful=False, arguments='{"path":"a"}'))
-    assert shared_task.last(kinds.ToolAllowed).arguments == ""
+    assert shared_task.last(kinds.ToolAllowed).arguments == '{"path":"a"}'
 
 
 def test_refusals_are_written_down(shared_task: SharedTask) -> None:

@@ -92,7 +92,7 @@ def encoded(**members: object) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\n"
 
 
-@pytest.mark.parametrize(("tool", "most"), [("notes.get", 39), ("notes.set", 88)])
+@pytest.mark.parametrize(("tool", "most"), [("notes.get", 40), ("notes.set", 88)])
 def test_a_call_enters_few_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str, most: int) -> None:
     """A call that is alone enters few Python functions (ADR 18), with two looks at what other tasks left open if it has effects."""
     workspace = Workspace(tmp_path, monkeypatch, store="sqlite")

@@ -6,7 +6,9 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -100,6 +102,8 @@ def test_a_server_that_is_gone_is_named(work: GatewayWorkspace) -> None:
     [
         (("connect", "ftp://h/"), "not an http or https address"),
         (("connect", "http://h/", "--bearer-env", "NO_SUCH"), "NO_SUCH has no token"),
+        (("connect", "http://h/", "--header-env", "Mcp-Session-Id=X"), "cannot use 'Mcp-Session-Id'"),
+        (("connect", "http://h/", "--header-env", "X-Org"), "cannot use 'X-Org'"),
         (("proxy", "--url", "http://h/", "--", "x"), "two servers"),
     ],
 )
@@ -111,3 +115,30 @@ def test_a_wrong_command_line_is_explained(work: GatewayWorkspace, words: tuple[
     )  # fmt: skip
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_headers_come_from_variables(work: GatewayWorkspace, tmp_path: Path) -> None:
+    """The command names the variables; the server gets what they have, and a header of the protocol's own is refused."""
+    heads: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            heads.extend(f"{name}: {value}" for name, value in self.headers.items())
+            self.send_error(404)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/mcp"
+        line = json.dumps(
+            {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
+        )
+        words = ["connect", "--header-env", "Authorization=HEADER_A,X-Org=HEADER_B", url]
+        environment = work.environment | {"HEADER_A": "Bearer hush", "HEADER_B": "blue, red"}
+        subprocess.run(
+            [sys.executable, "-m", "adjourn", *words],
+            input=line + "\n", capture_output=True, text=True, timeout=20, check=True, cwd=work.root, env=environment,
+        )  # fmt: skip
+        server.shutdown()
+    lowered = [head.lower() for head in heads]
+    assert "authorization: bearer hush" in lowered
+    assert "x-org: blue, red" in lowered

@@ -92,6 +92,8 @@ def doctor(context: CommandContext, *, yes: bool, fix: bool, as_json: bool) -> i
             else ""
         )
         say_finding(f"{finding.severity} {finding.code}{where} · {safe(finding.message)}\n  help: {safe(finding.help)}")
+    if servers_listed := doctor_tries.listed_servers(context):
+        say(f"servers: {safe(', '.join(servers_listed))}")
     if clients:
         versions = ", ".join(f"{name} {version or '(version unknown)'}" for name, version in clients.items())
         say(f"clients: {safe(versions)}; adjourn {__version__}")

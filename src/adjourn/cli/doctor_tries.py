@@ -68,7 +68,7 @@ def problem(
 
 def servers(context: CommandContext, *, yes: bool, as_json: bool) -> Iterator[Finding]:
     """Start every server that settings of the workspace list, as its client would, list its tools, and look for rules for them."""
-    setup = plan(os.path.realpath(context.root), home(os.environ))
+    setup = plan(os.path.realpath(context.root), home(os.environ), context.workspace.start)
     has_rules = not setup.broken and discover(context.root) is not None  # else other checks say it
     unruled = {entry.name for entry in policy_plan.to_probe(setup)} if has_rules else set()
     for finding in _started(context, yes=yes, as_json=as_json):
@@ -76,6 +76,12 @@ def servers(context: CommandContext, *, yes: bool, as_json: bool) -> Iterator[Fi
             yield finding
     if has_rules:
         yield from _unruled(context, setup, sorted(unruled))
+
+
+def listed_servers(context: CommandContext) -> list[str]:
+    """The servers that clients start here, with the files that list them."""
+    registered = registered_servers(context.root, os.environ, home(os.environ), context.workspace.start)
+    return [f"{server.entry.name} ({server.entry.path})" for server in registered]
 
 
 def _unruled(context: CommandContext, setup: SetupPlan, names_unruled: Sequence[str]) -> Iterator[Finding]:
@@ -99,7 +105,7 @@ def _first(names: Sequence[str]) -> str:
 
 
 def _started(context: CommandContext, *, yes: bool, as_json: bool) -> Iterator[Finding]:
-    registered = registered_servers(context.root, os.environ, home(os.environ))
+    registered = registered_servers(context.root, os.environ, home(os.environ), context.workspace.start)
     if _policy_is_broken(context.root):  # a proxy would not start, which is no fault of its server
         registered = [
             server._replace(start=server.own_start(context.root, os.environ)) if server.is_proxied else server

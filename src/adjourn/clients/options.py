@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from adjourn.errors import UsageError
+from adjourn.host import executables
 from adjourn.store.url import check_argument
 from adjourn.text.near_words import did_you_mean
 
@@ -128,6 +129,9 @@ OPTIONS = (
     Option("run", "--log-json", "Print events as JSON with time and trace."),
     Option("proxy", "--url", "Reach the server at this address over HTTP, instead of starting a command.", "URL"),
     Option("proxy", "--bearer-env", "Send the token in this variable to the server of --url.", "VAR"),
+    Option(
+        "proxy", "--header-env", "Send headers to the server of --url, each from a variable: NAME=VAR, separated by commas.", "HEADERS",
+    ),
     Option("proxy", "--upstream", "Start this server; one text, instead of the words after --.", "COMMAND"),
 )  # fmt: skip
 
@@ -174,6 +178,13 @@ def parse_proxy(arguments: list[str]) -> ProxyOptions:
             "write it without a unit, as in: --confirm-timeout 300",
         )
     return ProxyOptions(values, upstream)
+
+
+def connect_words(url: str, bearer_env: str = "", header_env: str = "") -> list[str]:
+    """The command that reaches a server at a URL: what a proxy with --url starts."""
+    options = [("--bearer-env", bearer_env), ("--header-env", header_env)]
+    given = [word for option, value in options if value for word in (option, value)]
+    return executables.python_command("-m", "adjourn", "connect", *given, "--", url)
 
 
 def parse_hook(arguments: list[str]) -> dict[str, str]:

@@ -28,6 +28,7 @@ from adjourn.store.url import check_argument
 if TYPE_CHECKING:
     from adjourn.gateway.api_keys import ApiKey
     from adjourn.gateway.app import GatewayApp
+    from adjourn.gateway.http_pool import Credentials
     from adjourn.gateway.settings import GatewaySettings
     from adjourn.policy.contract import Contract
     from adjourn.relay.ports import StderrLog
@@ -141,12 +142,13 @@ SECONDS = 600
 )
 @click.argument("url")
 @text_option("--bearer-env VAR", "Send the token in this variable of the environment.")
+@text_option("--header-env HEADERS", "Send headers, each from a variable: NAME=VAR, separated by commas.")
 @click.option(
     "--seconds", type=click.IntRange(1, 86_400), default=SECONDS, show_default=True, metavar="N",
     help="Wait so many seconds for the first answer, and between events.",
 )  # fmt: skip
 @click.option("--renew", default="", metavar="MARK", hidden=True, help="Renew the kept token with this mark, and end.")
-def connect(url: str, *, bearer_env: str, seconds: int, renew: str) -> int:
+def connect(url: str, *, bearer_env: str, header_env: str, seconds: int, renew: str) -> int:
     """Reach the MCP server at URL over HTTP, from a client that starts servers as commands.
 
     Speaks Streamable HTTP or the older HTTP+SSE to the server, and lines of JSON on stdin and stdout. `adjourn proxy --url URL` starts it
@@ -163,9 +165,35 @@ def connect(url: str, *, bearer_env: str, seconds: int, renew: str) -> int:
         from adjourn.gateway.http_pool import from_variables
         from adjourn.gateway.login_store import KeptLogin
 
-        credentials = from_variables(bearer_env, {}, os.environ) if bearer_env else KeptLogin(url)
+        headers = _headers(header_env)
+        credentials: Credentials
+        if bearer_env or any(name.lower() == "authorization" for name in headers):
+            credentials = from_variables(bearer_env, headers, os.environ)
+        else:
+            further = from_variables("", headers, os.environ) if headers else None
+            credentials = KeptLogin(url, further)
     run(url, credentials, seconds)
     return 0
+
+
+def _headers(text: str) -> dict[str, str]:
+    """The variables of the headers that --header-env names. Raises `UsageError`."""
+    headers = {name: variable for name, _, variable in (entry.partition("=") for entry in text.split(",") if entry)}
+    for name, variable in headers.items():
+        is_ours = name.lower().startswith("mcp-") or name.lower() in (
+            "content-type",
+            "content-length",
+            "accept",
+            "host",
+        )
+        if is_ours or not _HEADER.fullmatch(name) or not variable:
+            raise UsageError(
+                f"--header-env cannot use {name[:80]!r}", "write it as in: --header-env X-Api-Key=VARIABLE"
+            )
+    return headers
+
+
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
 
 
 def _renew(url: str, mark: str) -> int:

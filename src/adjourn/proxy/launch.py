@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
-from adjourn.clients.options import ProxyOptions, parse_proxy
+from adjourn.clients.options import ProxyOptions, connect_words, parse_proxy
 from adjourn.errors import AdjournError
-from adjourn.host import executables
 from adjourn.host.executables import conceal, find, for_others
 from adjourn.host.finding import Workspace, workspace_of
 from adjourn.proxy.upstream import REMEDY, Upstream, UpstreamStartError
@@ -30,8 +29,7 @@ def start(arguments: list[str], load: Callable[[], None] = lambda: None) -> int:
     try:
         options = parse_proxy(arguments)
         if options["--url"]:
-            token = ["--bearer-env", options["--bearer-env"]] if options["--bearer-env"] else []
-            options.upstream = executables.python_command("-m", "adjourn", "connect", *token, "--", options["--url"])
+            options.upstream = connect_words(options["--url"], options["--bearer-env"], options["--header-env"])
         workspace = workspace_of()
         if options["--outside"] == "pass" and is_outside(workspace, options):
             become(options)

@@ -35,7 +35,7 @@ from adjourn.setup.places import (
     in_home,
     read_plain,
 )
-from adjourn.setup.planning import SettingsChange, SetupPlan, plan
+from adjourn.setup.planning import SettingsChange, SetupPlan, inner_folders, plan
 from adjourn.setup.probe import Probed, ServerStart
 from adjourn.setup.servers import ServerEntry, cache_around, entry_of, hook_words, names_proxy, shown_program, start_of
 
@@ -174,10 +174,11 @@ def _commands(root: str) -> Iterator[tuple[str, list[str]]]:
             yield entry.path, [entry.server["command"], *entry.server.get("args", [])]
 
 
-def listed_entries(root: str) -> Iterator[ListedEntry]:
-    """Every server that a file of the workspace lists."""
-    for file in SERVER_FILES:
-        yield from file.entries(_document(root, file.path), file.path)
+def listed_entries(root: str, start: str = "") -> Iterator[ListedEntry]:
+    """Every server that a file of the workspace lists, or one on the way to its folder `start`."""
+    for folder in ("", *inner_folders(root, start or root)):
+        for file in (each.below(folder) for each in SERVER_FILES):
+            yield from file.entries(_document(root, file.path), file.path)
 
 
 def home_entries(at: Home) -> Iterator[tuple[ServerFile, ListedEntry]]:
@@ -359,20 +360,26 @@ class RegisteredServer(NamedTuple):
         return message if "(stderr: " in message or not lines else f"{message} (stderr: {lines})"
 
 
-def registered_servers(root: str, environment: Mapping[str, str], at: Home) -> list[RegisteredServer]:
+def registered_servers(
+    root: str, environment: Mapping[str, str], at: Home, start_folder: str = ""
+) -> list[RegisteredServer]:
     """The servers that clients start in the workspace, each command once: those of its settings, and those of the home folder that
-    are behind the proxy. None that is switched off.
+    are behind the proxy. None that is switched off. Also those of settings on the way to the folder that a person works in.
     """
     by_name: dict[tuple[str, ...], RegisteredServer] = {}
     of_home = (
         entry for file, entry in home_entries(at)
         if file.starts_in == "project" and servers.is_behind(entry.server, root)
     )  # fmt: skip
-    for listed in (*listed_entries(root), *of_home):
+    names = {each.path for each in SERVER_FILES}
+    for listed in (*listed_entries(root, start_folder), *of_home):
         server = listed.server
         entry, words = entry_of(listed.path, listed.name, server), servers.words_of(server)
         if entry is None or words is None or entry.is_off:
             continue
+        if listed.path not in names and not listed.path.startswith("~"):
+            folder = next(listed.path.removesuffix(f"/{name}") for name in names if listed.path.endswith(f"/{name}"))
+            entry = entry._replace(cwd=os.path.join(folder, entry.cwd))
         is_proxied = servers.is_behind(server, root)
         full = entry._replace(words=words) if is_proxied else entry
         start = start_of(full, root, environment)

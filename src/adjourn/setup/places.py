@@ -80,7 +80,7 @@ def _read(server: Any, spellings: Sequence[Spelling]) -> tuple[Any, Spelling]:
         spelled = {path[0] for path in spelling if path} | {"command", "args", "env"}
         others = {member: value for member, value in server.items() if member not in spelled}
         return others | common | ({} if env is None else {"env": env}), spelling
-    return {member: value for member, value in server.items() if member != "command"}, PLAIN
+    return {member: value for member, value in server.items() if member != "command"}, spellings[0]
 
 
 # --- editing
@@ -113,6 +113,27 @@ def with_command(text: str, entry: ListedEntry, words: Sequence[str]) -> str:
     if entry.spelling.args is None:
         return jsonc.edited(text, (*entry.at, *entry.spelling.program), list(words))
     return with_members(text, entry, {"command": words[0], "args": list(words[1:])})
+
+
+def with_proxy(
+    text: str, entry: ListedEntry, words: Sequence[str], env: Mapping[str, str], passed: Sequence[str]
+) -> str:
+    """The text with an entry that starts these words, in the place of one that names an address. `passed` are the variables that Codex
+    has to pass on. Raises `InvalidError` when it cannot be edited so.
+    """
+    gone = [member for member in servers.HTTP_MEMBERS if member in entry.server]
+    if entry.path.endswith(".toml"):
+        values: dict[str, str | list[str]] = {"command": words[0], "args": list(words[1:])}
+        text = toml_text.with_table(text, entry.at, values | ({"env_vars": list(passed)} if passed else {}), gone=gone)
+        return toml_text.with_table(text, (*entry.at, "env"), env) if env else text
+    text = with_command(text, entry, words)
+    for variable, value in env.items():
+        text = jsonc.edited(text, (*entry.at, *entry.spelling.env, variable), value)
+    if "type" in entry.server:
+        text = jsonc.edited(text, (*entry.at, "type"), "local" if entry.spelling.args is None else "stdio")
+    for member in gone:
+        text = jsonc.removed(text, (*entry.at, member))
+    return text
 
 
 def with_members(text: str, entry: ListedEntry, values: dict[str, str | list[str]]) -> str:

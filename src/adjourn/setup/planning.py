@@ -55,6 +55,10 @@ IGNORED_FILES = """\
 """
 
 
+_BY_ALL = (
+    "it is reached over HTTP, and listed in your home folder",
+    "put it behind the proxy for every project: adjourn init --user",
+)
 _LONE_LF = re.compile(r"(?<!\r)\n")
 
 
@@ -99,10 +103,10 @@ class SetupPlan:
 
 def plan(root: str, home: Home, start: str = "") -> SetupPlan:
     """What `adjourn init` would do in a workspace, when it is started in the folder `start` of it (default: at its top)."""
-    return _Planner(root, home, servers.program(root), folders=_inner_folders(root, start or root)).build()
+    return _Planner(root, home, servers.program(root), folders=inner_folders(root, start or root)).build()
 
 
-def _inner_folders(root: str, start: str) -> list[str]:
+def inner_folders(root: str, start: str) -> list[str]:
     """The folders below the workspace that lead to `start`, as paths from its top."""
     parts = os.path.relpath(start, root).split("/")
     return [] if parts[0] in (".", "..") else ["/".join(parts[: number + 1]) for number in range(len(parts))]
@@ -298,9 +302,9 @@ class _Planner:
             self._take_in(server_entry._replace(cwd=os.path.join(folder, server_entry.cwd)) if folder else server_entry)
         if servers.names_proxy(server):
             return self._behind(entry, in_place=into is None)
-        words = servers.words_of(server)
-        if words is None:
-            why, remedy = servers.why_not(server)
+        words, form = servers.words_of(server), servers.http_form(server)
+        if words is None and (form is None or (into and into[0].endswith(".toml"))):
+            why, remedy = servers.why_not(server) if form is None else _BY_ALL
             self._note(path, f"server {name} is not put behind the proxy: {why}", remedy)
             return False
         if not canonical:
@@ -310,14 +314,16 @@ class _Planner:
                 "give it another name, and run adjourn init again",
             )
         options = [*servers.named(canonical), *self._options]
-        before = servers.proxy_words(self._start_of(server), options)
         target, place = into or (path, entry.at)
         try:
             text = self._text(target) or ""
-            if into:
-                after = self._with_entry(text, target, place, server, [*before, *words])
+            if words is None and form is not None:
+                after = self._by_url(text, entry._replace(at=place), form, options, is_new=into is not None)
+            elif into:
+                before = servers.proxy_words(self._start_of(server), options)
+                after = self._with_entry(text, target, place, server, [*before, *(words or ())])
             else:
-                after = self._led_by(text, entry, before)
+                after = self._led_by(text, entry, servers.proxy_words(self._start_of(server), options))
         except AdjournError as error:
             self._note(target, f"server {name} is left alone: {error.message}", error.remedy)
             return False
@@ -345,6 +351,18 @@ class _Planner:
         if path.endswith(".toml"):
             return toml_text.with_table(text, place, fields | servers.passed_on(server))
         return jsonc.edited(text, place, {**server, **fields})
+
+    def _by_url(
+        self, text: str, entry: ListedEntry, form: servers.HttpForm, options: Sequence[str], *, is_new: bool
+    ) -> str:
+        """The text with an entry that reaches the server of `entry` by a proxy."""
+        words = [*self._start, "proxy", *options, *form.words]
+        if not is_new:
+            passed = servers.passed_on(entry.server).get("env_vars", []) if entry.path.endswith(".toml") else []
+            return places.with_proxy(text, entry, words, form.env, list(dict.fromkeys((*passed, *form.passed))))
+        members = {name: value for name, value in entry.server.items() if name not in servers.HTTP_MEMBERS}
+        own = {"type": "stdio", "command": words[0], "args": words[1:]} | ({"env": dict(form.env)} if form.env else {})
+        return jsonc.edited(text, entry.at, members | own)
 
     def _led_by(self, text: str, entry: ListedEntry, words: Sequence[str]) -> str:
         """The text with words before the command of an entry."""

@@ -12,10 +12,12 @@ import shlex
 import shutil
 import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from itertools import count, pairwise
 from typing import Any, NamedTuple
 
 from adjourn.aex.match import MAX_SERVER_NAME, canonical_server
+from adjourn.clients.options import connect_words
 from adjourn.errors import AdjournError
 from adjourn.host import executables
 from adjourn.host.executables import find, for_others, lies_in
@@ -88,12 +90,87 @@ def passed_on(server: Any) -> dict[str, list[str]]:
 
 def why_not(server: Any) -> tuple[str, str]:
     """The reason that an entry cannot be put behind the proxy, and the remedy."""
-    if isinstance(server, dict) and (server.get("url") or server.get("httpUrl") or server.get("serverUrl")):
-        return "it is reached over the network, and the proxy speaks to a command", "the policy does not reach it"
+    if isinstance(server, dict) and _url_of(server):
+        return _why_not_by_url(server)
     if isinstance(server, dict) and server.get("type", "stdio") not in _COMMANDS:
         kind = json.dumps(server["type"], default=str)[:40]
         return f'its `type` is {kind}, not "stdio"', 'write "type": "stdio", and run adjourn init again'
     return "it has no `command` with a list of `args`", "the policy does not reach it"
+
+
+# --- a server that is reached over HTTP
+
+URL_MEMBERS = ("url", "httpUrl", "serverUrl")
+"""The members by which clients name the address of a server; the first that is there counts."""
+_HTTP_TYPES = ("http", "streamable-http", "streamableHttp", "streamable_http", "sse", "remote")
+_HEADERS, _OF_VARIABLES, _BEARER = ("headers", "http_headers"), "env_http_headers", "bearer_token_env_var"
+HTTP_MEMBERS = (*URL_MEMBERS, *_HEADERS, _OF_VARIABLES, _BEARER)
+"""What an entry behind the proxy does not have any more."""
+_OWN_MEMBERS = ("headersHelper", "oauth", "auth", "authProviderType", "bearer_token", "requestInit")
+"""Members by which a client itself obtains what the server wants."""
+
+
+class HttpForm(NamedTuple):
+    """The options by which a proxy reaches the server of an entry, the variables of its headers, and those that its client has to pass."""
+
+    url: str
+    bearer_env: str
+    header_env: str
+    env: Mapping[str, str]
+    passed: Sequence[str]
+
+    @property
+    def words(self) -> list[str]:
+        """The options of the proxy."""
+        named = [("--url", self.url), ("--bearer-env", self.bearer_env), ("--header-env", self.header_env)]
+        return [word for option, value in named if value for word in (option, value)]
+
+
+def http_form(server: Any) -> HttpForm | None:
+    """How a proxy reaches the server of an entry over HTTP; None if it cannot, or the entry starts a command."""
+    if not isinstance(server, dict) or not _url_of(server) or _why_not_by_url(server)[0]:
+        return None
+    env, names = {}, {}
+    for header, value in {**server.get("headers", {}), **server.get("http_headers", {})}.items():
+        variable = "HEADER_" + re.sub(r"[^A-Z0-9]", "_", header.upper())
+        env[variable], names[header] = value, variable
+    names |= server.get(_OF_VARIABLES, {})
+    bearer = server.get(_BEARER, "")
+    header_env = ",".join(f"{header}={variable}" for header, variable in names.items())
+    passed = list(filter(None, (bearer, *server.get(_OF_VARIABLES, {}).values())))
+    return HttpForm(_url_of(server), bearer, header_env, env, passed)
+
+
+def _url_of(server: Mapping[str, Any]) -> str:
+    values = (server.get(member) for member in URL_MEMBERS)
+    return next((value for value in values if isinstance(value, str) and value), "")
+
+
+def _why_not_by_url(server: Mapping[str, Any]) -> tuple[str, str]:
+    """The reason that no proxy can reach a server by its address, and the remedy; both "" if it can."""
+    url, texts = _url_of(server), [server.get(member, {}) for member in (*_HEADERS, _OF_VARIABLES)]
+    if find_spec("httptools") is None:
+        return "it is reached over HTTP", "pip install 'adjourn[gateway]', and run adjourn init again"
+    if not re.match(r"https?://", url) or server.get("type", "http") not in _HTTP_TYPES:
+        return "it is reached over the network, but not over HTTP", "the policy does not reach it"
+    if "@" in url or "?" in url:
+        return (
+            "its address may hold a secret, which would stand in the proxy's command",
+            "move the secret to a header, and run adjourn init again",
+        )
+    if own := next((member for member in _OWN_MEMBERS if server.get(member)), ""):
+        return (
+            f"its client logs in by `{own}`",
+            f"log in with: adjourn serve login {url}; then take `{own}` out, and run adjourn init again",
+        )
+    are_texts = all(
+        isinstance(each, dict)
+        and all(isinstance(value, str) and re.fullmatch(r"[^=,]+", name) for name, value in each.items())
+        for each in texts
+    )
+    if not are_texts or not isinstance(server.get(_BEARER, ""), str):
+        return "its headers are not texts", "write each header as a name and a text"
+    return "", ""
 
 
 _COMMANDS = ("stdio", "local")
@@ -302,6 +379,8 @@ class ServerEntry(NamedTuple):
     cwd: str = ""
     is_off: bool = False
     title: str = ""
+    url: str = ""
+    """Its address, if it is reached over HTTP."""
 
     def starts_as(self, other: ServerEntry) -> bool:
         """Whether it is the same server, started in the same way."""
@@ -331,6 +410,8 @@ class ServerEntry(NamedTuple):
     @property
     def program(self) -> str:
         """The program, and the first word that names what it runs. Other words may be secrets, and a policy is for everybody."""
+        if self.url:
+            return "/".join(self.url.split("/")[:3])
         named = next((word for word in self.words[1:] if not word.startswith("-")), "")
         return " ".join(filter(None, (os.path.basename(self.words[0]), os.path.basename(named))))
 
@@ -344,6 +425,18 @@ def given_name(server: Any) -> str:
     values = [after for word, after in pairwise(own) if word == "--name"]
     values += [word.partition("=")[2] for word in own if word.startswith("--name=")]
     return canonical_server(values[-1]) if values else ""
+
+
+def proxied_form(words: Sequence[str]) -> HttpForm | None:
+    """How a proxy that these words start reaches its server; None if it starts a command."""
+    own = list(words[: words.index("--")] if "--" in words else words)
+    values = {"--url": "", "--bearer-env": "", "--header-env": ""}
+    for word, after in zip(own, [*own[1:], ""], strict=True):
+        option, equals, value = word.partition("=")
+        if option in values:
+            values[option] = value if equals else after
+    url, bearer_env, header_env = values.values()
+    return HttpForm(url, bearer_env, header_env, {}, ()) if url else None
 
 
 def names_of(entries: Sequence[tuple[str, Any]]) -> dict[str, str]:
@@ -371,11 +464,14 @@ def entry_of(path: str, name: str, server: Any, canonical: str = "") -> ServerEn
     """The server of an entry, behind the proxy or not; None if it starts no command of its own. `canonical` is its name in policies,
     unless its proxy has another.
     """
-    words = words_of(server)
-    if words is None:
+    words, form = words_of(server), http_form(server)
+    if words is None and form is None:
         return None
     canonical = given_name(server) or canonical or canonical_server(name)
-    if "proxy" in words and "--" in words:
+    form = form or (proxied_form(words) if words and names_proxy(server) else None)
+    if form is not None:
+        words = connect_words(form.url, form.bearer_env, form.header_env)
+    elif words and "proxy" in words and "--" in words:
         words = words[words.index("--", words.index("proxy")) + 1 :]
     env, cwd = server.get("env"), server.get("cwd")
     if not words:
@@ -384,10 +480,14 @@ def entry_of(path: str, name: str, server: Any, canonical: str = "") -> ServerEn
         canonical,
         path,
         words,
-        {key: value for key, value in env.items() if isinstance(value, str)} if isinstance(env, dict) else {},
+        {
+            **({key: value for key, value in env.items() if isinstance(value, str)} if isinstance(env, dict) else {}),
+            **(form.env if form else {}),
+        },
         cwd if isinstance(cwd, str) else "",
         server.get("disabled") is True or server.get("enabled") is False,
         name,
+        form.url if form else "",
     )
 
 
@@ -409,6 +509,9 @@ def start_of(entry: ServerEntry, root: str, environment: Mapping[str, str]) -> S
     words = [_PLACEHOLDER.sub(value_of, word) for word in entry.words]
     env = {name: _PLACEHOLDER.sub(value_of, value) for name, value in entry.env.items()}
     cwd = os.path.join(root, os.path.expanduser(_PLACEHOLDER.sub(value_of, entry.cwd)))
+    if entry.url and "ADJOURN_CONFIG" in environment:
+        env["ADJOURN_CONFIG"] = environment["ADJOURN_CONFIG"]  # a login is kept there
+        return missing[0] if missing else ServerStart(words, variables | env, cwd)
     return missing[0] if missing else ServerStart(words, variables | for_others(env), cwd)
 
 

@@ -26,8 +26,12 @@ def read(text: str) -> dict[str, Any]:
         raise InvalidError(str(error), "fix its TOML") from error
 
 
-def with_table(text: str, path: Sequence[str], values: Mapping[str, str | list[str]]) -> str:
-    """The text with these values in the table at `path`. Raises `InvalidError` when it cannot be edited so."""
+def with_table(
+    text: str, path: Sequence[str], values: Mapping[str, str | list[str]], *, gone: Sequence[str] = ()
+) -> str:
+    """The text with these values in the table at `path`, and without the members that are `gone`. Raises `InvalidError` when it cannot
+    be edited so.
+    """
     from tomlkit import items
 
     meant = read(text)
@@ -36,6 +40,8 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, str | list[s
         for name in path:
             meant_table = meant_table.setdefault(name, {})
         is_new = not meant_table
+        for name in gone:
+            del meant_table[name]
         meant_table.update(values)
         if is_new:  # at the end: tomlkit would put it between other tables, without an empty line
             header = ".".join(items.SingleKey(name).as_string() for name in path)
@@ -51,6 +57,8 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, str | list[s
         comments = []
         while body and body[-1][0] is None:
             comments.append(body.pop())
+        for name in gone:
+            table.remove(name)
         for name, value in values.items():
             table[name] = value
         body.extend(reversed(comments))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +147,96 @@ def test_settings_on_the_way_to_the_folder_of_a_person_are_set_up(root: Path, ho
     assert not left
     undo.take_back(files, str(root), keep=False)
     assert {path: path.read_text() for path in root.rglob("*.json")} == before
+
+
+def test_a_server_over_http_goes_behind_the_proxy_with_its_headers(root: Path, home: Home) -> None:
+    """Its headers become variables of the entry, as the client has them: no secret stands in a command. Undo takes all of it back."""
+    text = """{
+  "mcpServers": {
+    // ours
+    "web": {"type": "http", "url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${TOKEN}", "X-Org": "a, b"}},
+    "plain": {"url": "http://127.0.0.1:9/mcp", "timeout": 5}
+  }
+}
+"""
+    path = put(root, ".mcp.json", text)
+    made = plan(str(root), home)
+    edited = made.changes[str(path)].after
+    assert "// ours" in edited
+    web, plain = json.loads(edited.replace("// ours", ""))["mcpServers"].values()
+    assert web == {
+        "type": "stdio", "command": "adjourn",
+        "args": [
+            "proxy", "--name", "web", "--url", "https://example.com/mcp", "--header-env",
+            "Authorization=HEADER_AUTHORIZATION,X-Org=HEADER_X_ORG",
+        ],
+        "env": {"HEADER_AUTHORIZATION": "Bearer ${TOKEN}", "HEADER_X_ORG": "a, b"},
+    }  # fmt: skip
+    assert plain == {
+        "timeout": 5,
+        "command": "adjourn",
+        "args": ["proxy", "--name", "plain", "--url", "http://127.0.0.1:9/mcp"],
+    }
+    before = [entry.words for entry in made.servers]
+    undo.make(made.pending, str(root))
+    again = plan(str(root), home)
+    assert not again.pending
+    assert [entry.words for entry in again.servers] == before
+    assert [entry.source for entry in again.servers] == ["https://example.com", "http://127.0.0.1:9"]
+    files, left = undo.undoable(str(root), home)
+    assert not left
+    undo.take_back(files, str(root), keep=False)
+    assert path.read_text() == text
+
+
+def test_a_server_of_codex_over_http_goes_behind_the_proxy(root: Path, home: Home) -> None:
+    """Codex passes its servers only the variables that an entry lists."""
+    text = """[mcp_servers.web] # ours
+url = "https://example.com/mcp"
+bearer_token_env_var = "WEB_TOKEN"
+env_http_headers = { "X-Org" = "ORG" }
+
+[mcp_servers.web.http_headers]
+X-Team = "blue"
+"""
+    path = put(root, ".codex/config.toml", text)
+    made = plan(str(root), home)
+    server = tomllib.loads(made.changes[str(path)].after)["mcp_servers"]["web"]
+    assert server["args"] == [
+        "proxy", "--name", "web", "--url", "https://example.com/mcp", "--bearer-env", "WEB_TOKEN", "--header-env",
+        "X-Team=HEADER_X_TEAM,X-Org=ORG",
+    ]  # fmt: skip
+    assert server["env"] == {"HEADER_X_TEAM": "blue"}
+    assert {"WEB_TOKEN", "ORG", "ADJOURN_CONFIG"} <= set(server["env_vars"])
+    assert "url" not in server
+    undo.make(made.pending, str(root))
+    assert not plan(str(root), home).pending
+    files, _ = undo.undoable(str(root), home)
+    undo.take_back(files, str(root), keep=False)
+    assert path.read_text() == text
+
+
+@for_each(
+    ("server", "why"),
+    [
+        ({"url": "https://example.com/mcp?key=hush"}, "may hold a secret"),
+        ({"url": "https://me:hush@example.com/mcp"}, "may hold a secret"),
+        ({"url": "wss://example.com/mcp"}, "not over HTTP"),
+        ({"url": "https://example.com/mcp", "type": "ws"}, "not over HTTP"),
+        ({"url": "https://example.com/mcp", "headersHelper": "get.sh"}, "logs in by `headersHelper`"),
+        ({"url": "https://example.com/mcp", "headers": {"X": 5}}, "headers are not texts"),
+        ({"url": "https://example.com/mcp", "headers": []}, "headers are not texts"),
+        ({"url": "https://example.com/mcp", "headers": {"a=b": "x"}}, "headers are not texts"),
+    ],
+)
+def test_a_server_over_the_network_that_no_proxy_reaches_is_named(
+    server: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    """It stays as it is, and the reason tells what to change."""
+    root = tmp_path / "w"
+    path = put(root, ".mcp.json", listed(s=server))
+    made = plan(str(root), home_of({"HOME": str(tmp_path)}))
+    assert str(path) not in made.changes
+    [note] = [note for note in made.notes if "server s" in note.text]
+    assert why in note.text
+    assert "hush" not in note.text + note.remedy

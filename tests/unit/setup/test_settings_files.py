@@ -15,6 +15,7 @@ from adjourn.setup.planning import plan, plan_for_user
 from support.home import BIN
 from support.settings import FILES, PLACES, entries, place_of, started
 
+ADDRESS = ("url", "httpUrl", "serverUrl")
 IN_PROJECT = [file for file in FILES if not file.name.startswith("home-")]
 COMMENT = re.compile(r"/\*.*?\*/|(?<![:\"\w])(?://|# ).*")
 
@@ -56,6 +57,15 @@ def behind(client: str, before: dict[str, Any], after: dict[str, Any], *, option
     assert list(after) == list(before)
     for name, server in before.items():
         then, now = started(client, server), started(client, after[name])
+        if then is None and (address := next((server[key] for key in ADDRESS if key in server), "")).startswith("http"):
+            assert now is not None
+            named = [*(["--name", canonical(name)] if canonical(name).strip("_") else []), *options]
+            assert now.words[now.words.index("proxy") :][: len(named) + 3] == ["proxy", *named, "--url", address]
+            headers = {**server.get("headers", {}), **server.get("http_headers", {})}
+            assert set(headers.values()) <= set(now.env.values())
+            assert not set(headers.values()) & set(now.words)
+            assert not {*ADDRESS, "headers", "http_headers"} & after[name].keys()
+            continue
         if then is None or "proxy" in then.words:
             assert after[name] == server
             continue

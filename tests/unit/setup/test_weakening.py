@@ -30,6 +30,7 @@ PLAIN = {
     "--upstream",
     "--url",
     "--bearer-env",
+    "--header-env",
 }
 """Options that make nothing weaker."""
 

@@ -21,6 +21,8 @@ from adjourn.text.quoting import clean
 
 BYTES = 8192
 MIN_BYTES = 1024
+GAP = "[…]"
+"""Marks what is left out of a quotation."""
 _SCALES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.06, 0.03)
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 _ENVELOPE = re.compile(
@@ -110,7 +112,7 @@ class _Page:
         """A text line by line, each marked as quoted; cut in the middle where it is long."""
         text = clean(_ANSI.sub("", self._secrets.hide(text)))
         if len(text) > limit:
-            text = f"{text[: limit * 2 // 3]} […] {text[-limit // 3 :]}"
+            text = f"{text[: limit * 2 // 3]} {GAP} {text[-limit // 3 :]}"
         return ["  > " + _harmless(line) for line in text.splitlines() if line.strip()] or ["  > "]
 
     def _count(self, most: int, least: int = 1) -> int:
@@ -324,9 +326,12 @@ class _Page:
             f"- decided: agent said {self._quoted(text, 240)}" for text in dict.fromkeys(decisions[-self._count(8) :])
         ]
         for answer in answers[-self._count(3) :]:
-            kept = [text for text in sentences(answer.text) if text not in told and not self._is_contradicted(text)]
-            words = " ".join(text for text in kept if text not in decisions)
-            if words:
+            kept = [
+                "" if text in told or text in decisions or self._is_contradicted(text) else text
+                for text in sentences(answer.text)
+            ]
+            words = _joined(kept)
+            if words.strip(GAP):
                 lines.append(f"- agent said {self._quoted(words, max(int(700 * self._scale), 120))}")
         if self._story.orders:
             where = ", ".join(self._code(_place(order), 80) for order in self._story.orders[:5])
@@ -409,6 +414,15 @@ class _Page:
         if story.unread:
             lines.append(f"- {_counted(story.unread, 'record')} in the middle of a large file not read for calls")
         return ["## Limits of this page", *lines] if lines else []
+
+
+def _joined(sentences_: Sequence[str]) -> str:
+    """The sentences, with a mark where some are left out: a quotation never joins what did not stand together."""
+    parts: list[str] = []
+    for sentence in sentences_:
+        if sentence or (parts and parts[-1] != GAP):
+            parts.append(sentence or GAP)
+    return " ".join(parts[:-1] if parts and parts[-1] == GAP else parts)
 
 
 def _harmless(line: str) -> str:

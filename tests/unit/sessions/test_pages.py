@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -324,3 +325,19 @@ def test_what_surrounds_a_session_is_named(
     assert "Bake rolls" not in text
     assert 'answered "noted as N-4"' in text
     assert "`git status`: run by the person" in text
+
+
+@for_each("writer", WRITERS)
+def test_what_is_quoted_occurs_in_the_transcript(writer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each quotation of the agent is a piece of one of its answers as it stands there; a gap is marked."""
+    home = _at_home(tmp_path, monkeypatch)
+    transcript = bakery(writer())
+    transcript.say("First. I decided on rye, because it keeps. Then more. All tests pass. Last words.")
+    text = told(transcript, home)
+    file = catalog.named(transcript.id)
+    answers = [" ".join(answer.text.split()) for answer in catalog.reader_of(file).read(file).answers]
+    quotations = re.findall(r'agent said(?: \([^)]*\))?:? "([^"]*)"', text)
+    assert len(quotations) > 3
+    for quotation in quotations:
+        for part in quotation.split("[…]"):
+            assert any(part.strip().rstrip("…") in answer.replace('"', "'") for answer in answers), part

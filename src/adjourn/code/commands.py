@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -227,16 +229,6 @@ def _warning(code: str, message: str, remedy: str) -> Finding:
 # --- the files of `adjourn init --code`
 
 MCP_FILE = ".mcp.json"
-MCP_ENTRY = """\
-{
-  "mcpServers": {
-    "code-intel": {
-      "command": "adjourn",
-      "args": ["code"]
-    }
-  }
-}
-"""
 _SKILLS = {
     ".claude/commands/code.md": "claude_command.md",
     ".claude/skills/code-session/SKILL.md": "claude_skill.md",
@@ -256,7 +248,37 @@ def files() -> dict[str, str]:
     skills = {
         path: (skill / name).read_text("utf-8").replace("{procedure}", procedure) for path, name in _SKILLS.items()
     }
-    return {**skills, MCP_FILE: MCP_ENTRY, **_prompts(skill / "prompts", FOLDER)}
+    return {**skills, MCP_FILE: _mcp_entry(_agreed_checks()), **_prompts(skill / "prompts", FOLDER)}
+
+
+def _mcp_entry(checks: list[str]) -> str:
+    words = ["code", *(word for command in checks for word in ("--test-command", command))]
+    return f"""\
+{{
+  "mcpServers": {{
+    "code-intel": {{
+      "command": "adjourn",
+      "args": {json.dumps(words)}
+    }}
+  }}
+}}
+"""
+
+
+def _agreed_checks() -> list[str]:
+    """The first command that tests or builds this project by its own files, if a person at the terminal lets the server run it.
+
+    A file of the repository may come from anyone: without a person's yes, no command is written. None is run here.
+    """
+    from adjourn.code.git.repository import CodeRepository
+    from adjourn.code.workflow.checks import suggested_checks
+
+    with suppress(AdjournError):
+        if sys.stdin.isatty() and not os.path.lexists(MCP_FILE):
+            for command in suggested_checks(CodeRepository("."))[:1]:
+                question = f"Run `{safe(command)}` before a change counts as verified? The server runs it, not now."
+                return [command] if click.confirm(question, default=False, err=True) else []
+    return []
 
 
 def _prompts(folder: Traversable, path: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from adjourn.code import commands
 from adjourn.code.deadline import Deadline
 from adjourn.code.git.repository import CodeRepository
 from adjourn.code.session_state import SessionState
@@ -157,3 +158,16 @@ def test_a_client_with_hooks_is_recorded_before_its_first_command(tmp_path: Path
     write(tmp_path, {".claude/settings.json": msgspec.json.encode(settings)})
     assert checks.recorded_commands(MemoryStore(), str(tmp_path), "claude-code", timestamp(0)) == []
     assert checks.recorded_commands(MemoryStore(), str(tmp_path), "cursor", timestamp(0)) is None
+
+
+def test_the_server_entry_has_the_check_that_a_person_agreed_to(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`init --code` proposes the project's own check; it writes it after a yes at a terminal, and none otherwise."""
+    monkeypatch.chdir(project)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    asked: list[str] = []
+    monkeypatch.setattr("click.confirm", lambda question, **_: asked.append(question) or True)
+    entry = msgspec.json.decode(commands.files()[".mcp.json"])["mcpServers"]["code-intel"]
+    assert entry["args"] == ["code", "--test-command", "make test"]
+    assert "make test" in asked[0]
+    monkeypatch.setattr("click.confirm", lambda *_, **__: False)
+    assert msgspec.json.decode(commands.files()[".mcp.json"])["mcpServers"]["code-intel"]["args"] == ["code"]

@@ -18,6 +18,7 @@ from adjourn.code.index.codebase import Codebase
 from adjourn.code.search.context import sync_index
 from adjourn.code.search.definitions import find_definitions, get_symbols, near_name
 from adjourn.code.search.references import find_references
+from adjourn.code.search.relations import definition_at
 from adjourn.code.search.structure import map_files
 from adjourn.errors import InvalidError, RefusedError
 from support.code_files import SHAPES, USER, git, repository, write
@@ -343,3 +344,31 @@ def test_a_symbol_that_is_not_there_has_a_near_name(codebase: Codebase) -> None:
     """A mistyped symbol is answered with the name that was most likely meant."""
     assert near_name(codebase, "total_aera") == "did you mean total_area?"
     assert near_name(codebase, "zz_nothing_like_it") == ""
+
+
+def test_a_part_of_many_names_is_found_to_the_end(tmp_path: Path) -> None:
+    """All of several thousand names that have a part in common are found, not the first thousand."""
+    repository(tmp_path, {"many.py": "".join(f"def handler_{number}(): pass\n" for number in range(3_000))})
+    with Codebase(str(tmp_path)) as codebase:
+        codebase.sync()
+        answer = find_definitions(codebase, "handler")
+    assert (answer["total"], len(answer["definitions"]), "partial" in answer) == (3_000, 3_000, False)
+
+
+def test_a_session_leaves_no_untracked_file(tmp_path: Path) -> None:
+    """What adjourn writes into `.code-intel/` is not in the user's git status."""
+    root = repository(tmp_path / "r", {"a.py": "x = 1\n"})
+    folder = Path(CodeRepository(str(root)).index_folder())
+    (folder / "agreements").mkdir()
+    for name in ("context.yml", "index.db", "agreements/a.md"):
+        (folder / name).write_text("x\n")
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_a_use_is_the_whole_word(codebase: Codebase) -> None:
+    """`at` names a line where the symbol itself stands, not a longer name that contains it."""
+    line = USER.splitlines().index(next(line for line in USER.splitlines() if "total_area(" in line)) + 1
+    with pytest.raises(InvalidError, match="does not stand in line"):
+        definition_at(codebase, "total", f"use.py:{line}", Deadline(1))
+    with pytest.raises(InvalidError, match="no language server"):
+        definition_at(codebase, "total_area", f"use.py:{line}", Deadline(1))

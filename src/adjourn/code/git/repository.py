@@ -14,7 +14,7 @@ from adjourn.host.workspace import make_folder, read_file, resolve_inside, write
 from adjourn.text.near_words import MAX_KNOWN, did_you_mean
 
 FOLDER = ".code-intel"
-_IGNORED = b"# Written by adjourn: ignores what can be rebuilt and what belongs to one machine.\n/.gitignore\n/index.*\n/sessions/\n/logs/\n"
+_IGNORED = b"# Written by adjourn: ignores what can be rebuilt and what belongs to one machine.\n/.gitignore\n/index.*\n/sessions/\n/logs/\n/context.yml\n/agreements/\n"
 
 
 class CodeRepository:

@@ -14,7 +14,7 @@ from adjourn.code.index.database import FRESH, changed_ns
 from adjourn.code.index.index import CodeIndex
 from adjourn.code.index.outline import Symbol
 
-_MAX_NAMES = 5_000
+_MAX_NAMES = 10_000
 _TRIGRAM = 3
 _PARAMETERS = 500
 UNDER = "(:under = '' OR file.path = :under OR substr(file.path, 1, length(:under) + 1) = :under || '/')"

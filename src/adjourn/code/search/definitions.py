@@ -18,12 +18,12 @@ from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.text.near_words import did_you_mean
 
 MAX_SYMBOL = 200
-_MAX_RESULTS = 5_000
+_MAX_RESULTS = 20_000
 _MAX_SYMBOLS = 250_000
 _MAX_LISTED = 20_000
 _FALLBACK_FILES = 300
 _FALLBACK_SECONDS = 5.0
-_ENOUGH_NAMES = 1_000
+_ENOUGH_NAMES = 10_000
 _NEAR, _MAX_NEAR = 3, 500
 _FIRST = CLASSES | FUNCTIONS | {"type", "module", "namespace"}
 _TEST = re.compile(r"(^|[/_.])tests?([/_.]|$)")

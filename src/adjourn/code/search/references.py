@@ -170,7 +170,7 @@ class _ReferenceSearch:
         # A method is called on any object; anything else of a dotted name (`shlex.split`) is written as it is.
         self.text = name if within or not scope else f"{scope}.{name}"
         self._name_offset = len(self.text.encode()) - len(name.encode())
-        self._word = _WordFinder(self.text)
+        self._word = WordFinder(self.text)
         self._size = len(self.text.encode())
         self._definition_lines = {(definition.place.path, definition.symbol.line) for definition in definitions}
         self._defined: dict[int, set[int]] = {}
@@ -326,7 +326,7 @@ class _ReferenceSearch:
         self.uses += uses[: max(_MAX_KEPT - len(self.uses), 0)]
 
 
-class _WordFinder:
+class WordFinder:
     """Finds a text that is not part of a longer word, as plain bytes: faster than any regular expression."""
 
     def __init__(self, text: str) -> None:

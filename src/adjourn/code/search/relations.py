@@ -47,8 +47,11 @@ def definition_at(codebase: Codebase, symbol: str, at: str, deadline: Deadline) 
     begin = 0
     for _ in range(number - 1):
         begin = source.data.find(b"\n", begin) + 1
-    place = source.data.find(name.encode(), begin)
-    if place < 0 or b"\n" in source.data[begin:place]:
+    end = source.data.find(b"\n", begin)
+    line = source.data[begin : end if end >= 0 else None]
+    offset = next(references.WordFinder(name).places(line), -1)
+    place = begin + offset
+    if offset < 0:
         raise InvalidError(f"{name!r} does not stand in line {number} of {path}", "name the line of a use")
     position = references.position_at(path, source.data, place)
     spans = _ask_server(

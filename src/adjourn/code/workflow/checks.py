@@ -19,6 +19,7 @@ import msgspec
 
 from adjourn.code.deadline import Deadline
 from adjourn.code.git import changes
+from adjourn.code.git.repository import CodeRepository
 from adjourn.code.session_state import CheckRun, SessionState, stamp
 from adjourn.code.workflow.payloads import VerifierVerdict
 from adjourn.code.workflow.phases import mismatch
@@ -96,7 +97,7 @@ def _check_reports(worktree: Worktree, state: SessionState) -> list[str]:
     runs = state.check_runs
     counting = [run for run in runs if kind_of(run.command) != "reads"]
     if not (counting or worktree.test_commands):
-        suggested = suggested_checks(worktree)
+        suggested = suggested_checks(worktree.repository)
         what = f"{runs[0].command} only reads" if runs else "nothing was run"
         raise mismatch(
             f"`passed` is true, and {what}: run the project's tests or its build, and submit"
@@ -343,14 +344,14 @@ def _wrapped(words: list[str]) -> Iterator[str]:
             yield word
 
 
-def suggested_checks(worktree: Worktree) -> list[str]:
+def suggested_checks(repository: CodeRepository) -> list[str]:
     """The commands that test or build a project, by what its own files declare. None of them is run."""
-    return [command for name, find_in in _DECLARED.items() for command in find_in(_text(worktree, name))]
+    return [command for name, find_in in _DECLARED.items() for command in find_in(_text(repository, name))]
 
 
-def _text(worktree: Worktree, name: str) -> str:
+def _text(repository: CodeRepository, name: str) -> str:
     try:
-        return worktree.repository.read(name, 1 << 20).decode("utf-8", "replace")
+        return repository.read(name, 1 << 20).decode("utf-8", "replace")
     except AdjournError:
         return ""
 

@@ -165,7 +165,12 @@ def test_the_server_entry_has_the_check_that_a_person_agreed_to(project: Path, m
     monkeypatch.chdir(project)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     asked: list[str] = []
-    monkeypatch.setattr("click.confirm", lambda question, **_: asked.append(question) or True)
+
+    def agree(question: str, **_: object) -> bool:
+        asked.append(question)
+        return True
+
+    monkeypatch.setattr("click.confirm", agree)
     entry = msgspec.json.decode(commands.files()[".mcp.json"])["mcpServers"]["code-intel"]
     assert entry["args"] == ["code", "--test-command", "make test"]
     assert "make test" in asked[0]

@@ -6,8 +6,11 @@ Through a real MCP client over stdio.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -147,3 +150,37 @@ def test_a_test_command_that_is_no_command_is_an_error(repo: Repo) -> None:
     """The server does not start with a command that it could not run."""
     assert "--test-command is empty" in repo.cli("code", "--test-command", " ", code=2)
     assert "close the quote" in repo.cli("code", "--test-command", "sh 'x", code=2)
+
+
+def test_a_lie_about_the_tests_does_not_pass_where_hooks_record(tmp_path: Path) -> None:
+    """With hooks, a check that failed or ran before the last change is refused; one that succeeded after it is proved."""
+    repo = Repo(tmp_path)
+    repo.cli("init", "--policy")
+    repo.commit("Policy")
+    evidence = [{"command": "pytest -q", "exit_code": 0, "output": "3 passed"}]
+    with Server(repo) as server:
+        to(server, repo, "POST_IMPL_VERIFY", flags=FAST)
+        _hooked(repo, "PostToolUseFailure", error="1 failed")
+        assert "pytest -q failed" in server.submit({**PASSED, "evidence": evidence})["message"]
+        _hooked(repo, "PostToolUse")
+        repo.write("app/cart.py", repo.read("app/cart.py") + "\n")
+        assert "files changed after pytest -q" in server.submit({**PASSED, "evidence": evidence})["message"]
+        _hooked(repo, "PostToolUse")
+        reply = server.accepted({**PASSED, "evidence": evidence})
+    assert (reply["outcome"], reply["phase"], reply["evidence"][0]["proved"]) == ("proved", "PRE_COMMIT", True)
+
+
+def _hooked(repo: Repo, ended: str, **more: str) -> None:
+    """Report to the hook that a client ran `pytest -q`, and how it ended."""
+    call = {
+        "session_id": "s",
+        "cwd": str(repo.root),
+        "tool_name": "Bash",
+        "tool_use_id": "u",
+        "tool_input": {"command": "pytest -q"},
+    }
+    for event in ({"hook_event_name": "PreToolUse"}, {"hook_event_name": ended, **more}):
+        subprocess.run(
+            [sys.executable, "-m", "adjourn", "hook", "--settle"],
+            cwd=repo.root, env=repo.environment, input=json.dumps({**call, **event}), text=True, check=True, capture_output=True,
+        )  # fmt: skip

@@ -153,7 +153,7 @@ def test_the_journal_has_what_hooks_recorded(tmp_path: Path) -> None:
 
 def test_a_client_with_hooks_is_recorded_before_its_first_command(tmp_path: Path) -> None:
     """Where the workspace has hooks for the client, a journal without its commands proves that none was run."""
-    hook = {"type": "command", "command": "adjourn hook claude-code"}
+    hook = {"type": "command", "command": "adjourn hook"}
     settings = {"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [hook]}]}}
     write(tmp_path, {".claude/settings.json": msgspec.json.encode(settings)})
     assert checks.recorded_commands(MemoryStore(), str(tmp_path), "claude-code", timestamp(0)) == []

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from adjourn.sessions.reader import SessionFile
     from adjourn.sessions.story import SessionStory
 
+MAX_SHOWN = 400
+"""Characters of a prompt in a list."""
 MAX_ROWS = 20
 """Sessions that a list shows without --all."""
 
@@ -230,7 +232,7 @@ def _age(context: CommandContext, file: SessionFile) -> str:
 def _safe(text: str) -> str:
     from adjourn.sessions.secrets import Secrets
 
-    return Secrets([text]).hide(text)
+    return Secrets([text]).hide(text)[:MAX_SHOWN]
 
 
 def _doubts(context: CommandContext) -> list[LedgerCall]:

@@ -146,7 +146,7 @@ def _place(story: SessionStory, tree: str) -> str:
 
 
 def _other(file: SessionFile) -> str:
-    return f"{reader_of(file).name} {file.id}, last record {file.touched[:19]}: {file.title[:80]}"
+    return f"{reader_of(file).name} {file.id}, last record {file.touched[:19]}: {file.title}"
 
 
 def _notes(reader: TranscriptReader, story: SessionStory, file: SessionFile) -> list[str]:

@@ -15,9 +15,10 @@ import msgspec
 from adjourn.sessions.claims import Verdict, edited_after, last_test, sentences
 from adjourn.sessions.evidence import Evidence, FileNow, is_same_call
 from adjourn.sessions.secrets import Secrets
-from adjourn.sessions.story import Prompt, SessionCall, SessionStory
+from adjourn.sessions.story import MAX_TEXT, Prompt, SessionCall, SessionStory
 from adjourn.text.fitting import fit_items, fit_text
 from adjourn.text.quoting import clean
+from adjourn.text.redact import LONGEST
 
 BYTES = 8192
 MIN_BYTES = 1024
@@ -55,7 +56,7 @@ class Account(msgspec.Struct, kw_only=True):
 
 def page(account: Account, limit: int = BYTES) -> str:
     """The Markdown, in at most `limit` bytes of UTF-8. The same account gives the same bytes."""
-    secrets = Secrets(_texts(account.story))
+    secrets = Secrets([*_texts(account.story), *account.others])
     text = ""
     for scale in _SCALES:
         text = _Page(account, secrets, scale).text()
@@ -111,6 +112,8 @@ class _Page:
     def _block(self, text: str, limit: int) -> list[str]:
         """A text line by line, each marked as quoted; cut in the middle where it is long."""
         text = clean(_ANSI.sub("", self._secrets.hide(text)))
+        if len(text) > MAX_TEXT - LONGEST:  # a secret may be cut at its end
+            text = text[: MAX_TEXT - LONGEST]
         if len(text) > limit:
             text = f"{text[: limit * 2 // 3]} {GAP} {text[-limit // 3 :]}"
         return ["  > " + _harmless(line) for line in text.splitlines() if line.strip()] or ["  > "]

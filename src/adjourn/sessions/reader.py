@@ -45,9 +45,13 @@ def is_within(folder: str, trees: Sequence[str]) -> bool:
     return not trees or any(folder == tree or folder.startswith(tree.rstrip("/") + "/") for tree in trees)
 
 
+MAX_TITLE = 1000
+"""Characters of a first prompt that are kept for a list, which shows less."""
+
+
 def first_person_words(texts: Iterable[str]) -> str:
     """The first text that says something, on one line."""
-    return next((" ".join(text.split())[:400] for text in texts if text.strip()), "")
+    return next((" ".join(text.split())[:MAX_TITLE] for text in texts if text.strip()), "")
 
 
 _KINDS: dict[str, Kind] = {

@@ -30,6 +30,7 @@ class Secrets:
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._values: dict[str, None] = {}
+        self._hidden: dict[str, str] = {}
         for text in texts:
             self._learn(text[:MAX_SEARCHED])
 
@@ -46,8 +47,12 @@ class Secrets:
             self._values[value] = None
 
     def hide(self, text: str) -> str:
-        """The text without them."""
-        for value in sorted(self._values, key=len, reverse=True):
-            if value in text:
-                text = text.replace(value, HIDDEN)
-        return without_secrets(text)
+        """The text without them. A page is fitted in several attempts, which hide the same texts."""
+        hidden = self._hidden.get(text)
+        if hidden is None:
+            hidden = text
+            for value in sorted(self._values, key=len, reverse=True):
+                if value in hidden:
+                    hidden = hidden.replace(value, HIDDEN)
+            self._hidden[text] = hidden = without_secrets(hidden)
+        return hidden

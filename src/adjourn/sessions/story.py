@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from adjourn.text.redact import LONGEST, beginning, without_secrets
+
 MAX_TEXT = 8000
 """Characters kept of a prompt or an answer."""
 MAX_WORDS = 1200
@@ -364,7 +366,9 @@ def objects(value: object) -> list[dict[str, Any]]:
 
 
 def _ends(text: str) -> str:
-    """The beginning and the end of a long text."""
+    """The beginning and the end of a long text. No secret is cut into a piece that is not known for one."""
     text = text.strip()
     half = MAX_WORDS // 2
-    return text if len(text) <= MAX_WORDS else f"{text[:half]}\n…\n{text[-half:]}"
+    if len(text) <= MAX_WORDS:
+        return text
+    return f"{beginning(text, half)}\n…\n{without_secrets(text[-half - LONGEST :])[-half:]}"

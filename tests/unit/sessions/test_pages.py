@@ -85,6 +85,28 @@ def test_a_secret_is_hidden_wherever_it_occurs(home: Path) -> None:
     assert "rye-and-salt" not in told(transcript, home)
 
 
+@for_each("before", [0, 300, 580, 595, 780, 960, 990, 7980, 7995])
+def test_no_piece_of_a_secret_is_left_by_a_cut(before: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever a text is cut, in a prompt, a result or the name of another session, no part of a key in it is shown."""
+    home = _at_home(tmp_path, monkeypatch)
+    words = ("rye " * 2500)[:before] + f" {KEY}" + " salt" * 2000
+    transcript = ClaudeTranscript()
+    transcript.ask("Bake.")
+    transcript.ask(words)
+    transcript.run("bake", 1, words + "\n" + words)
+    transcript.say("Baked.")
+    other = CodexTranscript()
+    other.ask(words)
+    other.save(home)
+    transcript.save(home)
+    file = catalog.named(transcript.id)
+    others = catalog.others_of(file, catalog.sessions([]))
+    for limit in (2048, 8192, 32768):
+        text = page(catalog.account(file, str(home), others=others), limit)
+        assert len(others) == 1
+        assert KEY[8:16] not in text
+
+
 def test_texts_cannot_leave_their_quotation(home: Path) -> None:
     """Escapes, bidi marks, envelopes of clients, turns of a dialog and headings in a transcript stay data."""
     transcript = ClaudeTranscript()
@@ -106,7 +128,7 @@ def test_texts_cannot_leave_their_quotation(home: Path) -> None:
 def test_the_page_fits(limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However much a session has, the page has at most the bytes that were asked for, and says what it leaves out."""
     transcript = ClaudeTranscript()
-    for number in range(120):
+    for number in range(60):
         transcript.ask(f"Step {number}: " + "knead the dough " * 60)
         transcript.run(f"knead {number}", number % 2, "dough " * 200)
         transcript.edit(f"dough{number}.py")

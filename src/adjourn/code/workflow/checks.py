@@ -1,6 +1,6 @@
 """The checks that a verdict rests on: commands that the server runs, or that the client reports and the journal confirms.
 
-A command counts if it tests or builds. A report is `unproved` unless hooks or a proxy recorded that very command, its success, and no
+A command counts if it tests or builds. A report is `unproved` unless hooks recorded that very command, its success, and no
 change after it.
 """
 
@@ -47,7 +47,7 @@ _LOOK_SECONDS = 0.5
 _NOT_RUN = 127
 _LEAST_CUT = 200
 """Characters of a recorded command that was cut which are enough to recognize it."""
-UNPROVED = "unproved: no hook or proxy records this client's commands; only the client says that they ran"
+UNPROVED = "unproved: no hook records this client's commands; only the client says that they ran"
 NOTHING_CHANGED = "nothing was changed: no file differs from the base"
 
 
@@ -385,7 +385,7 @@ _HOOKED_CLIENTS = {".claude/": "claude", ".codex/": "codex"}
 
 
 def recorded_commands(store: Store, root: str, client: str, since: str) -> list[RecordedCommand] | None:
-    """The commands that hooks or a proxy recorded in a workspace since a time, in order; None if no client of this kind is recorded.
+    """The commands that hooks recorded in a workspace since a time, in order; None if no client of this kind is recorded.
 
     A client is recorded if the workspace has hooks for it, or if the journal has such calls.
     """

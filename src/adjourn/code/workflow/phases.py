@@ -207,6 +207,7 @@ STEPS: tuple[PhaseStep, ...] = (
         skipped=lambda state: not state.implements or state.no_verify,
         instruction=(
             "Choose the verifier in .code-intel/verifiers/ that fits the change, and follow it: run the checks, do not guess."
+            " Run at least one command that tests or builds, by itself and after the last change: reading is no evidence."
             " Submit whether it passed, with every command that you ran in `evidence`; if not, the ids of the failed tasks, and the"
             " failure. The server itself runs what `server_runs` names."
         ),

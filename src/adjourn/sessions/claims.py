@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
 from adjourn.sessions.evidence import Evidence
-from adjourn.sessions.story import AgentAnswer, SessionCall, SessionStory
+from adjourn.sessions.story import MAX_ANSWERS, AgentAnswer, SessionCall, SessionStory
 
 ANSWERS = 6
 """Last answers in which claims are looked for: more than the page quotes."""
@@ -72,9 +73,10 @@ def edited_after(story: SessionStory, step: int, before: int = 0) -> list[str]:
     ]
 
 
-def sentences(text: str) -> list[str]:
+@lru_cache(maxsize=MAX_ANSWERS)
+def sentences(text: str) -> tuple[str, ...]:
     """The sentences of a text."""
-    return [sentence.strip() for sentence in _SENTENCE.split(text[:8000])[:200] if sentence.strip()]
+    return tuple(sentence.strip() for sentence in _SENTENCE.split(text[:8000])[:200] if sentence.strip())
 
 
 def _of_answers(story: SessionStory, world: Evidence) -> Iterator[Verdict]:

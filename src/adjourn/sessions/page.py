@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
 
 import msgspec
 
 from adjourn.sessions.claims import Verdict, edited_after, last_test, sentences
 from adjourn.sessions.evidence import Evidence, FileNow, is_same_call
 from adjourn.sessions.secrets import Secrets
-from adjourn.sessions.story import MAX_TEXT, Prompt, SessionCall, SessionStory
+from adjourn.sessions.story import MAX_PROMPTS, MAX_TEXT, Prompt, SessionCall, SessionStory
 from adjourn.text.fitting import fit_items, fit_text
 from adjourn.text.quoting import clean
 from adjourn.text.redact import LONGEST
 
 BYTES = 8192
 MIN_BYTES = 1024
+MIN_DECISION = 12
+"""Characters that a sentence has at the least to be quoted as a decision."""
 GAP = "[…]"
 """Marks what is left out of a quotation."""
 _SCALES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.06, 0.03)
@@ -188,7 +192,7 @@ class _Page:
                 continue
             who = "given by a script" if prompt.by_script else "person"
             lines.append(f"{number}. {who}{f', {prompt.at[11:16]}' if len(prompt.at) > 16 else ''}:")
-            room = 2400 if prompt is words[0] else 1500 if _CORRECTION.search(prompt.text) else 1000
+            room = 2400 if prompt is words[0] else 1500 if _corrects(prompt.text) else 1000
             lines += self._block(prompt.text, max(int(room * self._scale), 160))
         missing = self._story.prompts_made - len(prompts) + len(words) - len(shown)
         if missing > 0:
@@ -199,7 +203,7 @@ class _Page:
         """The prompts that are shown: the first, the last, then corrections, then the others, the newest first."""
         count = self._count(60, 3)
         ranked = [words[0], *reversed(words[-2:])]
-        ranked += [prompt for prompt in reversed(words) if _CORRECTION.search(prompt.text)]
+        ranked += [prompt for prompt in reversed(words) if _corrects(prompt.text)]
         ranked += list(reversed(words))
         return set(list(dict.fromkeys(map(id, ranked)))[:count])
 
@@ -319,15 +323,9 @@ class _Page:
     def _agent(self) -> list[str]:
         answers = [answer for answer in self._story.answers if not answer.is_summary]
         told = {verdict.claim for verdict in self._account.verdicts if verdict.is_quoted}
-        decisions = [
-            sentence
-            for answer in answers
-            for sentence in sentences(answer.text)
-            if _DECISION.search(sentence) and len(sentence) > 12
-        ]
-        lines = [
-            f"- decided: agent said {self._quoted(text, 240)}" for text in dict.fromkeys(decisions[-self._count(8) :])
-        ]
+        found = (sentence for sentence, _ in self._newest(_DECISION) if len(sentence) > MIN_DECISION)
+        decisions = list(islice(found, self._count(8)))[::-1]
+        lines = [f"- decided: agent said {self._quoted(text, 240)}" for text in dict.fromkeys(decisions)]
         for answer in answers[-self._count(3) :]:
             kept = [
                 "" if text in told or text in decisions or self._is_contradicted(text) else text
@@ -343,6 +341,13 @@ class _Page:
             )
         return ["## What the agent said", *lines] if lines else []
 
+    def _newest(self, pattern: re.Pattern[str]) -> Iterator[tuple[str, int]]:
+        """The agent's sentences in which a pattern occurs, and their answer's step, the newest first."""
+        for answer in reversed(self._story.answers):
+            for sentence in reversed(sentences(answer.text) if not answer.is_summary else ()):
+                if pattern.search(sentence):
+                    yield sentence, answer.step
+
     def _is_contradicted(self, sentence: str) -> bool:
         """Whether a sentence says that everything is done, where evidence says otherwise: it is not repeated."""
         has_done = any(
@@ -351,23 +356,17 @@ class _Page:
         return has_done and re.search(r"(?i)\b(?:done|complete|completed|finished)\b", sentence) is not None
 
     def _next(self) -> list[str]:
-        answers = [answer for answer in self._story.answers if not answer.is_summary]
-        stated = [
-            (sentence, answer.step)
-            for answer in answers
-            for sentence in sentences(answer.text)
-            if _NEXT.search(sentence)
-        ]
+        stated = next(self._newest(_NEXT), None)
         asked = max((prompt.step for prompt in self._story.prompts if prompt.is_delivered), default=0)
         open_items = [item.text for item in self._story.plan if item.state != "done"]
         lines = []
         if stated:
-            sentence, step = stated[-1]
+            sentence, step = stated
             older = " (said before the person's last prompt)" if step < asked else ""
             lines.append(f"- agent said{older}: {self._quoted(sentence, 240)}")
         if open_items:
             lines.append(f"- first open item of the plan: {self._quoted(open_items[0], 200)}")
-        if asked and not any(answer.step > asked for answer in answers):
+        if asked and not any(answer.step > asked for answer in self._story.answers if not answer.is_summary):
             lines.append("- the person's last prompt has no answer yet")
         return ["## Next step", *(lines or ["- unknown: nobody stated it. Compare the mission with the files."])]
 
@@ -417,6 +416,11 @@ class _Page:
         if story.unread:
             lines.append(f"- {_counted(story.unread, 'record')} in the middle of a large file not read for calls")
         return ["## Limits of this page", *lines] if lines else []
+
+
+@lru_cache(maxsize=MAX_PROMPTS)
+def _corrects(prompt: str) -> bool:
+    return _CORRECTION.search(prompt) is not None
 
 
 def _joined(sentences_: Sequence[str]) -> str:

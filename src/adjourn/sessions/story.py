@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -43,10 +44,23 @@ _TESTS = re.compile(
     r"(?:go|cargo|npm|pnpm|yarn|bun|deno|make|mvn|gradlew?|dotnet|swift|bazel|rake|mix|just)\s+(?:run\s+)?[\w:-]*(?:test|check)[\w:-]*|"
     r"[\w./-]*(?:run[-_]?)?tests?(?:[-_]\w+)?\.(?:sh|py|js|ts|rb|pl))(?![\w-])"
 )
+_TEST_MARKS = ("test", "check", "tox", "nox", "jest", "mocha", "rspec", "phpunit")
+"""One of them is in each such command."""
 _READS = re.compile(
     r"^\s*(?:cd\s+\S+\s*&&\s*)?(?:cat|ls|head|tail|grep|rg|find|wc|pwd|echo|seq|which|file|stat|tree|env|date|diff|sed\s+-n|awk|"
     r"git\s+(?:status|log|diff|show|branch|rev-parse|blame|ls-files))\b[^>;&`$]*$"
 )
+
+
+@lru_cache(maxsize=MAX_CALLS)
+def _runs_tests(command: str) -> bool:
+    lower = command.lower()
+    return any(mark in lower for mark in _TEST_MARKS) and _TESTS.search(command) is not None
+
+
+@lru_cache(maxsize=MAX_CALLS)
+def _only_reads(command: str) -> bool:
+    return _READS.match(command) is not None
 
 
 class Prompt(msgspec.Struct, kw_only=True):
@@ -90,12 +104,12 @@ class SessionCall(msgspec.Struct, kw_only=True):
     @property
     def is_test(self) -> bool:
         """Whether it is a command that runs tests."""
-        return self.kind == "run" and _TESTS.search(self.what) is not None
+        return self.kind == "run" and _runs_tests(self.what)
 
     @property
     def has_effects(self) -> bool:
         """Whether it may have changed something."""
-        return self.kind in ("edit", "mcp", "other") or (self.kind == "run" and _READS.match(self.what) is None)
+        return self.kind in ("edit", "mcp", "other") or (self.kind == "run" and not _only_reads(self.what))
 
 
 class PlanItem(msgspec.Struct):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
-from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError
+from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, RefusedError
 from adjourn.host import folders
 from adjourn.host.workspace import open_regular, remove_file, write_file
 from adjourn.setup import jsonc, servers, toml_text
@@ -329,6 +329,26 @@ def in_home(entry: ServerFile, at: Home) -> str:
     """The path of a client's file in the home folder."""
     own = {CLAUDE: at.claude, CODEX: at.codex}
     return own.get(entry.client) or os.path.join(at.folder, entry.path)
+
+
+def plugin_folders(at: Home, settings: Sequence[Any]) -> dict[str, str]:
+    """The folders of the plugins of Claude Code that these settings enable, by name. Its table of what is installed has two forms."""
+    enabled: dict[str, Any] = {}
+    for each in settings:
+        own = table(each, "enabledPlugins")
+        enabled |= own if isinstance(own, dict) else {}
+    place = os.path.join(os.path.dirname(at.claude_settings), "plugins", "installed_plugins.json")
+    try:
+        installed = table(jsonc.read(read_plain(place, os.path.dirname(place))).value, "plugins")
+    except AdjournError:
+        return {}
+    found = {}
+    for name, entry in installed.items() if isinstance(installed, dict) else ():
+        newest = entry[-1] if isinstance(entry, list) and entry else entry
+        folder = table(newest, "installPath")
+        if enabled.get(name) is True and isinstance(folder, str) and os.path.isabs(folder):
+            found[name.partition("@")[0]] = folder
+    return found
 
 
 def has_claude(root: str, at: Home) -> bool:

@@ -155,6 +155,7 @@ class _Planner:
         for entry in self._files:
             behind[entry.client] += self._servers(entry)
         if self._has_claude:
+            self._plugins()
             names = behind[CLAUDE] + self._claude_home()
             for folder in ("", *self._starting(".claude", ".mcp.json")):
                 self._hooks(CLAUDE, "claude-code", os.path.join(folder, CLAUDE_HOOKS), names)
@@ -439,6 +440,20 @@ class _Planner:
             for entry in everywhere
             if entry.name not in local and self._wrap(entry, (path, (*project, entry.name)))
         ]
+
+    def _plugins(self) -> None:
+        """Take in the servers of plugins. They stay as they are, for every project: the hook decides on their tools."""
+        files = [self._home.claude_settings, *map(self._path, (CLAUDE_HOOKS, CLAUDE_LOCAL))]
+        settings = [self._understood(file, _json, is_noted=False) for file in files]
+        for plugin, folder in places.plugin_folders(self._home, settings).items():
+            path = os.path.join(folder, ".mcp.json")
+            document = self._understood(path, _json, is_noted=False)
+            named = table(document, "mcpServers") if "mcpServers" in (document or {}) else document
+            for name, server in named.items() if isinstance(named, dict) else ():
+                if entry := entry_of(path, f"plugin:{plugin}:{name}", server):
+                    words = [word.replace("${CLAUDE_PLUGIN_ROOT}", folder) for word in entry.words]
+                    env = {key: value.replace("${CLAUDE_PLUGIN_ROOT}", folder) for key, value in entry.env.items()}
+                    self._take_in(entry._replace(words=words, env=env))
 
     def _codex_home(self) -> list[str]:
         """Servers of Codex's own file: each gets an entry of this project, which counts before it."""

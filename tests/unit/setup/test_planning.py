@@ -240,3 +240,20 @@ def test_a_server_over_the_network_that_no_proxy_reaches_is_named(
     [note] = [note for note in made.notes if "server s" in note.text]
     assert why in note.text
     assert "hush" not in note.text + note.remedy
+
+
+@pytest.mark.parametrize("is_list", [True, False])
+def test_servers_of_plugins_get_rules(root: Path, home: Home, *, is_list: bool) -> None:
+    """By the names that Claude Code gives their tools; their files stay as they are. One that is not enabled is left out."""
+    folder = root.parent / "home" / ".claude" / "plugins" / "cache" / "hub"
+    inner = put(folder, ".mcp.json", listed(api={"command": "${CLAUDE_PLUGIN_ROOT}/serve", "args": ["--x"]}))
+    installed = {"installPath": str(folder)}
+    table = {name: [installed] if is_list else installed for name in ("hub@market", "off@market")}
+    put(folder.parent.parent, "installed_plugins.json", json.dumps({"plugins": table}))
+    put(root, HOOKS, '{"enabledPlugins": {"hub@market": true, "off@market": false}}')
+    made = plan(str(root), home)
+    assert [(entry.name, list(entry.words)) for entry in made.servers] == [
+        ("plugin_hub_api", [f"{folder}/serve", "--x"])
+    ]
+    assert str(inner) not in made.changes
+    assert made.proxied == set()

@@ -25,7 +25,7 @@ MCP = """\
   "mcpServers": {
     // reads and writes
     "files": {"command": "mcp-files", "args": ["-y", "files"], "env": {"A": "b"}},
-    "web": {"type": "http", "url": "https://example.org"},
+    "web": {"type": "http", "url": "http://127.0.0.1:9/mcp"},
   },
 }
 """
@@ -71,23 +71,26 @@ def test_nothing_is_changed_without_a_yes(at: Home) -> None:
 
 
 def test_servers_go_behind_the_proxy_and_hooks_are_registered(at: Home) -> None:
-    """Comments and layout stay; what is reached over the network is left alone, and named; a first policy is there."""
+    """Comments and layout stay; a server over HTTP is reached by its proxy; a first policy is there."""
     done = at.run("init", "--yes")
     assert (done.code, done.err) == (0, "")
     changed = MCP.replace(
         '"command": "mcp-files", "args": ["-y"',
         '"command": "adjourn", "args": ["proxy", "--name", "files", "--", "mcp-files", "-y"',
+    ).replace(
+        '"http", "url": "http://127.0.0.1:9/mcp"',
+        '"stdio", "command": "adjourn", "args": ["proxy", "--name", "web", "--url", "http://127.0.0.1:9/mcp"]',
     )
     assert (at.root / ".mcp.json").read_text() == changed
     hooks = hooks_of(at)
     assert list(hooks) == EVENTS
     for event, [group] in hooks.items():
         [hook] = group["hooks"]
-        assert hook["command"] == "adjourn hook --settle --stay --proxied files"
+        assert hook["command"] == "adjourn hook --settle --stay --proxied files,web"
         assert ("onFailure" in hook) == (event == "PreToolUse")
         parse_hook(shlex.split(hook["command"])[2:])
     assert (at.root / ".aex" / "policy.aex").exists()
-    assert "server web is not put behind the proxy" in done.out
+    assert "web (http://127.0.0.1:9): no tools" in done.out
 
 
 def test_a_second_time_changes_nothing(at: Home) -> None:
@@ -225,7 +228,7 @@ def test_servers_of_the_home_get_an_entry_of_this_workspace_alone(at: Home) -> N
     }
     assert (at.home / ".codex/config.toml").read_text() == CODEX
     assert '[mcp_servers.clock]\ncommand = "adjourn"' in (at.root / ".codex/config.toml").read_text()
-    assert hooks_of(at)["Stop"][0]["hooks"][0]["command"].endswith("--proxied files,notes")
+    assert hooks_of(at)["Stop"][0]["hooks"][0]["command"].endswith("--proxied files,notes,web")
     codex = hooks_of(at, ".codex/hooks.json")
     assert codex["SessionEnd"][0]["hooks"][0] == {
         "type": "command", "command": "adjourn hook --client codex --settle --stay --proxied clock", "timeout": 3,
@@ -245,7 +248,7 @@ def test_hooks_of_others_and_options_of_one_s_own_stay(at: Home) -> None:
     at.run("init", "--yes")
     hooks = hooks_of(at)
     assert hooks["PreToolUse"] == [
-        mine, {"matcher": "*", "hooks": [ours["hooks"][0] | {"command": "adjourn hook --settle --proxied files,old --policy strict.aex"}]},
+        mine, {"matcher": "*", "hooks": [ours["hooks"][0] | {"command": "adjourn hook --settle --proxied files,old,web --policy strict.aex"}]},
     ]  # fmt: skip
     assert hooks["Stop"][0] == mine
     assert len(hooks["Stop"]) == 2
@@ -384,11 +387,11 @@ def test_doctor_checks_the_whole_set_up(at: Home) -> None:
     """Not set up, well set up, half taken out, a program that is not there, hooks switched off: each has its finding."""
     assert doctor(at) == ["client-not-set-up"]
     at.run("init", "--yes")
-    assert doctor(at) == ["client"]  # the server on the network
+    assert doctor(at) == []
     policy = at.root / ".aex" / "policy.aex"
     written = policy.read_text()
     policy.write_text(written.replace("tools.search, ", ""))
-    assert doctor(at) == ["client-search", "client"]
+    assert doctor(at) == ["client-search"]
     policy.write_text(written)
     settings = at.root / ".claude" / "settings.json"
     document = json.loads(settings.read_text())

@@ -36,7 +36,7 @@ def test_set_up_and_undo_leave_every_file_as_it_was(tmp_path: Path, files: list[
         place.write_bytes(file.read_bytes())
     before = at.files()
     nothing = {"PATH": f"{tmp_path}/bin"}  # no server can be started, or fetch anything
-    for words in (["init", "--yes"], ["init", "--user", "--yes"]):
+    for words in (["init", "--yes", "--no-start"], ["init", "--user", "--yes"]):
         done = at.run(*words, **nothing)
         assert done.code == 0, done
     changed = {path for path, content in at.files().items() if before.get(path) != content}

@@ -157,7 +157,6 @@ def compiled(document: ast.Document) -> Program:
     >>> compiled(examine(sample_task())).version
     '0'
     """
-    return_statement = model(document).return_statement
     return Program(
         version=document.version,
         agent=document.name,
@@ -167,7 +166,7 @@ def compiled(document: ast.Document) -> Program:
         needs={need.name.text: need.type.text for need in document.needs},
         budget=_budget(document) or UNSET,
         steps=_steps(document.steps, written=document.is_v1),
-        return_=UNSET if isinstance(return_statement, UnsetType) else return_statement.expression,
+        return_=model(document).return_statement,
         mode=_mode(document),
         signed_by=[name.text for line in document.requires for name in line.signers] or UNSET,
         workspace_budgets=_workspace_budgets(document) or UNSET,

@@ -102,7 +102,7 @@ class DocumentModel(msgspec.Struct, frozen=True, rename="camel"):
     agent: AgentModel | UnsetType = UNSET
     goal: str | UnsetType = UNSET
     budget: dict[str, int | float] | UnsetType = UNSET
-    return_statement: ReturnModel | UnsetType = UNSET
+    return_statement: str | UnsetType = UNSET
     rules: list[RuleModel] | UnsetType = UNSET
     blocks: list[BlockModel] | UnsetType = UNSET
 
@@ -120,7 +120,7 @@ def model(document: Document) -> DocumentModel:
         agent=AgentModel(document.name, document.version) if document.headers else UNSET,
         goal=document.goal if document.goals else UNSET,
         budget=budget or UNSET,
-        return_statement=_return(max(returns, key=lambda step: step.end)) if returns else UNSET,
+        return_statement=_return(max(returns, key=lambda step: step.end)).expression if returns else UNSET,
         rules=[RuleModel(word.text, word.line) for word in _rules(document)] or UNSET,
         blocks=[_block(block) for block in document.blocks] or UNSET,
     )

@@ -40,7 +40,8 @@ import msgspec
 from adjourn.log import kinds
 from adjourn.log.event import GENESIS, MAX_EVENT_BYTES, Event
 from adjourn.store.base import Entry
-from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.ledger import MAX_TIME, Ledger
+from adjourn.text.quoting import one_line
 
 MAX_RECORD_BYTES = 256 * 1024 * 1024
 MAX_COGNITION_BYTES = 64 * 1024 * 1024
@@ -333,10 +334,13 @@ def audit_entry(event: Event, data: kinds.Data | None) -> dict[str, Any]:
 
 
 def imported_history(ledger: Ledger) -> dict[str, Any] | None:
-    """What a task's history has of an import that nobody could verify: its formats and the number of its entries; None for nothing."""
+    """What a task's history has of an import that nobody could verify: its formats, the number of its entries, and the time that its
+    file states; None for nothing.
+    """
     if not ledger.imported_from:
         return None
-    return {"from": ledger.imported_from, "entries": ledger.imported, "verified": False}
+    stated = {"at": one_line(ledger.imported_at, MAX_TIME)} if ledger.imported_at else {}
+    return {"from": ledger.imported_from, "entries": ledger.imported, "verified": False} | stated
 
 
 def shown_size(value: object) -> int:

@@ -333,7 +333,8 @@ def _about_lines(handover: Handover, room: int) -> Iterator[str]:
             yield f"{title}:"
             yield quoted(fit_text(text, room * share // 100, measure=_line_size))
     if handover.imported is not None:
-        yield f"Imported, and not verified: {handover.imported['entries']} entries of its history."
+        stated = f", as of {handover.imported['at']}" if "at" in handover.imported else ""
+        yield f"Imported, and not verified: {handover.imported['entries']} entries of its history{stated}."
     for note in fit_items(handover.notes, room * GOAL // 100, _line_size):
         yield quoted(f"note: {note}")
 

@@ -6,7 +6,8 @@ tasks and checkpoints are there (`root`), while what a call's paths mean, what i
 the agent works in (`tree`).
 
 A hook gets its folder from an agent, which can make a policy or a `.git` in any folder that it writes to. For such a folder the outermost
-workspace counts, wherever the repository begins (`outermost`).
+workspace counts, wherever the repository begins (`outermost`): of those with a policy, if there are any. A stray store above a policy
+rules nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import NamedTuple
 DEFAULT_STORE = ".aex/adjourn.db"
 MARKS = (".aex/policy.aex", "aex.policy.aex", DEFAULT_STORE)
 """What makes a folder a workspace."""
+_POLICIES = MARKS[:2]
 
 
 class Workspace(NamedTuple):
@@ -51,7 +53,7 @@ def workspace_of(folder: str = "", *, outermost: bool = False) -> Workspace:
     skipped: list[str] = []
     searched = list(_upwards(start, "" if outermost else top))
     having = (candidate for candidate in searched if _counts(candidate, start, skipped))
-    root = next(reversed([*having]), "") if outermost else next(having, "")
+    root = _outermost([*having]) if outermost else next(having, "")
     if root and main and (there := _of_main(root, top, main)) and _counts(there, start, skipped):
         return Workspace(start, there, root, True, root, tuple(skipped))
     if root:
@@ -62,6 +64,12 @@ def workspace_of(folder: str = "", *, outermost: bool = False) -> Workspace:
         if _counts(there, start, skipped):
             return Workspace(start, there, parent, True, there, tuple(skipped))
     return Workspace(start, start, start, False, main or searched[-1], tuple(skipped))
+
+
+def _outermost(workspaces: list[str]) -> str:
+    """The last of these folders that has a policy, else the last one; "" for none. No gated call can make a policy in any of them."""
+    having = [folder for folder in workspaces if any(os.path.lexists(os.path.join(folder, mark)) for mark in _POLICIES)]
+    return (having or workspaces or [""])[-1]
 
 
 def _upwards(folder: str, top: str) -> Iterator[str]:

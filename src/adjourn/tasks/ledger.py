@@ -6,6 +6,7 @@ Must never: write anything, read a clock, or lower `calls_used`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -28,6 +29,8 @@ MAX_UNSEEN = 100
 """Calls that happened, and whose answers did not reach their client, which a task keeps."""
 MAX_NOTED = 200
 """Characters that are kept of the arguments of a notable call."""
+MAX_TIME = 32
+"""Characters that are kept of a time that an imported file states."""
 MAX_SAID = 500
 """Characters that are kept of a person's reason."""
 MAX_SILENT = 100
@@ -38,6 +41,7 @@ ALREADY_DONE = "already_done"
 """Why a call is refused that repeats one whose answer did not reach its client; the rule of the refusal is that call."""
 REPEATED = "repeated"
 """Where the no to an older question about a call comes from when the newer one is approved."""
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 ELSEWHERE = "elsewhere"
 """Where the no to a question comes from when the same question was approved in another task, whose approval serves here, too."""
 MAX_FAILED = 100
@@ -74,8 +78,8 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
 
     `worked` are the milliseconds between events, of each pause `PAUSE` at the most; `rates` the calls that count for a
     limit, as [slice of the period, calls]; `marks` the checkpoints made at shares of budgets, as trigger and position.
-    `imported` counts the entries of imported histories, which nobody verified, `imported_from` are the formats of their files.
-    `over` is the task that this one starts over, whose spent calls count here.
+    `imported` counts the entries of imported histories, which nobody verified, `imported_from` are the formats of their files,
+    `imported_at` is the newest time that these state. `over` is the task that this one starts over, whose spent calls count here.
     `tools` counts the calls of each tool by its full name. `notable` are the last calls that were refused, failed or were settled by hand, by tool and digest, until the same call is let
     through again. `beside` counts the effects that were claimed without a session: by a library, not through a proxy. `definitions` are the
     tools as their servers listed them last, `changed` those that no yes was given for since they changed, with the digest
@@ -129,6 +133,7 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     changed: dict[str, str] = {}
     imported: int = 0
     imported_from: list[str] = []
+    imported_at: str = ""
     finished: str = ""
     finished_by: str = ""
     finish_note: str = ""
@@ -477,6 +482,8 @@ def _task_imported(ledger: Ledger, event: Envelope, data: kinds.TaskImported) ->
     ledger.calls_used += max(0, data.calls)
     if data.budget >= 0:
         ledger.budget = data.budget
+    if _DATE.match(data.at):
+        ledger.imported_at = max(ledger.imported_at, data.at[:MAX_TIME])
     if data.source and data.source not in ledger.imported_from and len(ledger.imported_from) < MAX_MARKS:
         ledger.imported_from.append(data.source)
 

@@ -86,7 +86,7 @@ return {
     assert shape["needs"] == {"x": "str", "y.z": "list[int]?"}
     assert shape["budget"] == {"calls": 2, "usd": 1.5}
     assert shape["agent"] == {"name": "t", "version": "1.0"}
-    assert shape["returnStatement"] == {"kind": "return", "expression": "{\n  k: x\n}", "line": 19}
+    assert shape["returnStatement"] == "{\n  k: x\n}"
     assert shape["steps"] == [
         {"kind": "do", "tool": "a.b", "args": {"p": "x, y", "q": "x", "r": ""}, "line": 8, "bind": "out"},
         {"kind": "make", "bind": "m", "type": "diff", "inputs": ["$x", "out"], "instructions": ["first", "second"], "line": 9},
@@ -208,7 +208,7 @@ def test_braces_in_literals_do_not_count(line: str, balance: int) -> None:
 def test_a_return_block_ends_where_its_braces_balance() -> None:
     """An object over several lines is one value."""
     shape = published('task t v0\ngoal "g"\nreturn {\n  a: "}"\n\n# kept\n  b: {x: 1}\n}\nconfirm before x')
-    assert shape["returnStatement"]["expression"] == '{\n  a: "}"\n\n# kept\n  b: {x: 1}\n}'
+    assert shape["returnStatement"] == '{\n  a: "}"\n\n# kept\n  b: {x: 1}\n}'
     assert [step["kind"] for step in shape["steps"]] == ["return", "confirm"]
     assert published('task t v0\nreturn "{"\ncheck a')["steps"][1]["kind"] == "check"
 

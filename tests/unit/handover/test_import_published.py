@@ -62,6 +62,7 @@ def test_a_person_can_import_the_published_format(workspace: Workspace) -> None:
     answer = workspace.resume(workspace.context())
     assert (answer["callsUsed"], answer["budgetRemaining"]) == (5, 15)
     assert answer["description"] == PUBLISHED["description"]
+    assert answer["imported"]["at"] == PUBLISHED["timestamp"], "an import keeps the age of what it imports"
     assert folder_verification.verify(str(place)).file.calls_used == 5
 
 

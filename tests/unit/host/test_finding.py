@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.aex.layers import PLACES
-from adjourn.host.finding import MARKS, workspace_of
+from adjourn.host.finding import DEFAULT_STORE, MARKS, workspace_of
 
 
 @pytest.fixture
@@ -58,6 +58,15 @@ def test_the_nearest_folder_upwards_is_the_workspace(home: Path, name: str) -> N
     found = workspace_of(str(below(inner)))
     assert (found.root, found.tree, found.is_found) == (str(inner), str(inner), True)
     assert workspace_of(str(outer / "inner"), outermost=True).root == str(outer)
+
+
+def test_a_store_above_a_policy_does_not_hide_it(home: Path) -> None:
+    """Of the workspaces around a hook's folder the outermost with a policy counts; with a store alone only where none has a policy."""
+    stray = mark(home / "above", DEFAULT_STORE)
+    outer = mark(stray / "outer")
+    inner = mark(outer / "inner")
+    assert workspace_of(str(inner), outermost=True).root == str(outer)
+    assert workspace_of(str(below(stray, "other")), outermost=True).root == str(stray)
 
 
 def test_an_empty_aex_folder_makes_no_workspace(home: Path) -> None:

@@ -35,6 +35,7 @@ from adjourn.knowledge.model.record import COLLECTIONS, ContinuationRecord
 from adjourn.knowledge.records import agent_notes
 from adjourn.knowledge.records.store import CRStore
 from adjourn.log.canonical_json import canonical
+from adjourn.log.event import timestamp
 from adjourn.store.memory import MemoryStore
 from adjourn.text.redact import redact_json
 from adjourn.text.strict_json import check_text, check_values, count_keys
@@ -113,6 +114,7 @@ def _record(value: Tree) -> ForeignWork:
         documents=(canonical(value),),
         goal=goal,
         description=prose(steps[0]) if steps else "",
+        at=_stated_time(tree.get("lastModifiedAt")),
         record=record,
         report=_report(goal, prose(steps[0]) if steps else ""),
         kept=("the task with its criteria and status", *counts),
@@ -122,6 +124,14 @@ def _record(value: Tree) -> ForeignWork:
             *([f"{counted(approved, 'approval')}: ask for them again"] if approved else []),
         ),
     )
+
+
+def _stated_time(milliseconds: Any) -> str:
+    """A time of a document as a time stamp; "" for what is none."""
+    try:
+        return timestamp(milliseconds) if isinstance(milliseconds, int) else ""
+    except InvalidError:
+        return ""
 
 
 def _without_approval(point: Tree) -> Tree:
@@ -155,6 +165,7 @@ def _mind(value: Tree) -> ForeignWork:
         documents=(canonical(value),),
         goal=goal,
         description=point or prose(tree.get("description", "")),
+        at=_stated_time(tree["timestamp"]),
         mind=tree,
         report=_report(goal, point),
         kept=(

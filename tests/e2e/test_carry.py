@@ -103,7 +103,7 @@ def test_a_checkpoint_is_carried_by_git(ann: Machine, tmp_path: Path) -> None:
         told = client.meta("aex.resume", name="fix-auth")
         assert (told["task"], told["description"], told["goal"]) == (task, "found the bug", "Fix the login.")
         assert (told["callsUsed"], told["budgetRemaining"]) == (2, 7)
-        assert told["toolsCalled"] == ["echo.file.read", "echo.file.write"]
+        assert told["toolsCalled"] == ["file.read", "file.write"]
         assert [line.split(":")[0] for line in told["refused"]] == ["echo.network.fetch"]
         assert "inDoubt" not in told
         assert refused(client.call("echo"))  # the policy would, the contract does not

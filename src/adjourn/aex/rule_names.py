@@ -138,7 +138,12 @@ def _unclear(allows: Sequence[Rule], known: KnownTools) -> Iterator[tuple[Rule, 
     servers_of: dict[str, list[str]] = {}
     for server, tool in known.names():
         servers_of.setdefault(tool, []).append(server)
-    shared = {tool: servers for tool, servers in servers_of.items() if len(servers) > 1}
+    commands = known.commands
+    shared = {
+        tool: servers
+        for tool, servers in servers_of.items()
+        if len({commands.get(server) or f" {server}" for server in servers}) > 1  # one command is one server
+    }
     for rule in allows if shared else ():
         pattern = split_scope(rule.pattern)[0]
         head, dot, _ = _canonical(pattern).partition(".")

@@ -44,6 +44,8 @@ class ServedTools:
         self.definitions: dict[str, str] = {}
         self._claim = self._reported = ""
         """What the server calls itself, where no person gave it a name; and the claim of which was reported that another one has it."""
+        self._adopted = ""
+        """The name that a person gave to a server of the same command, where this one was started without."""
         self._before: dict[str, str] = {}
         self._changes = 0
         self._is_registered = False
@@ -52,15 +54,22 @@ class ServedTools:
     def claim(self, name: str) -> bool:
         """Take note of what the server calls itself. Returns whether that may become its name."""
         canonical = canonical_server(name)
-        if self._given or self.name or not canonical or canonical.lower() in RESERVED:
+        if self._given or (self.name and not self._adopted) or not canonical or canonical.lower() in RESERVED:
             return False
         self._claim = canonical
         return True
 
     def settle_name(self) -> bool:
-        """Give the server the name that it claims, or take it away, as another one has it or not. Returns whether that changed it.
-        Raises `StoreError`.
+        """Give the server the name that a person gave to its command elsewhere, else the one that it claims, or take that away, as
+        another one has it or not. Returns whether that changed it. Raises `StoreError`.
         """
+        if self._given:
+            return False
+        before = self.name
+        self._adopted = given_name(self._client.store, self.command)
+        if self._adopted:
+            self.name = self._adopted
+            return self.name != before
         if not self._claim:
             return False
         is_taken = is_anothers(self._client.store, self._claim, self.command)
@@ -70,7 +79,7 @@ class ServedTools:
                 "server.name",
                 f"the server calls itself {self._claim}, as another one is named; give it a name with --name",
             )
-        before, self.name = self.name, "" if is_taken else self._claim
+        self.name = "" if is_taken else self._claim
         return self.name != before
 
     def forget_own_name(self) -> None:
@@ -85,14 +94,16 @@ class ServedTools:
 
     def keep(self, tools: Iterable[KnownTool]) -> None:
         """Keep the whole list of the server's tools. Raises `StoreError`."""
-        keep_tools(self._client.store, self.name, tools, command=self.command, is_given=bool(self._given))
+        keep_tools(
+            self._client.store, self.name, tools, command=self.command, is_given=bool(self._given or self._adopted)
+        )
 
     def judged_by(self, policy: Policy) -> Policy:
         """The policy as it holds for the tools of the server."""
-        name = self._given or self.name
+        name, others = self._given or self.name, self.known.without(self.command)
         if name or not self.command:
-            return policy.at_server(name, self.known)
-        return policy.at_server("", self.known.without(self.command), claim=self._claim or UNNAMED)
+            return policy.at_server(name, others)
+        return policy.at_server("", others, claim=self._claim or UNNAMED)
 
     def listed(self, definitions: Mapping[str, str]) -> None:
         """Take in how the server lists its tools."""
@@ -207,6 +218,15 @@ def known_tools(store: Store) -> KnownTools:
         MappingProxyType({name: listed.tools for name, listed in servers.items()}),
         MappingProxyType({name: listed.command for name, listed in servers.items()}),
     )
+
+
+def given_name(store: Store, command: str) -> str:
+    """The name that a person gave to the server that a command starts; "" for none, and for several. Raises `StoreError`."""
+    if not command:
+        return ""
+    refs = {name.removeprefix(TOOLS): _read(text) for name, text in store.refs(TOOLS).items()}
+    names = [name for name, listed in refs.items() if listed.is_given and listed.command == command]
+    return names[0] if len(names) == 1 and canonical_server(names[0]) == names[0] else ""
 
 
 def is_anothers(store: Store, server: str, command: str) -> bool:

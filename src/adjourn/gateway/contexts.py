@@ -154,6 +154,7 @@ class Contexts:
             home=self._tenants.home(sender.principal),
             secret=self._secret,
             words=self._gateway.incidents.words,
+            names_are_joined=True,
         )
         context = ClientContext(options, on_event=self._report.event, store=self._gateway.store)
         name = _UNSAFE.sub("-", key.client)[:40] or "client"

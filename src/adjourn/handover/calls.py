@@ -99,13 +99,14 @@ class Consent(msgspec.Struct, frozen=True):
 
 class RecentCalls(msgspec.Struct):
     """The calls in the last events of a task, oldest first. `calls` counts those let through, with bookkeeping. `consents` are the
-    approvals with a reason.
+    approvals with a reason, `names` the full names of all tools, with what their servers call them.
     """
 
     made: dict[str, CallReport] = {}
     refused: list[Refusal] = []
     calls: int = 0
     consents: list[Consent] = []
+    names: dict[str, str] = {}
 
 
 def recent_calls(store: Store, ledger: Ledger, stamp: str, tail: int = TAIL) -> RecentCalls:
@@ -119,7 +120,11 @@ def recent_calls(store: Store, ledger: Ledger, stamp: str, tail: int = TAIL) -> 
     before = older_calls(ledger, start)
     older = {f"{call.seq}": call for call in before.made.values()}
     return RecentCalls(
-        older | calls.made, before.refused + calls.refused, calls.calls + len(older), before.consents + calls.consents
+        older | calls.made,
+        before.refused + calls.refused,
+        calls.calls + len(older),
+        before.consents + calls.consents,
+        calls.names,
     )
 
 
@@ -131,7 +136,7 @@ def fold(events: Iterable[Event], stamp: str) -> RecentCalls:
     folded.expire(stamp)
     late = folded.let_through
     refused = [refusal for refusal in folded.refused if late.get((refusal.tool, refusal.digest), -1) < refusal.seq]
-    return RecentCalls(folded.made, refused, folded.calls, folded.consents)
+    return RecentCalls(folded.made, refused, folded.calls, folded.consents, folded.names)
 
 
 def telling_argument(arguments: str) -> str:
@@ -177,6 +182,7 @@ class CallsFold:
         self.let_through: dict[tuple[str, str], int] = {}
         self.calls = 0
         self.consents: list[Consent] = []
+        self.names: dict[str, str] = {}
 
     def apply(self, event: Event) -> bool:
         """Take in the next event. Returns whether it is about a call."""
@@ -187,7 +193,7 @@ class CallsFold:
 
     def allowed(self, event: Event, data: kinds.ToolAllowed) -> None:
         self.calls += 1
-        name = tool_name(data)
+        name = self._name(data)
         self.let_through[name, data.digest] = event.seq
         self.asked.pop(data.approval, None)
         if meta_tool(data.tool) and not self._meta:
@@ -279,7 +285,12 @@ class CallsFold:
     def _refuse(self, event: Event, asked: _Stopped, reason: Reason) -> None:
         if self._meta or not meta_tool(asked.tool):
             argument = telling_argument(asked.arguments) if asked.arguments else ""
-            self.refused.append(Refusal(event.seq, tool_name(asked), asked.digest, argument, reason))
+            self.refused.append(Refusal(event.seq, self._name(asked), asked.digest, argument, reason))
+
+    def _name(self, about: kinds.HasTool) -> str:
+        name = tool_name(about)
+        self.names[name] = about.tool
+        return name
 
 
 def older_calls(ledger: Ledger, before: int) -> RecentCalls:

@@ -23,6 +23,7 @@ from adjourn.clients.client import ClientContext
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.handover.calls import recent_calls, said
 from adjourn.handover.importing import check_trusted, import_newer_folders, locate
+from adjourn.handover.names import ToolNames, renamed
 from adjourn.handover.pending import mark_cut_off_calls, open_work
 from adjourn.handover.rendering import ROOM, Handover, history_answer, to_json
 from adjourn.handover.sections import Sources, sections
@@ -130,7 +131,8 @@ def _join(client: ClientContext, name: str) -> Resumed:
     session = client.sessions.move(checkpoint.event.task, facts)
     agent_notes.expire_due_items(session)
     session.task.refresh()
-    reader = Reader(client.options.page_tree, session.policy, session.policy.budget, client.group)
+    options = client.options
+    reader = Reader(options.page_tree, session.policy, session.policy.budget, client.group, options.names_are_joined)
     return Resumed(session.task, checkpoint, reader, signer, session)
 
 
@@ -184,12 +186,15 @@ _MISSING = (
 
 
 class Reader(NamedTuple):
-    """The recipient: the work tree that has the pages, the policy and budget (in calls) that they work under, and the group of their client."""
+    """The recipient: the work tree that has the pages, the policy and budget (in calls) that they work under, the group of their client,
+    and whether their list of tools has the names of several servers together.
+    """
 
     tree: str
     policy: Policy | None = None
     budget: int | None = None
     group: str = ""
+    names_are_joined: bool = False
 
 
 def hand_over(
@@ -213,9 +218,12 @@ def hand_over(
     stated = (
         members_of(summary.page, "stated") if summary is not None and summary.page is not None and summary.path else {}
     )
+    recent = recent_calls(task.store, ledger, timestamp(now))
+    names = ToolNames(ledger, recent.names, are_joined=reader.names_are_joined)
     sources = Sources(
         ledger=ledger,
-        recent=recent_calls(task.store, ledger, timestamp(now)),
+        recent=renamed(recent, names),
+        names=names,
         page=page,
         recorded=known,
         stamp=timestamp(now),
@@ -238,7 +246,7 @@ def hand_over(
         untrusted_signer="" if signer else checkpoint.data.key,
         goal=goal,
         mission=mission if mission != goal else "",
-        tools=tuple(said(tool, 200) for tool in ledger.tools),
+        tools=tuple(said(names(tool), 200) for tool in ledger.tools),
         calls_used=ledger.calls_used,
         calls_left=ledger.remaining(reader.budget),
         sections=sections(sources),

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from adjourn.aex.policy import Policy
 from adjourn.checkpoints.page import AgentReport
 from adjourn.handover.calls import CallReport, RecentCalls, Refusal, said, telling_argument
+from adjourn.handover.names import ToolNames
 from adjourn.handover.rendering import Section, SectionItem
 from adjourn.knowledge.brief.knowledge_sections import Recorded, RecordLine
 from adjourn.log.event import milliseconds
-from adjourn.log.kinds import tool_name
 from adjourn.tasks.decision import budgets_used
 from adjourn.tasks.entries import Approval, OpenCall
 from adjourn.tasks.ledger import Ledger
@@ -54,6 +54,7 @@ class Sources(NamedTuple):
     page: AgentReport
     recorded: Recorded
     stamp: str
+    names: ToolNames
     policy: Policy | None = None
     description: str = ""
     stated: Mapping[str, int] = {}
@@ -197,8 +198,8 @@ def _progress(sources: Sources) -> tuple[list[SectionItem], list[SectionItem]]:
 
 def _in_doubt(sources: Sources, floor: int) -> Section:
     title = f"In doubt, {len(sources.ledger.doubts)}: sent, no answer seen; find out before you repeat one"
-    calls = list(sources.ledger.doubts.values())
-    in_full, shortest = [_doubt(call) for call in calls], [_brief_doubt(call) for call in calls]
+    calls, names = list(sources.ledger.doubts.values()), sources.names
+    in_full, shortest = [_doubt(call, names) for call in calls], [_brief_doubt(call, names) for call in calls]
     wordings = in_full, [*in_full[:1], *shortest[1:]], shortest
     return Section("inDoubt", title, wordings, floor, rest="`adjourn status`")
 
@@ -207,7 +208,7 @@ def _unseen(sources: Sources, floor: int) -> Section:
     """Calls that happened, and whose answers no client has. In the shortest wording without times."""
     calls = _lost(sources.ledger)
     title = f"Done, {len(calls)}: the answer did not reach a client; do not repeat one unless you mean to"
-    short = [_brief_doubt(call) for call in calls]
+    short = [_brief_doubt(call, sources.names) for call in calls]
     in_full = [
         SectionItem(f"{item.text[:-1]}, done {call.ended})", dict(item.data or {}) | {"ended": call.ended})
         for call, item in zip(calls, short, strict=True)
@@ -220,24 +221,26 @@ def _lost(ledger: Ledger) -> list[OpenCall]:
     return [call for call in ledger.unseen.values() if not call.by]
 
 
-def _doubt(call: OpenCall) -> SectionItem:
-    data = {"call": call.call, "tool": call.tool}
+def _doubt(call: OpenCall, names: ToolNames) -> SectionItem:
+    data = {"call": call.call, "tool": names.of(call)}
     data |= {"arguments": without_secrets(call.arguments)[:200]} if call.arguments else {}
     remedy = f"a person settles it: `adjourn settle {call.call} --done` (or --not-done)"
-    return SectionItem(f"{_brief_doubt(call).text[:-1]}, since {call.since}); {remedy}", data | {"since": call.since})
+    return SectionItem(
+        f"{_brief_doubt(call, names).text[:-1]}, since {call.since}); {remedy}", data | {"since": call.since}
+    )
 
 
-def _brief_doubt(call: OpenCall) -> SectionItem:
+def _brief_doubt(call: OpenCall, names: ToolNames) -> SectionItem:
     """What the call was, without its remedy."""
     argument = telling_argument(call.arguments)
-    data = {"call": call.call, "tool": call.tool} | ({"argument": argument} if argument else {})
-    return SectionItem(f"{said(call.tool, 200)}{_spaced(argument)} (call {call.call})", data)
+    data = {"call": call.call, "tool": names.of(call)} | ({"argument": argument} if argument else {})
+    return SectionItem(f"{said(names.of(call), 200)}{_spaced(argument)} (call {call.call})", data)
 
 
 def _waiting(sources: Sources) -> list[RecordLine]:
     """Questions to a person: about calls, then those of the record and of the page."""
     lines = [
-        _question(approval)
+        _question(approval, sources.names)
         for approval in sources.ledger.approvals.values()
         if approval.expires > sources.stamp and not approval.refused
     ]
@@ -251,8 +254,8 @@ def _binding(sources: Sources) -> list[RecordLine]:
     return [*consents, *sources.recorded.decisions]
 
 
-def _question(approval: Approval) -> RecordLine:
-    about = f"{tool_name(approval)}{_spaced(telling_argument(approval.arguments))}"
+def _question(approval: Approval, names: ToolNames) -> RecordLine:
+    about = f"{names.of(approval)}{_spaced(telling_argument(approval.arguments))}"
     if approval.approved:
         return RecordLine(
             f"{about}: approved, and not made yet: repeat the very same call", f" before {approval.expires}"

@@ -123,7 +123,8 @@ def instructions(client: ClientProcess, work: PendingWork, tool: str) -> str:
 
 def _reader(client: ClientProcess, task: Task) -> Reader:
     options = client.options
-    return reader_of(options.root, task, client.group, options.contract, options.page_tree)
+    reader = reader_of(options.root, task, client.group, options.contract, options.page_tree)
+    return reader._replace(names_are_joined=options.names_are_joined)
 
 
 # --- the text

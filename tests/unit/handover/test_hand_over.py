@@ -12,6 +12,7 @@ from adjourn.checkpoints.page import NO_REPORT, AgentReport, ReportedStep
 from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
 from adjourn.clients.client import ClientContext
 from adjourn.handover.calls import RecentCalls, telling_argument
+from adjourn.handover.names import ToolNames
 from adjourn.handover.rendering import MIN_ROOM, SMALL, Handover, Section, SectionItem, to_json, to_lines, to_text
 from adjourn.handover.resumption import resume
 from adjourn.handover.sections import Sources, sections
@@ -265,7 +266,8 @@ def test_what_binds_loses_its_reasons_in_a_small_room(memory_workspace: Workspac
     """The shorter wording of a decision is without the reason; other lines are the same in both."""
     context = memory_workspace.context()
     known = Recorded(decisions=(RecordLine("constraint: no restarts"), RecordLine("use pools", ", because ours do")))
-    sources = Sources(context.sessions.open().task.ledger, RecentCalls({}, [], 0), NO_REPORT, known, "2026")
+    ledger = context.sessions.open().task.ledger
+    sources = Sources(ledger, RecentCalls({}, [], 0), NO_REPORT, known, "2026", ToolNames(ledger, {}))
     section = next(section for section in sections(sources) if section.name == "decisions")
     told = [[item.text for item in wording] for wording in section.wordings]
     assert told == [["constraint: no restarts", "use pools, because ours do"], ["constraint: no restarts", "use pools"]]

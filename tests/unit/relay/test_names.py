@@ -79,6 +79,29 @@ def test_a_server_cannot_take_the_name_that_another_one_was_given(tmp_path: Path
         assert refused(given.call("slow", {"seconds": 0})) == ""
 
 
+def test_a_server_that_was_named_once_is_one_server(tmp_path: Path) -> None:
+    """A server that a person started with --name once has that name without it too, in whatever order; so its rules and history agree."""
+    with ProxyWorkspace(tmp_path, "use slow, inv.echo") as workspace:
+        unnamed = workspace.client()
+        assert refused(unnamed.call("slow", {"seconds": 0})) == ""
+        unnamed.kill()
+        named = workspace.client("--name", "inv")
+        assert refused(named.call("slow", {"seconds": 0, "by": "named"})) == ""
+        assert "slow" in named.tools()
+        named.kill()
+        again = workspace.client()
+        assert {"slow", "echo"} <= set(again.tools())
+        for tool in ("slow", "echo"):
+            assert refused(again.call(tool, {"seconds": 0, "by": "again"})) == ""
+        again.kill()
+        assert workspace.ledger().tools == {"echo.slow": 1, "inv.slow": 2, "inv.echo": 1}
+        both = workspace.client("--name", "stock")
+        assert refused(both.call("slow", {"seconds": 0, "by": "both"})) == "", (
+            "another name of the same command is no other server"
+        )
+        assert "may mean" not in adjourn(workspace, "check").out
+
+
 def test_a_server_that_was_faster_loses_the_name_of_another(tmp_path: Path) -> None:
     """A server that calls itself as one that a person named later keeps no allow by that name, and evades no refusal by it."""
     with ProxyWorkspace(tmp_path, "use echo.*, ping", "deny echo.big") as workspace:

@@ -42,7 +42,8 @@ _OURS = ("tmp/checkpoint", ".aex/")
 
 class RecentWork(NamedTuple):
     """What a task's last events say: when the session began (a time stamp, "" for unknown), the last call as its tool and
-    arguments, the files that calls wrote, relative to the workspace, how many further ones, and the positions of checkpoints.
+    arguments, the files that calls wrote, relative to the workspace, how many further ones, and the positions of checkpoints. `named`
+    are the files that calls named, and `worked` is when the first of these calls was made, in seconds (None: no call was made).
     """
 
     began: str
@@ -50,17 +51,21 @@ class RecentWork(NamedTuple):
     produced: list[str]
     produced_more: int
     checkpoints: list[int]
+    named: frozenset[str] = frozenset()
+    worked: float | None = None
 
 
 def recent(task: Task, root: str, *, since: int) -> RecentWork:
     """Read the last `WINDOW` events of a task.
 
     `produced` are files that the arguments of calls after event `since` name and that were written after the call, at most
-    `MAX_PRODUCED`. Raises `IntegrityError` for a history that was changed.
+    `MAX_PRODUCED`; `named` and `worked` are of these calls, too. Raises `IntegrityError` for a history that was changed.
     """
     began, last = "", None
     checkpoints: list[int] = []
     produced: dict[str, None] = {}
+    named: set[str] = set()
+    worked: float | None = None
     ledger = task.ledger
     sessions = list(ledger.sessions.values())  # a copy: other threads add and remove sessions
     for event in _events(task, max(0, ledger.seq + 1 - WINDOW)):
@@ -69,14 +74,24 @@ def recent(task: Task, root: str, *, since: int) -> RecentWork:
             began = event.timestamp
         elif isinstance(data, kinds.ToolAllowed):
             last = (tool_name(data), data.arguments)
+            if event.seq > since:
+                worked = _seconds(event.timestamp) if worked is None else worked
             if event.seq > since and data.arguments:
+                named.update(paths_of(_decoded(data.arguments), os.path.realpath(root)))
                 produced |= dict.fromkeys(_written(data.arguments, root, event.timestamp))
         elif isinstance(data, kinds.CheckpointCreated):
             checkpoints.append(event.seq)
     if not began:
         began = max((session.since for session in sessions), default="")
     more = max(0, len(produced) - MAX_PRODUCED)
-    return RecentWork(began, last, list(produced)[-MAX_PRODUCED:], more, checkpoints)
+    return RecentWork(began, last, list(produced)[-MAX_PRODUCED:], more, checkpoints, frozenset(named), worked)
+
+
+def _seconds(stamp: str) -> float | None:
+    try:
+        return milliseconds(stamp) / 1000
+    except InvalidError:
+        return None
 
 
 def _events(task: Task, start: int) -> Iterator[Event]:
@@ -145,6 +160,39 @@ def file_digests(root: str, artifacts: Iterable[Artifact]) -> dict[str, Any]:
     return digests
 
 
+def carried_digests(root: str, before: Any, work: RecentWork) -> dict[str, Any]:
+    """Of the digests `before` that an earlier page keeps, those of files that no call has touched since: a difference from them is not
+    known to any agent yet.
+    """
+    try:
+        files = msgspec.convert(before, dict[str, FileDigest])
+    except msgspec.ValidationError:  # the page was edited
+        return {}
+    return {
+        path: msgspec.to_builtins(was)
+        for path, was in files.items()
+        if path not in work.named and not _was_written(root, path, work.worked)
+    }
+
+
+def _was_written(root: str, path: str, since: float | None) -> bool:
+    """Whether a file was written since the work began again: a call may not name what it writes."""
+    try:
+        return since is not None and os.lstat(os.path.join(root, path)).st_mtime >= since - 2
+    except (OSError, ValueError):
+        return False
+
+
+def missing_files(root: str, paths: Iterable[str]) -> list[str]:
+    """Those of the paths in the workspace where nothing is."""
+    missing = []
+    for path in paths:
+        with suppress(AdjournError, OSError, ValueError):  # outside of it
+            if not os.path.isabs(path) and not os.path.lexists(resolve_inside(root, path)):
+                missing.append(path)
+    return missing
+
+
 def file_changes(root: str, digests: Any) -> list[str]:
     """Notes on the files whose digests a page keeps (`file_digests`): which changed since, and which are gone."""
     try:
@@ -167,7 +215,7 @@ def file_changes(root: str, digests: Any) -> list[str]:
         except AdjournError:  # larger, no longer a regular file, or a link that leads out
             changed.append(path)
     notes = (("changed", changed), ("gone", gone))
-    return [f"{what} since the page was written: {_listed(paths)}" for what, paths in notes if paths]
+    return [f"{what} since the last work on it: {_listed(paths)}" for what, paths in notes if paths]
 
 
 def _listed(paths: list[str]) -> str:

@@ -12,7 +12,7 @@ Must never: delete what a person or an agent wrote, follow a link, or fail a che
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from msgspec import UNSET
 from adjourn.checkpoints import plans
 from adjourn.checkpoints.builder import TaskFacts, compose
 from adjourn.checkpoints.checkpoint import TaskCheckpoint
-from adjourn.checkpoints.environment import RecentWork, current_commit, file_digests, recent
+from adjourn.checkpoints.environment import RecentWork, carried_digests, current_commit, file_digests, recent
 from adjourn.checkpoints.page import (
     MAX_PAGE_BYTES,
     NO_REPORT,
@@ -147,7 +147,7 @@ def write(
             **({"budget": ledger.budget} if ledger.budget is not None else {}),
             **({"parent": continued.page.id} if continued.page is not None and base is None else {}),
             **({"label": slug(label)} if label else {}),
-            **({"commit": at_commit} if (at_commit := current_commit(root)) else {}),
+            **({"commit": at_commit} if (at_commit := _commit(root, before, work)) else {}),
             **(more or {}),
         }
         page = compose(
@@ -159,7 +159,9 @@ def write(
             record=record_of(task.store, task.id),
             machine=machine,
         )
-        page = _with_artifacts(page, root)
+        earlier = before.machine.get("artifacts") if before is not None and before.task == task.id else None
+        stated = said.artifacts if isinstance(said.artifacts, tuple) else ()
+        page = _with_artifacts(page, root, carried_digests(root, earlier, work), {file.path for file in stated})
         data = render(page).encode()
         if len(data) > MAX_PAGE_BYTES:
             raise InvalidError(
@@ -230,9 +232,17 @@ def _cut_lists(page: Page, report: AgentReport) -> list[str]:
     ]
 
 
-def _with_artifacts(page: Page, root: str) -> Page:
-    """The page with the digests of the files that it lists."""
-    held = file_digests(root, page.artifacts)
+def _commit(root: str, before: FoundPage | None, work: RecentWork) -> str:
+    """The commit that a page keeps: that of the earlier page as long as no call was made since, so that its change stays known."""
+    kept = before.machine.get("commit") if before is not None and work.worked is None else None
+    return kept if isinstance(kept, str) else current_commit(root)
+
+
+def _with_artifacts(page: Page, root: str, carried: dict[str, Any], stated: Collection[str]) -> Page:
+    """The page with the digests of the files that it lists: `carried` ones, unless the files were just `stated`."""
+    listed = {artifact.path for artifact in page.artifacts}
+    kept = {path: was for path, was in carried.items() if path in listed and path not in stated}
+    held = file_digests(root, page.artifacts) | kept
     if not held or page.machine is UNSET:
         return page
     return msgspec.structs.replace(page, machine={**page.machine, "artifacts": held})

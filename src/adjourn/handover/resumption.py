@@ -12,12 +12,15 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import msgspec
+from msgspec import UNSET
 
 from adjourn.aex.policy import Policy
 from adjourn.checkpoints import folder
 from adjourn.checkpoints.attachments import AUDITED, audit_entry, imported_history, shown_size
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, document, trusted_signer
-from adjourn.checkpoints.page import NO_REPORT, members_of, statements_of
+from adjourn.checkpoints.environment import missing_files
+from adjourn.checkpoints.page import NO_REPORT, AgentReport, members_of, statements_of
+from adjourn.checkpoints.page_files import PageSummary
 from adjourn.checkpoints.plans import is_replanned, plan_summary
 from adjourn.clients.client import ClientContext
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
@@ -132,7 +135,14 @@ def _join(client: ClientContext, name: str) -> Resumed:
     agent_notes.expire_due_items(session)
     session.task.refresh()
     options = client.options
-    reader = Reader(options.page_tree, session.policy, session.policy.budget, client.group, options.names_are_joined)
+    reader = Reader(
+        options.page_tree,
+        session.policy,
+        session.policy.budget,
+        client.group,
+        options.names_are_joined,
+        bool(options.home),
+    )
     return Resumed(session.task, checkpoint, reader, signer, session)
 
 
@@ -178,6 +188,8 @@ def reader_of(root: str, task: Task, group: str = "", contract: Contract | None 
 MAX_NAMES = 10
 MAX_DESCRIPTION, MAX_GOAL, MAX_NOTE = 2500, 500, 300
 MAX_HASH = 64
+MAX_MISSING = 10
+"""Artifacts that do not exist which one note names."""
 FINISHED, WAITING, HELD, ACTIVE = "finished", "waiting for a person", "held by another agent", "active"
 _MISSING = (
     "the record of this work, version {}, is not in this store; a person can copy it: `adjourn record export` where it is, "
@@ -187,7 +199,7 @@ _MISSING = (
 
 class Reader(NamedTuple):
     """The recipient: the work tree that has the pages, the policy and budget (in calls) that they work under, the group of their client,
-    and whether their list of tools has the names of several servers together.
+    whether their list of tools has the names of several servers together, and whether their files are elsewhere.
     """
 
     tree: str
@@ -195,6 +207,7 @@ class Reader(NamedTuple):
     budget: int | None = None
     group: str = ""
     names_are_joined: bool = False
+    is_remote: bool = False
 
 
 def hand_over(
@@ -211,6 +224,8 @@ def hand_over(
     summary = plan_summary(task, reader.tree, now)
     page = statements_of(summary.page) if summary is not None and summary.page is not None else NO_REPORT
     known = _known(task, checkpoint, now)
+    missing = [] if reader.is_remote else _missing(page, summary, reader.tree)
+    page = _without(page, missing)
     text = checkpoint.event.timestamp
     # a description from before the plan was changed may name the step of then
     outdated = summary is not None and is_replanned(summary, milliseconds(text))
@@ -234,7 +249,8 @@ def hand_over(
     )
     mission = said(page.mission, MAX_GOAL) if isinstance(page.mission, str) else ""
     goal = said(ledger.goal, MAX_GOAL) or mission
-    notes = [*(summary.notes if summary is not None else ()), *known.notes]
+    absent = [f"stated as results, and not there: {', '.join(missing[:MAX_MISSING])}"] if missing else []
+    notes = [*(summary.notes if summary is not None else ()), *absent, *known.notes]
     return Handover(
         name=checkpoint.data.name,
         task=task.id,
@@ -256,6 +272,22 @@ def hand_over(
         events=ledger.seq + 1,
         imported=imported_history(ledger),
     )
+
+
+def _missing(page: AgentReport, summary: PageSummary | None, tree: str) -> list[str]:
+    """The paths of a page's artifacts where nothing is, and nothing was when the page was written."""
+    artifacts = page.artifacts if isinstance(page.artifacts, tuple) else ()
+    machine = summary.page.machine if summary is not None and summary.page is not None else UNSET
+    seen = machine.get("artifacts") if isinstance(machine, dict) else None
+    known = seen if isinstance(seen, dict) else {}
+    return missing_files(tree, [file.path for file in artifacts if file.path not in known])
+
+
+def _without(page: AgentReport, missing: Sequence[str]) -> AgentReport:
+    """A page without artifacts that never existed."""
+    if not missing or not isinstance(page.artifacts, tuple):
+        return page
+    return msgspec.structs.replace(page, artifacts=tuple(file for file in page.artifacts if file.path not in missing))
 
 
 def _state(task: Task, known: Recorded, stamp: str, group: str) -> str:

@@ -124,7 +124,7 @@ def instructions(client: ClientProcess, work: PendingWork, tool: str) -> str:
 def _reader(client: ClientProcess, task: Task) -> Reader:
     options = client.options
     reader = reader_of(options.root, task, client.group, options.contract, options.page_tree)
-    return reader._replace(names_are_joined=options.names_are_joined)
+    return reader._replace(names_are_joined=options.names_are_joined, is_remote=bool(options.home))
 
 
 # --- the text

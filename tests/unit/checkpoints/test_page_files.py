@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from adjourn.checkpoints import builder, environment, page_files, page_writer
-from adjourn.checkpoints.page import AgentReport, Artifact, ReportedArtifact, ReportedStep
+from adjourn.checkpoints.page import NO_REPORT, AgentReport, Artifact, ReportedArtifact, ReportedStep
 from adjourn.checkpoints.page_files import ACTIVE, STALE_AFTER, find_active, is_stale, page_summary, search
 from adjourn.checkpoints.save import CheckpointRequest, close_session, save_checkpoint
 from adjourn.errors import InvalidError, NotFoundError
@@ -260,8 +260,34 @@ def test_the_next_session_is_told_which_artifacts_changed(workspace: Workspace, 
     telling = page_summary(root, found.task, found.at)
     assert telling is not None
     assert telling.notes == [
-        "changed since the page was written: edited.md, linked.md, longer.md",
-        "gone since the page was written: gone.md",
+        "changed since the last work on it: edited.md, linked.md, longer.md",
+        "gone since the last work on it: gone.md",
+    ]
+
+
+def test_a_change_is_shown_until_a_call_touches_the_file(workspace: Workspace) -> None:
+    """A later page keeps what files held before: a difference that no call touched and no agent stated is shown again."""
+    root = str(workspace.root)
+    artifacts = tuple(ReportedArtifact(path=name) for name in ("gone.md", "edited.md", "stated.md"))
+    for artifact in artifacts:
+        (workspace.root / artifact.path).write_text("before")
+    made = mark(workspace, said=AgentReport(artifacts=artifacts))
+    found = page_files.read(root, made.page)
+    (workspace.root / "gone.md").unlink()
+    for name in ("edited.md", "stated.md"):
+        (workspace.root / name).write_text("after")
+        os.utime(workspace.root / name, (1, 1))  # long before the session works again
+
+    def notes(said: AgentReport) -> list[str]:
+        page = page_summary(root, found.task, page_files.read(root, mark(workspace, said=said).page).at)
+        assert page is not None
+        return [note for note in page.notes if "since the last work on it" in note]
+
+    both = ["changed since the last work on it: edited.md, stated.md", "gone since the last work on it: gone.md"]
+    assert notes(NO_REPORT) == both
+    assert notes(AgentReport(artifacts=(ReportedArtifact(path="stated.md"),))) == [
+        "changed since the last work on it: edited.md",
+        "gone since the last work on it: gone.md",
     ]
 
 
@@ -281,7 +307,7 @@ def test_more_than_fits_is_not_compared(tmp_path: Path, monkeypatch: pytest.Monk
     listed = [Artifact(path=name) for name in "abc"]
     assert sorted(environment.file_digests(str(tmp_path), listed)) == ["a", "c"]
     lie = {name: {"size": 9, "sha256": "0"} for name in "abc"}
-    assert environment.file_changes(str(tmp_path), lie) == ["changed since the page was written: a"]
+    assert environment.file_changes(str(tmp_path), lie) == ["changed since the last work on it: a"]
 
 
 def test_a_page_is_of_one_moment(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

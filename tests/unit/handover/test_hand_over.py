@@ -8,7 +8,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.checkpoints.page import NO_REPORT, AgentReport, ReportedStep
+from adjourn.checkpoints.page import NO_REPORT, AgentReport, ReportedArtifact, ReportedStep
 from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
 from adjourn.clients.client import ClientContext
 from adjourn.handover.calls import RecentCalls, telling_argument
@@ -399,3 +399,14 @@ def test_a_description_from_before_a_person_s_plan_is_left_out(memory_workspace:
     page.write_text(page.read_text().replace("Drop the table", "Keep the table"))
     told = memory_workspace.resume(context)
     assert (told["nextStep"], "description" in told) == (["Keep the table"], False)
+
+
+def test_an_artifact_that_never_existed_is_no_result(workspace: Workspace) -> None:
+    """A stated artifact where nothing is is named in a note, and is not among the files that came of the work."""
+    (workspace.root / "made.py").write_text("x")
+    call(workspace, "file.write", "made.py")
+    artifacts = (ReportedArtifact(path="made.py"), ReportedArtifact(path="never.py"))
+    save(workspace, "half", AgentReport(artifacts=artifacts))
+    answer = workspace.resume(workspace.context())
+    assert answer["artifacts"] == ["made.py"]
+    assert "stated as results, and not there: never.py" in answer["pageNotes"]

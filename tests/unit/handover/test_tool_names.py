@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from adjourn.handover.names import ToolNames
-from adjourn.tasks.ledger import Ledger, OpenCall
+from adjourn.tasks.entries import OpenCall
+from adjourn.tasks.ledger import Ledger
 from support.cases import for_each
 
 

@@ -161,7 +161,7 @@ def test_a_client_with_hooks_is_recorded_before_its_first_command(tmp_path: Path
 
 
 def test_the_server_entry_has_the_check_that_a_person_agreed_to(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`init --code` proposes the project's own check; it writes it after a yes at a terminal, and none otherwise."""
+    """`init --code` proposes the project's own check; it writes it once approved at a terminal, and none otherwise."""
     monkeypatch.chdir(project)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     asked: list[str] = []

@@ -41,7 +41,7 @@ def start(entry: ServerEntry, root: str, environment: Mapping[str, str]) -> Serv
     if entry.is_off:
         return _OFF
     planned = start_of(entry, root, environment)
-    return Probed(failure=f"needs {planned}, which only its client has") if isinstance(planned, str) else planned
+    return Probed(failure=f"needs {planned}, which only its client knows") if isinstance(planned, str) else planned
 
 
 def new_tools(setup: SetupPlan, known: KnownTools, written: Sequence[str]) -> list[ListedServer]:

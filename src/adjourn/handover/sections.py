@@ -35,7 +35,7 @@ IN_FULL = (100, 50, 25, 12, 6, 0)
 NOTHING_SAID = "no next step was stated"
 LAST_DONE = 3
 """Calls that are told where no next step was stated."""
-MAX_TOUCHING = 4
+MAX_TOUCHING = 2
 """Kinds of calls that are told beside a statement that is older than they are."""
 OK, ERROR = "ok", "error"
 TIMES = "\N{MULTIPLICATION SIGN}"

@@ -388,7 +388,7 @@ def test_who_worked_last_and_how_that_ended_is_told(memory_workspace: Workspace)
     memory_workspace.save(first)
     memory_workspace.leave(first)
     told = memory_workspace.resume(memory_workspace.context("g2"))["lastSession"]
-    assert re.fullmatch(r"tester, 1 session so far, last call just now \(2026-.*Z\), ended", told)
+    assert told == "tester, 1 session so far, last call just now, ended"
 
 
 def test_a_description_from_before_a_person_s_plan_is_left_out(memory_workspace: Workspace) -> None:

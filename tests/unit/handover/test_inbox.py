@@ -75,9 +75,9 @@ def test_everything_of_all_tasks_oldest_first_with_its_commands() -> None:
         ("in-doubt", "c1", "t1"),
         ("approval", "k1", "t2"),
         ("blocker", "b1", "t1"),
-        ("decision", "d1", "t1"),
         ("resume-point", "go", "t1"),
         ("question", "q1", "t1"),
+        ("decision", "d1", "t1"),
     ]
     assert found["k1"].commands == ("adjourn approve k1", "adjourn deny k1")
     assert (found["k1"].title, found["k1"].context, found["k1"].cause) == (

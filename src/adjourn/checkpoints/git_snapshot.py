@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from adjourn.errors import NotFoundError, StoreError
+from adjourn.errors import AdjournError, NotFoundError, StoreError
 from adjourn.host.git import GitCommand, distrusting
 from adjourn.policy.destructive import Settings
 
@@ -29,6 +29,11 @@ REFS = "refs/adjourn/checkpoints/"
 OURS = (".aex/", "tmp/checkpoint", "tmp/.checkpoint", "tmp/.gitignore")
 """Prefixes of paths that are never saved or restored: adjourn's own files."""
 MAX_LISTED = 100_000
+MAX_NEW_BYTES = 256 * 1024 * 1024
+"""Bytes of changed files that one snapshot takes; what exceeds it is left out."""
+MAX_KEPT = 300
+"""Snapshots that a repository keeps; the oldest are forgotten."""
+LOOK_EVERY = 4
 MAX_REFS = 1000
 """Snapshots for one position of the history: a rollback of files alone adds no event."""
 MAX_TOLD, MAX_NAME = 20, 500
@@ -104,11 +109,15 @@ def open_git(root: str, seconds: float) -> Iterator[SnapshotGit]:
     try:
         index = os.path.join(folder, "index")
         git = SnapshotGit(root, index, seconds)
-        if git.word("rev-parse", "--is-inside-work-tree", may_fail=True) != "true":
+        inside, _, folder_of_git = git.word(
+            "rev-parse", "--is-inside-work-tree", "--absolute-git-dir", may_fail=True
+        ).partition("\n")
+        if inside != "true":
             raise NotFoundError(f"{root} is not in a git repository", "create one with `git init`")
         with suppress(OSError):
-            own = os.path.join(git.word("rev-parse", "--absolute-git-dir"), "index")
-            shutil.copy2(own, index)  # with its time: git compares it to those of files
+            shutil.copy2(
+                os.path.join(folder_of_git, "index"), index
+            )  # with its time: git compares it to those of files
         yield git
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -124,14 +133,54 @@ def keep(root: str, task: str, number: int, settings: Settings) -> GitSnapshot:
         message = f"Files of task {task} before event {number}"
         commit = git.word("commit-tree", tree, *(("-p", head) if head else ()), "-m", message)
         ref = _held(git, commit, f"{REFS}{task.replace('.', '-')}/", number)
+        if not number % LOOK_EVERY:
+            _forget_old(git)
     return GitSnapshot(commit, ref, left_out)
+
+
+def for_page(root: str, task: str, number: int, settings: Settings) -> tuple[dict[str, Any], list[str]]:
+    """Save the files for the page of a checkpoint: the members of the page, and notes for the person. Nothing where files are not to be
+    kept, or outside of a repository.
+    """
+    if not settings.keep_files or not root or not _is_in_repository(root):
+        return {}, []
+    try:
+        snapshot = keep(root, task, number, settings)
+    except NotFoundError:
+        return {}, []
+    except AdjournError as error:
+        return {}, [f"the files were not saved: {error}"]
+    saved = snapshot.to_json()
+    notes = [f"not saved, too large: {', '.join(saved['leftOut'][:10])}"] if snapshot.left_out else []
+    return {"files": saved}, notes
+
+
+def _is_in_repository(root: str) -> bool:
+    """Whether a folder may be in a repository, without starting git."""
+    path = os.path.realpath(root)
+    while not os.path.lexists(os.path.join(path, ".git")):
+        above = os.path.dirname(path)
+        if above == path:
+            return False
+        path = above
+    return True
+
+
+def _forget_old(git: SnapshotGit) -> None:
+    """Keep the newest snapshots of a repository only."""
+    listed = git.word("for-each-ref", "--sort=-committerdate", "--format=%(refname)", REFS).split("\n")
+    gone = [f"delete {ref}\n" for ref in listed[MAX_KEPT:] if _REF.fullmatch(ref)]
+    if gone:
+        git.run("update-ref", "--stdin", given="".join(gone).encode())
 
 
 def _held(git: SnapshotGit, commit: str, folder: str, number: int) -> str:
     """The ref that keeps a commit from now on: the one of `number`, or the next free one. No ref is overwritten."""
     for free in range(number, number + MAX_REFS):
         ref = f"{folder}{free}"
-        git.run("update-ref", ref, commit, "0" * len(commit), may_fail=True)
+        with suppress(StoreError):
+            git.run("update-ref", ref, commit, "0" * len(commit))
+            return ref
         resolved = git.word("rev-parse", "--verify", "--quiet", ref, may_fail=True)
         if resolved == commit:
             return ref
@@ -146,7 +195,13 @@ def write_tree(git: SnapshotGit, root: str, largest: int) -> tuple[str, list[str
     """
     listed = git.paths("ls-files", "-z", "--others", "--modified", "--exclude-standard")
     paths = [path for path in dict.fromkeys(listed) if not path.startswith(OURS)]
-    left_out = [path for path in paths if path.endswith("/") or _size(os.path.join(root, path)) > largest]
+    left_out, room = [], MAX_NEW_BYTES
+    for path in paths:
+        size = _size(os.path.join(root, path))
+        if path.endswith("/") or size > min(largest, room):
+            left_out.append(path)
+        else:
+            room -= size
     unwanted = set(left_out)
     taken = [path for path in paths if path not in unwanted]
     folders = {path for path in taken if _is_folder(os.path.join(root, path))}  # files once

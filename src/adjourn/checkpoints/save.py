@@ -62,6 +62,7 @@ def save_checkpoint(
     name, description, agent_report, trigger, by, began = wanted
     before = owner(task.store, name)
     report = plans.next_report(task, agent_report)
+    more, unsaved = _files(task, tree or root) if trigger in ("agent", "person") else ({}, [])
     checkpoint = create(task, name, description=description, trigger=trigger, session=session, by=by, report=report)
     notes = [taken_over(name, before)] if before not in ("", task.id) else []
     path = folder.write(task.store, checkpoint, root, notes.append)
@@ -69,12 +70,24 @@ def save_checkpoint(
     share_histories(root)
     try:
         page = page_writer.write(
-            task, checkpoint, tree or root, page_writer.PageOptions(began=began), said=agent_report
+            task, checkpoint, tree or root, page_writer.PageOptions(began=began, more=more), said=agent_report
         )
     except AdjournError as error:
         return SavedCheckpoint(checkpoint, path, "", [*notes, f"the checkpoint has no page: {error}"])
-    saved = SavedCheckpoint(checkpoint, path, page.path, [*notes, *page.notes])
+    saved = SavedCheckpoint(checkpoint, path, page.path, [*notes, *unsaved, *page.notes])
     return _archived(task, tree or root, saved) if task.ledger.finished else saved
+
+
+def _files(task: Task, tree: str) -> tuple[dict[str, Any], list[str]]:
+    """The files as they are at a milestone, for its page, and notes."""
+    from adjourn.checkpoints import git_snapshot  # few checkpoints are requested
+    from adjourn.policy.destructive import DEFAULT, read_settings
+
+    try:
+        settings = read_settings(tree)
+    except InvalidError:  # the session said so
+        settings = DEFAULT
+    return git_snapshot.for_page(tree, task.id, task.ledger.seq + 1, settings)
 
 
 def _archived(task: Task, root: str, saved: SavedCheckpoint) -> SavedCheckpoint:

@@ -242,18 +242,9 @@ def _make_due(session: Session, watch: _Watch) -> list[str]:
 
 
 def _make_before(session: Session, tool: str, label: str, settings: Settings) -> tuple[str, list[str]]:
-    notes: list[str] = []
-    more: dict[str, object] = {}
-    if settings.keep_files and session.identity.tree:
-        from adjourn.checkpoints.git_snapshot import keep  # few workspaces keep files
+    from adjourn.checkpoints import git_snapshot  # not on the start path
 
-        try:
-            snapshot = keep(session.identity.tree, session.task.id, session.task.ledger.seq + 1, settings)
-            more["files"] = saved = snapshot.to_json()
-            if snapshot.left_out:
-                notes.append(f"not saved, too large: {', '.join(saved['leftOut'][:10])}")
-        except AdjournError as error:
-            notes.append(f"the files were not saved: {error}")
+    more, notes = git_snapshot.for_page(session.identity.tree, session.task.id, session.task.ledger.seq + 1, settings)
     named = label not in ("policy", "hint")
     text, texts = _make(
         session, "before", f"{BEFORE}{tool}{': ' * named}{label * named}", label=label if named else tool, more=more

@@ -124,7 +124,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
 
     off: tuple[str, ...] = ()
     rules: tuple[Added, ...] = ()
-    keep_files: bool = False
+    keep_files: bool = True
     max_file_bytes: int = 10 * 1024 * 1024
     keep_seconds: float = 5.0
 

@@ -15,9 +15,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from adjourn.checkpoints import git_snapshot
 from adjourn.checkpoints import rollback as rollback_journal
 from adjourn.checkpoints.git_restore import EDITED, NESTED, POLICY, SUBMODULE, UNSAVED, RollbackChange, changes, restore
-from adjourn.checkpoints.git_snapshot import keep
+from adjourn.checkpoints.git_snapshot import for_page, keep
 from adjourn.checkpoints.page_files import find_active
 from adjourn.checkpoints.rollback import carry_out, finish, interrupted, plan, target_of
 from adjourn.errors import InvalidError, RefusedError, StoreError
@@ -400,3 +401,33 @@ def test_only_one_rollback_at_a_time(repository: Path) -> None:
     ):
         pass
     assert not (repository / ".aex").exists()
+
+
+# --- what is kept
+
+
+def test_files_are_kept_by_default_and_nothing_is_said_outside_of_a_repository(
+    repository: Path, tmp_path: Path
+) -> None:
+    """Without settings a page has the files; one setting turns it off; a folder without git is no fault."""
+    kept, notes = for_page(str(repository), "t", 1, PATIENT)
+    assert (set(kept["files"]), notes) == ({"commit", "ref", "leftOut"}, [])
+    off = msgspec.structs.replace(PATIENT, keep_files=False)
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    assert for_page(str(repository), "t", 2, off) == for_page(str(plain), "t", 3, PATIENT) == ({}, [])
+    assert git(repository, "status", "--porcelain", "--ignored=no").splitlines()[0].startswith("??")
+
+
+def test_a_snapshot_and_their_number_are_bounded(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What exceeds the bytes of one is left out and said; the oldest of too many are forgotten."""
+    monkeypatch.setattr(git_snapshot, "MAX_NEW_BYTES", 20)
+    kept, notes = for_page(str(repository), "t", 1, PATIENT)
+    assert len(kept["files"]["leftOut"]) == 2
+    assert notes[0].startswith("not saved, too large: ")
+    monkeypatch.setattr(git_snapshot, "MAX_KEPT", 2)
+    for number in range(2, 6):
+        keep(str(repository), "t", number, PATIENT)
+    refs = git(repository, "for-each-ref", "--format=%(refname)", "refs/adjourn").split()
+    assert len(refs) <= 2 + git_snapshot.LOOK_EVERY
+    assert "refs/adjourn/checkpoints/t/5" in refs

@@ -18,7 +18,7 @@ DEPLOY = {"command": "kubectl apply -f deployment.yaml"}
 def failed_deployment(work: ProxyWorkspace, *, elicits: bool = True) -> Client:
     """A client whose deployment spoilt a file, after which it said to deploy."""
     git(work.root, "init", "-q")
-    (work.root / ".aex" / "discipline.json").write_text('{"keepFiles": true, "keepSeconds": 60}')
+    (work.root / ".aex" / "discipline.json").write_text('{"keepSeconds": 60}')
     (work.root / "a").write_text("good")
     client = work.client(elicits=elicits)
     client.call("aex.checkpoint", {"name": "prepared", "resumptionPoint": "Deploy now"})

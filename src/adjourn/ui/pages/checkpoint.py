@@ -28,7 +28,10 @@ from adjourn.verification.verify import Around, verify_folder, verify_task
 MAX_LISTED = 100
 MAX_FINDINGS = 50
 MAX_FILES = 200
-_KINDS = {"restore": "restored", "bring back": "brought back", "leave": "made since, stays", "avoid": "not restored"}
+_KINDS = {
+    "restore": "restored", "bring back": "brought back", "leave": "made since, stays",
+    "make room": "saved and removed, to make room", "avoid": "not restored",
+}  # fmt: skip
 
 
 class ListedPage(NamedTuple):

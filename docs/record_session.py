@@ -1,7 +1,7 @@
 """Record two coding agents and a person on a terminal, and draw docs/assets/session.svg from the recording.
 
     python docs/record_session.py            record and draw: a minute; needs `python tests/support/tools.py --clients`
-    python docs/record_session.py --draw     draw docs/assets/session.cast again
+    python docs/record_session.py --draw     draw docs/assets/session.cast
     python docs/record_session.py --check    fail if the picture is not drawn from that recording
 
 Claude Code is killed in the middle of a commit, Codex continues, and a person answers. Clients, proxy, git server and terminal are real;
@@ -121,13 +121,13 @@ def record() -> str:
         terminal.read(lambda _: (project / ".git" / "hook-runs").exists())
         terminal.type("kill -9 %1")
         terminal.type("adjourn status")
-        terminal.type('codex exec "Go on."')
+        terminal.type('codex exec "Continue."')
         terminal.type("git log --oneline")
         terminal.type("adjourn inbox", lambda sent: sent.endswith("quit\x1b[0m                       "))
         terminal.press("d", lambda sent: "how you know" in sent)
         terminal.press("git log does not show it\r", lambda sent: "Recorded" in sent)
         terminal.press("q")
-        terminal.type('codex exec "Go on." 2>/dev/null')
+        terminal.type('codex exec "Continue." 2>/dev/null')
         terminal.type("adjourn log")
         versions = tools.SETS["clients"]
         terminal.close()

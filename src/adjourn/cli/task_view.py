@@ -16,7 +16,6 @@ from adjourn.host import process
 from adjourn.host.keys import reading_secret
 from adjourn.host.process import group_of
 from adjourn.log import kinds
-from adjourn.log.event import decode
 from adjourn.log.kinds import tool_name
 from adjourn.store.base import Store
 from adjourn.tasks.approvals import BY_A_PERSON, waiting_approvals
@@ -25,7 +24,7 @@ from adjourn.tasks.heads import KeptHeads, last_phase
 from adjourn.tasks.lease import describe_holder, is_alive
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.rates import rate_of, rate_used
-from adjourn.tasks.task import Task, tasks_of
+from adjourn.tasks.task import Task, last_worked_on, tasks_of
 from adjourn.tasks.troubles import open_troubles
 from adjourn.text.times import period
 
@@ -197,7 +196,7 @@ def current_task(context: StoreContext, name: str = "") -> Task:
     name = name or os.environ.get("ADJOURN_TASK", "") or _of_client(context)
     if name:
         return context.task(name)
-    newest = max(tasks_of(context.store), key=lambda task: _touched(context.store, task), default="")
+    newest = max(tasks_of(context.store), key=lambda task: last_worked_on(context.store, task), default="")
     if not newest:
         for head in KeptHeads(context.store, reading_secret()).known():
             return context.task(head.task)  # raises: its history is missing
@@ -214,14 +213,6 @@ def _of_client(context: StoreContext) -> str:
         if task := clients.get(f"client/{group_of(client, context.root)}"):
             return task if context.store.head(task).seq >= 0 else ""
     return ""
-
-
-def _touched(store: Store, task: str) -> str:
-    head = store.head(task)
-    try:
-        return decode(next(iter(store.read(task, head.seq))).data).timestamp
-    except (AdjournError, StopIteration):
-        return ""
 
 
 def budget(ledger: Ledger) -> str:

@@ -335,9 +335,25 @@ def _author(by: Actor) -> Actor:
     return Actor(without_secrets(by.id), by.type)
 
 
+_BY_OTHERS = (kinds.SessionLost.KIND, kinds.EffectRepeated.KIND)
+_LAST_EVENTS = 8
+
+
 def tasks_of(store: Store) -> dict[str, Head]:
     """Every task of a store, with its head. Streams of other things have a slash in their names, which no task has."""
     return {name: head for name, head in store.streams().items() if "/" not in name}
+
+
+def last_worked_on(store: Store, task: str) -> str:
+    """The time of a task's last event, apart from those that the work of other tasks adds; "" if it cannot be read."""
+    moment = ""
+    with suppress(AdjournError):
+        for entry in reversed(list(store.read(task, max(0, store.head(task).seq - _LAST_EVENTS)))):
+            event = decode(entry.data)
+            moment = moment or event.timestamp
+            if event.event not in _BY_OTHERS:
+                return event.timestamp
+    return moment
 
 
 def existing(store: Store, task: str, *, clock: Callable[[], int], secret: bytes) -> Task:

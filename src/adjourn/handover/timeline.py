@@ -171,7 +171,10 @@ def _for_whom(data: kinds.SessionOpened) -> str:
 def _call_words(report: CallReport, approved: str) -> tuple[str, str, str, str]:
     label, note = _OUTCOMES.get(report.outcome, ("", report.outcome))
     if report.outcome.startswith("settled by"):
-        label = "not done" if report.outcome.endswith("not done") else "done"
+        label, note = (
+            "not done" if report.outcome.endswith("not done") else "done",
+            report.outcome.rpartition(" as ")[0],
+        )
     elif report.outcome.startswith("not run again"):
         label, note = "replayed", report.outcome.partition(": ")[2]
     note = "; ".join(part for part in (note, report.message, approved) if part)

@@ -50,7 +50,7 @@ def _go(named: list[str]) -> None:
     try:
         os.chdir(folder)
     except OSError as error:
-        sys.stderr.write(f"adjourn: -C {folder!a}: {error.strerror} (name an existing folder)\n")
+        sys.stderr.write(f"adjourn: -C {folder!a}: {error.strerror}\n  name an existing folder\n")
         sys.exit(2)
 
 

@@ -35,7 +35,13 @@ class AdjournError(Exception):
         self.message = message
         self.remedy = remedy
 
+    @property
+    def lines(self) -> str:
+        """The message, and the remedy below it: what a program prints on stderr."""
+        return f"{self.message}\n  {self.remedy}" if self.remedy else self.message
+
     def __str__(self) -> str:
+        """The same on one line: for answers of tools, reasons of hooks and logs."""
         return f"{self.message} ({self.remedy})" if self.remedy else self.message
 
 

@@ -165,8 +165,8 @@ _TABLE = (
     ),
     Diagnostic(
         "AEX130", "error", "File cannot be read",
-        "The file is missing, is not a regular file, may not be read, or lies in the workspace and is reached through a link.",
-        "check the path and its permissions; in a workspace, put the file itself there instead of a link",
+        "The file does not exist, is not a regular file, may not be read, or lies in the workspace and is reached through a link.",
+        "check the path and its permissions; in a workspace, name the file itself and no link",
     ),
     Diagnostic(
         "AEX131", "error", "Document too large",

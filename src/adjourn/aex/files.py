@@ -36,10 +36,15 @@ def load(path: str, source: str | None = None, *, root: str = "") -> tuple[str |
     try:
         data = _read(path, root)
     except (OSError, ValueError) as error:
+        number = getattr(error, "errno", 0)
         reason = getattr(error, "strerror", None) or str(error)
-        if getattr(error, "errno", 0) in _THROUGH_LINK:
-            reason = "a step of its path is a link or not a folder"
-        return None, [finding("AEX130", f"cannot read the file: {reason}", source=name)]
+        message, remedy = f"cannot read the file: {reason}", "check the path and its permissions"
+        if number == errno.ENOENT:
+            message, remedy = "the file does not exist", "check the path"
+        elif number in _THROUGH_LINK:
+            message = "a step of its path is a link or not a folder"
+            remedy = "name the file itself: adjourn follows no link in a workspace"
+        return None, [finding("AEX130", message, source=name, help=remedy)]
     if data is None:
         return None, [finding("AEX130", "it is not a regular file", source=name)]
     return decoded(data, name)

@@ -123,7 +123,7 @@ def explained(error: click.ClickException, command: str) -> tuple[str, str]:
             return message, f"did you mean {meant}?" if meant else f"list the options: {path} --help"
         case click.MissingParameter() if error.param and context:
             metavar = error.param.make_metavar(context)
-            return f"{metavar.strip('[]')} is missing", f"write: {' '.join(_usage(context))}"
+            return f"no {metavar.strip('[]')} is given", f"write: {' '.join(_usage(context))}"
         case click.BadOptionUsage() if "requires" in error.message:
             return f"{error.option_name} needs a value", remedy
         case click.BadParameter() if error.param:
@@ -141,11 +141,15 @@ def _usage(context: click.Context) -> list[str]:
     return [context.command_path, *pieces]
 
 
+def _shown_range(kind: click.IntRange) -> str:
+    return f"of {kind.min} or more" if kind.max is None else f"from {kind.min} to {kind.max}"
+
+
 def _bad_value(error: click.BadParameter, parameter: click.Parameter) -> str:
     message = error.message.rstrip(".")
     value, sign, _ = message.partition(" is not ")
     if sign and isinstance(parameter.type, click.IntRange):
-        return f"{value} is not a whole number of {parameter.type.min} or more"
+        return f"{value} is not a whole number {_shown_range(parameter.type)}"
     if sign and isinstance(parameter.type, click.Choice):
         choices = list(parameter.type.choices)
         near = nearest(value.strip("'"), choices)

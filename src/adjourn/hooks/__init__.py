@@ -13,8 +13,9 @@ FAILED, REFUSED = 1, 2
 
 def tell(problem: object) -> None:
     """Print a message on standard error. A failure to print changes no answer."""
-    text = "interrupted" if isinstance(problem, KeyboardInterrupt) else str(problem) or type(problem).__name__
-    if not (text.isascii() and text.isprintable()):
+    text = getattr(problem, "lines", "") or str(problem) or type(problem).__name__
+    text = "interrupted" if isinstance(problem, KeyboardInterrupt) else text
+    if not (text.isascii() and text.replace("\n", "").isprintable()):
         from adjourn.text.redact import visible_lines  # every hook starts with this module
 
         text = visible_lines(text)

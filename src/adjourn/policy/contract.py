@@ -24,7 +24,8 @@ class BrokenContractError(AdjournError):
     def __init__(self, findings: list[Finding], texts: dict[str, str]) -> None:
         errors = sum(finding.severity == "error" for finding in findings)
         super().__init__(
-            f"{errors} error(s) in the policy or contract", "fix them; `adjourn policy check FILE` shows them"
+            f"{errors} error{'s' * (errors != 1)} in the policy or contract",
+            "fix them; `adjourn policy check FILE` shows them",
         )
         self.findings = findings
         self.texts = texts

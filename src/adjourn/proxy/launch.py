@@ -88,4 +88,4 @@ def become(options: ProxyOptions) -> NoReturn:
 def _print(error: AdjournError) -> None:
     from adjourn.text.redact import visible_lines
 
-    sys.stderr.write(f"adjourn: {visible_lines(str(error))}\n")
+    sys.stderr.write(f"adjourn: {visible_lines(error.lines)}\n")

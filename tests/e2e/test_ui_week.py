@@ -72,7 +72,7 @@ ADDRESSES = {
     "/cognition?id=invoices-schema": "What supports what",
     "/record": "invoices-schema",
     "/record?id=invoices-schema&from=0&to=1": "contested",
-    "/policy?tool=files.edit_file": "After a person confirms",
+    "/policy?tool=files.edit_file": "Needs approval",
 }
 """The pages, each with something that it says."""
 

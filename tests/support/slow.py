@@ -32,7 +32,7 @@ MODULES: Final = {
     },
     "commands at terminals, and in folders of every kind; the rules themselves are checked in the process": {
         "test_any_folder", "test_carry", "test_cli_terminal", "test_edited_history", "test_hostile_start", "test_person",
-        "test_pin", "test_workspace_of_before",
+        "test_pin", "test_uninstall", "test_workspace_of_before",
     },
     "several processes a test": {
         "test_hook_budget", "test_hook_proxies", "test_hook_standby", "test_run_otlp",

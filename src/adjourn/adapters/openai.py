@@ -80,8 +80,8 @@ class OpenAI(BoundedModel):
 class ResumableOpenAI(Resumable):
     """A client of OpenAI's with memory: a cognitive session records each answer, and each request includes what it knows.
 
-    `chat.completions.create` and `responses.create` take and return what the SDK's do. `client` is an `OpenAI` or an `AsyncOpenAI` of your
-    own; what it offers beside, call on it.
+    `chat.completions.create` and `responses.create` take and return what the SDK's do. `client` is your `OpenAI` or
+    `AsyncOpenAI`; call its other methods on it directly.
     """
 
     def __init__(

@@ -166,12 +166,12 @@ class _Declarations(Checker):
                 message = f"budget {quoted(key)} is larger than any count: {quoted(entry.text.text)}"
                 self.report("AEX046", message, entry.text, "error", f"write a number of at most {MAX_BUDGET}")
             elif not entry.text.text:
-                self.report("AEX047", "an empty number counts as 0", entry.key)
+                self.report("AEX047", "an empty number is read as 0", entry.key)
             elif entry.value == float("inf"):
                 continue  # no limit, and said so
             elif entry.value < 0 or (key == "calls" and entry.value % 1):
                 taken = 0 if entry.value < 0 else entry.value // 1
-                message = f"{quoted(entry.text.text)} counts as {taken:.0f}"
+                message = f"{quoted(entry.text.text)} is read as {taken:.0f}"
                 self.report("AEX047", message, entry.text, None, f"write {taken:.0f}, or a larger whole number")
 
     def idle_confirms(self) -> None:
@@ -328,7 +328,7 @@ def _regex(test: WhereTest, keyword: str, report: FindingSink) -> None:
         report("AEX142", f"cannot use the expression {quoted(value.value)}: {reason}", value.word)
     elif keyword in ("use", "allow") and not value.value.startswith(("^", r"\A", "(?")):
         message = f"{quoted(value.value)} permits every text that holds a match anywhere"
-        report("AEX047", message, value.word, None, "begin the expression with `^`, and end it with `$`")
+        report("AEX047", message, value.word, None, "start the expression with `^`, and end it with `$`")
 
 
 def _modes(document: Document, report: FindingSink) -> None:

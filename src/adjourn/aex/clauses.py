@@ -60,7 +60,7 @@ def cut(word: Word, start: int, keywords: Sequence[str], *, listed: bool = True)
     """The text before the first clause, and the clauses. Quotes and brackets protect the words in them.
 
     The first word and what follows a comma are patterns, so that a tool may have a keyword's name; unless not `listed`:
-    then the line begins with a clause, and a comma may end one.
+    then the line starts with a clause, and a comma may end one.
     """
     text = word.text
     if not any(keyword in text for keyword in keywords):
@@ -127,7 +127,7 @@ def _comparison(word: Word, whole: Word, report: Report) -> WhereTest | None:
     path = word.part(0, end)
     if not argument_ok(path.text):
         report(
-            "AEX140", f"no argument is named where a condition begins: {quoted(text)}", word if text else whole, _WRITE
+            "AEX140", f"no argument is named where a condition starts: {quoted(text)}", word if text else whole, _WRITE
         )
         return None
     at = run(text, end, BLANK)
@@ -177,7 +177,7 @@ def _misfit(operator: str, value: Value) -> tuple[str, str] | None:
     """Why a value is invalid for its operator, and the remedy; None if it is valid."""
     text = isinstance(value, Text) and value.quoted
     if isinstance(value, Text) and value.quoted and value.word.text[0] in value.value:
-        return "holds the quote that it begins with", "write one text, in the other kind of quotes"
+        return "holds the quote that it starts with", "write one text, in the other kind of quotes"
     size = value.value if isinstance(value, Constant) and not isinstance(value.value, bool) else None
     finite = size is not None and size - size == 0
     if operator in ("matches", "~"):

@@ -37,7 +37,7 @@ _TABLE = (
     Diagnostic(
         "AEX001", "error", "No header",
         "The document has no `task`, `agent` or `policy` line. AEX100 reports the same from the parser.",
-        "begin the file with `task NAME v0` or `policy NAME v0`",
+        "start the file with `task NAME v0` or `policy NAME v0`",
     ),
     Diagnostic(
         "AEX002", "error", "No goal",
@@ -78,7 +78,7 @@ _TABLE = (
     ),
     Diagnostic(
         "AEX031", "error", "Input of the wrong type",
-        "A run was started with an input whose value is not of the type that the contract needs.",
+        "An input of a run has a value of another type than the contract declares.",
         "give a value of the declared type",
     ),
     Diagnostic(
@@ -133,7 +133,7 @@ _TABLE = (
         "AEX047", "warning", "May not mean what it says",
         "The value is accepted, but probably not as it was meant: an empty budget is 0, a negative "
         "one too, a fraction of a call is rounded down, an argument without `=` is empty, an open quote is text, a scope "
-        "that begins with `/` or `.` is in no workspace, an expression without `^` is found anywhere in a text.",
+        "that starts with `/` or `.` is in no workspace, an expression without `^` is found anywhere in a text.",
         "write the value out",
     ),
     Diagnostic(
@@ -151,7 +151,7 @@ _TABLE = (
         "AEX100", "error", "Not a statement",
         "The line is not a statement of the language, or not a complete one, or the document lacks its header "
         "or goal.",
-        "begin the line with a word of the language and one space",
+        "start the line with a word of the language and one space",
     ),
     Diagnostic(
         "AEX120", "error", "Policy with steps or inputs",
@@ -287,7 +287,7 @@ _TABLE = (
     ),
     Diagnostic(
         "AEX172", "warning", "For no server",
-        "An allow names tools of no server, such as git.status, and a server has the name that it begins with. It allows none of the "
+        "An allow names tools of no server, such as git.status, and a server has the name that it starts with. It allows none of the "
         "server's tools: a rule for one is never inherited by the other. A deny, a confirm or a limit counts for both.",
         "write SERVER.TOOL as the server lists it, or give the server another name in the client's settings",
     ),

@@ -92,7 +92,7 @@ def _confirms(policy: Policy, call: CallQuery, verdict: RuleVerdict) -> Iterator
         else:
             missed = _misses(rule, policy, call)
             yield RuleAnswer(
-                rule, decides=False, why=missed or "does not ask: its pattern has to begin with mcp or aex"
+                rule, decides=False, why=missed or "does not ask: its pattern has to start with mcp or aex"
             )
 
 

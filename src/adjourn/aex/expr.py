@@ -1,7 +1,7 @@
 """Pieces of source text with their positions, and the values that they spell.
 
 A value is a quoted text, a number, true or false, a list, an object, a dotted name, or plain text. A quote opens a literal only where a
-value can begin (not inside a word, so `it's` is text) and only if it closes on the same line; there are no escapes. Brackets protect the
+value can start (not inside a word, so `it's` is text) and only if it closes on the same line; there are no escapes. Brackets protect the
 commas between them. Whatever is no other value is plain text, as v0 takes it.
 
 Nothing here resolves a name, raises, or takes more than linear time.
@@ -333,7 +333,7 @@ class _ValueReader:
 
     def _entry_pieces(self, start: int, end: int) -> list[tuple[int, int]]:
         """Entries end at line breaks and commas; a part without a colon continues the entry before it on its
-        line (`note: done, all green`), as v0 reads it. Lines that begin with `//` are skipped.
+        line (`note: done, all green`), as v0 reads it. Lines that start with `//` are skipped.
         """
         text = self.word.text
         pieces: list[tuple[int, int]] = []

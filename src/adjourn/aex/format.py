@@ -344,7 +344,7 @@ def _return(step: ReturnStep, indent: str) -> list[str]:
 
 
 def _depths(text: str, lines: Sequence[str]) -> list[int]:
-    """How many brackets are open where each line begins, without those that the line begins by closing."""
+    """How many brackets are open where each line starts, without those that the line starts by closing."""
     pairs = {start: end for start, end in scan(text).ends.items() if text[start] in "([{"}
     closers = set(pairs.values())
     depth = at = 0

@@ -291,8 +291,8 @@ def _workspace_budgets(document: Document) -> list[Rule]:
 
 # --- whom rules hold for, and what remains of a policy for one of them
 #
-# What permits holds for those whom it names exactly. What restricts also holds for a name in another case, and where nobody is known:
-# who comes without a name escapes no restriction.
+# An allow rule applies only to the principals that it names exactly. A restriction also applies to a name in another case, and to calls
+# without a principal: nobody escapes a restriction by giving no name.
 
 MAX_SHOWN = 100
 """Characters of a name in a message."""
@@ -325,7 +325,7 @@ def names_of(asker: Asker) -> list[str]:
 
 
 CLIENT = "client:"
-"""What the names of clients begin with."""
+"""What the names of clients start with."""
 
 
 def permits(whom: Sequence[str], asker: Asker | None, client: str = "") -> bool:

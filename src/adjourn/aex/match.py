@@ -218,7 +218,7 @@ class PatternIndex:
 
 # --- names of tools that are of no server: a client's own ones, and those of `adjourn run`
 #
-# A server may have a name that they begin with, as `git`. A rule is for its tools, or for these, and never for both.
+# A server may have a name that they start with, as `git`. A rule is for its tools, or for these, and never for both.
 
 OWN_TOOLS = frozenset((
     "adjourn.note", "aex.resume", "answer.structured", "agent.list", "agent.message", "agent.spawn", "file.read", "file.write", "git.apply", "git.diff",
@@ -226,7 +226,7 @@ OWN_TOOLS = frozenset((
     "schedule.read", "schedule.write", "secrets.read", "shell.exec", "shell.output", "shell.stop", "skill.run", "tests.run",
     "todo.read", "todo.write", "tools.search", "unknown.any", "user.ask", "worktree.enter", "worktree.exit",
 ))  # fmt: skip
-"""Tools by the names that policies have for them. A rule that begins as one of these may be for a tool that no server lists."""
+"""Tools by the names that policies have for them. A rule that starts as one of these may be for a tool that no server lists."""
 _HEADS = ("adjourn", "aex", "mcp")
 """First parts of names that no server can have: those of meta-tools, and of methods of the protocol."""
 _UNNAMED = "unknown"

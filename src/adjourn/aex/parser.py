@@ -1,4 +1,4 @@
-"""Text to document: each node of the tree read as the statement it begins.
+"""Text to document: each node of the tree read as the statement it starts.
 
 Must never: raise on any text, judge what a well-formed document means (that is `check`), do I/O.
 """
@@ -106,7 +106,7 @@ class _Parser:
             elif node.kind not in ("blank", "comment"):
                 self.declaration(node, self.tree.word(node))
         if not document.headers and not document.has_bad_header:
-            remedy = "begin with `policy NAME v0` or `task NAME v0`"
+            remedy = "start with `policy NAME v0` or `task NAME v0`"
             self.report("AEX100", "missing task or policy declaration", None, remedy)
         if not document.goals and not document.has_bad_goal and not document.may_lack_goal:
             self.report("AEX100", "missing goal", None, _GOAL)

@@ -59,8 +59,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     server whose tools are judged (`at_server`), the canonical one first; none: a tool has just the name that is asked for.
     `claims` are names that it gives itself, and that are not its own. `known` are the tools that servers have listed.
 
-    A policy with rules for somebody has `parts`: the first for all, each other one for some. It says itself what holds where
-    nobody is known; `narrowed` makes of it what holds for one.
+    A policy with rules for somebody has `parts`: the first for all, each other one for some. On its own it judges calls
+    without a principal; `narrowed(principal)` has the rules that apply to that principal.
     """
 
     allow: Sequence[Rule] = ()
@@ -160,7 +160,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def judge_open(self, name: str) -> RuleVerdict:
         """The verdict on a name that is allowed unless a rule names it: `mcp.*` requests, `aex.*` and `adjourn.*` meta-tools.
 
-        `deny *` names it too; `confirm` names it only by a pattern that itself begins with one of these.
+        `deny *` names it too; `confirm` names it only by a pattern that itself starts with one of these.
         """
         return self.rules_of(name).strict_open
 

@@ -34,7 +34,7 @@ def unmatched_rules(
 ) -> list[Finding]:
     """A finding for each rule that names no known tool, and for each allow that is closed because it may mean two servers, or is for none.
 
-    `listed` are the names of servers that may not have listed their tools yet. Patterns that begin as the name of a tool of no server are left alone. `is_complete`: there are no servers but the known ones. Else
+    `listed` are the names of servers that may not have listed their tools yet. Patterns that start as the name of a tool of no server are left alone. `is_complete`: there are no servers but the known ones. Else
     a rule for a server that is not known is only reported where it looks like a typing error.
     """
     none = _for_none(policy, known, {*listed, *known.servers})
@@ -128,7 +128,7 @@ class _Look:
 
 
 def _canonical(pattern: str) -> str:
-    """The pattern with the canonical name of the server that it may begin with."""
+    """The pattern with the canonical name of the server that it may start with."""
     head, dot, text = pattern.partition(".")
     return f"{canonical_server(head) or head}{dot}{text}" if dot else pattern
 

@@ -82,7 +82,7 @@ _CLAUSES: Final = {
     "every": "per",
     "each": "per",
 }
-"""Words that begin a clause in other languages, with the clause of the same meaning."""
+"""Words that start a clause in other languages, with the clause of the same meaning."""
 _TYPES: Final = {
     word: name
     for name, words in {
@@ -113,7 +113,7 @@ def line_help(text: str, known: Iterable[str], *, policy: bool) -> str:
     if text.startswith("- "):
         return f"name tools behind the keyword, separated by commas: {'allow' if policy else 'use'} fs.read, git.status"
     if text.startswith(_COMMENTS):
-        return "begin a comment with `#`, on a line of its own"
+        return "start a comment with `#`, on a line of its own"
     if word.lower() == "else":
         return "there is no `else`: write a second `if`"
     if word.lower() in ("include", "import", "extends"):
@@ -122,7 +122,7 @@ def line_help(text: str, known: Iterable[str], *, policy: bool) -> str:
     form = FOR_SOMEBODY if policy and meant == "for" else FORMS.get(meant, "")
     if not meant:
         words = sorted(word for word in known if not policy or word in _POLICY_WORDS)
-        return f"begin the line with one of these words and one space: {', '.join(words)}"
+        return f"start the line with one of these words and one space: {', '.join(words)}"
     if not rest.strip(BLANK + ":="):
         return f"complete the line: `{form}`" if word == meant else f"did you mean `{form}`?"
     argument = rest.lstrip(BLANK + ":=").removeprefix("before ").strip(BLANK)

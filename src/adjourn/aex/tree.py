@@ -198,7 +198,7 @@ class _Builder:
         return bool(self.stack) and self.indent(at) < (self.stack[-1].indent or 0)
 
     def items(self, at: int) -> int:
-        """The last line of the items of a `make` that begin at `at`, or the line before."""
+        """The last line of the items of a `make` that start at `at`, or the line before."""
         lines = self.tree.lines
         while at < len(lines) and lines[at].lstrip(BLANK)[:1] == "-" and not self.ends_body(at):
             at += 1

@@ -177,11 +177,11 @@ def _questions(context: CommandContext, of_task: Callable[[Ledger], Iterable[App
 def _only(
     entries: list[tuple[str, _T]], start: str, id_of: Callable[[_T], str], words: tuple[str, str], remedy: str
 ) -> tuple[str, _T]:
-    """The entry whose id is, or begins with, `start`. `words`: how several are called, and the message for none."""
+    """The entry whose id is, or starts with, `start`. `words`: how several are called, and the message for none."""
     matches = beginning_with(start, entries, lambda entry: id_of(entry[1]))
     if len(matches) != 1:
         near = "" if matches else did_you_mean(start, [id_of(entry) for _, entry in entries])
-        message = f"{len(matches)} {words[0]} begin with {start!r}" if matches else words[1]
+        message = f"{len(matches)} {words[0]} start with {start!r}" if matches else words[1]
         raise NotFoundError(message, near or remedy)
     return matches[0]
 

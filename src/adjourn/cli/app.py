@@ -104,7 +104,7 @@ _TABLE = {
     },
     "Started by clients": {
         "proxy": ("edges:proxy_", "Run an MCP server behind the policy and the journal."),
-        "hook": ("edges:hook", "Answer a client's hooks before it runs tools of its own."),
+        "hook": ("edges:hook", "Answer a client's hooks before it runs one of its tools."),
     },
     "Help": {
         "help": ("help:help_", "Explain a topic or a command; --all lists all."),

@@ -214,7 +214,7 @@ def rollback(context: CommandContext, checkpoint: str, *, files: bool, state: bo
 
 
 def _finish(context: CommandContext, interrupted: str, checkpoint: str, *, yes: bool, as_json: bool) -> None:
-    """Finish a rollback that was killed. Another one cannot begin before."""
+    """Finish a rollback that was killed. Another one cannot start before."""
     from adjourn.checkpoints import rollback as engine
 
     if checkpoint:

@@ -220,7 +220,7 @@ def _list(search: page_files.Search, now: int, *, as_json: bool) -> None:
 def edit(page: str) -> int:
     """Edit a page in $VISUAL or $EDITOR, and save it if it can still be read.
 
-    A text that cannot be read is kept in a separate file, whose name is printed. Exit code 1 in that case.
+    A text that cannot be read is kept in a separate file; its name is printed, and the exit code is 1.
     """
     root = workspace_of().tree
     chosen = _chosen(root, page_files.search(root), page)
@@ -310,4 +310,4 @@ def rules(*, as_json: bool) -> None:
         return
     rows = [(str(row["label"]), "on" if row["on"] else "off", str(row["example"])) for row in listed]
     say_table(("RULE", "STATE", "SUCH AS"), rows)
-    say(f"also tools that are marked as destructive, or whose names contain: {', '.join(tools)}")
+    say(f"also tools that are marked as destructive, or have a name that contains: {', '.join(tools)}")

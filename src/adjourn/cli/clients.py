@@ -479,7 +479,7 @@ class AskedStart(NamedTuple):
 
 
 def agreed(starts: Sequence[AskedStart], root: str, purpose: str) -> bool:
-    """Whether the person at the terminal agrees that these are started. `purpose` begins a sentence: "to see …"."""
+    """Whether the person at the terminal agrees that these are started. `purpose` starts a sentence: "to see …"."""
     say_prose(
         f"{purpose}, adjourn starts these servers once, and calls nothing. Files of this folder name them: each runs with your rights,"
         " and may run further files of the folder that it starts in"

@@ -44,7 +44,7 @@ sleep 2
 """
 POLICY = """policy workspace v0
 
-goal "Mend the greeting, and nothing else"
+goal "Fix the greeting, and nothing else"
 
 use git_status, git_log, git_diff_unstaged, git_add, git_commit
 deny git_reset, git_checkout
@@ -58,7 +58,7 @@ budget calls=100
 def demo(*, keep: bool) -> None:
     """Demonstrate how a session is killed during a call, and how another client resumes it.
 
-    The first run installs a real MCP server and the official SDK into a cached environment of its own.
+    The first run installs a real MCP server and the official SDK into a separate, cached environment.
     """
     if find("git", os.getcwd()) is None:
         raise AdjournError("git is not found on this PATH", "install git: the demonstration makes a commit")
@@ -157,7 +157,7 @@ class Story:
                 ("git_add", {**repository, "files": ["greeting.txt"]}, "stages it, which a person has to confirm"),
                 ("aex.checkpoint", {"name": "greeting", "description": "Staged the fixed greeting; commit is next"},
                  "checkpoints"),
-                ("git_commit", {**repository, "message": "Mend the greeting"}, "commits"),
+                ("git_commit", {**repository, "message": "Fix the greeting"}, "commits"),
             ],
         )  # fmt: skip
         marker = self.folder / "hook-is-running"
@@ -186,7 +186,7 @@ class Story:
         repository = {"repo_path": str(self.folder)}
         steps: list[tuple[str, Any, str]] = [("git_log", {**repository, "max_count": 1}, "looks at the result")]
         if self._commits() < 2:
-            message = {**repository, "message": "Mend the greeting"}
+            message = {**repository, "message": "Fix the greeting"}
             steps.insert(0, ("git_commit", message, "commits again, now that it is known to be safe"))
         self._client("second-client", "2026-07-28", [("aex.resume", {"name": "greeting"}, "resumes"), *steps]).finish()
 

@@ -274,14 +274,14 @@ def _newest(context: CommandContext) -> str:
     return max(touched, key=lambda name: touched[name], default="")
 
 
-# --- what `adjourn doctor --fix` mends
+# --- what `adjourn doctor --fix` fixes
 
 
 def fix(context: CommandContext) -> Iterator[str]:
     """Fix what needs no decision, and print each fix."""
-    for mend in (_ignored, _closed_keys, _lost_sessions, _moved):
+    for repair in (_ignored, _closed_keys, _lost_sessions, _moved):
         with suppress(AdjournError):  # the check that follows says it
-            yield from mend(context)
+            yield from repair(context)
 
 
 def _ignored(context: CommandContext) -> Iterator[str]:

@@ -138,10 +138,9 @@ def _print_json(drafted: Draft, path: str) -> None:
 def tighten(*, context: CommandContext, write: bool, as_json: bool) -> int:
     """Propose a narrower policy from the calls that were recorded, as a diff.
 
-    What was never called is no longer allowed, a wildcard becomes the names of the tools that were called, and a tool whose calls
-    stayed in one folder gets that folder as its scope. Under `mode observe`, tools that no rule allows are added: with a confirm if
-    they write, not at all if their name says that they destroy. Comments and order of the policy stay. Nothing counts as never called
-    before 20 calls are recorded.
+    Rules for tools that were never called are removed, once 20 calls are recorded. A wildcard becomes the names of the tools that were
+    called. A tool that was only used in one folder gets that folder as its scope. Under `mode observe`, tools that no rule allows are
+    added: with a confirm if they write, and not at all if they have a destructive name. Comments and order of the policy stay.
     """
     from adjourn.aex.layers import discover
     from adjourn.setup import places

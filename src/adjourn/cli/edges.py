@@ -1,6 +1,6 @@
 """`adjourn proxy`, `hook`, `connect`, `login` and `logout`: the edges between clients and servers.
 
-`proxy` and `hook` begin in `adjourn.__main__`, without coming here; here is their help, made from the table of options that they parse.
+`proxy` and `hook` start in `adjourn.__main__`, without coming here; here is their help, made from the table of options that they parse.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def proxy_() -> None:
     epilog=example("adjourn hook < call.json", "adjourn hook --policy strict.aex --format aex < call.json"),
 )
 def hook() -> int:
-    """Answer a client's hooks before it runs tools of its own.
+    """Answer a client's hooks before it runs one of its tools.
 
     Reads one call as JSON, as Claude Code gives it to a PreToolUse hook, and prints allow, deny or ask with the rule that decides.
     Calls are recorded, and count toward the same budget as those of a proxy.

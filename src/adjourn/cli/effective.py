@@ -72,7 +72,7 @@ def effective_(  # noqa: PLR0913  # the options of one command
     """Show what is permitted here: the policy, or what remains of a contract under it; each rule with its file and line.
 
     Findings go to stderr. Exit code 1 when there is an error: a proxy would not start with it. With TOOL, which is SERVER.TOOL, or
-    TOOL for every server that lists one, the first line begins with yes, ask (a person has to approve) or no, as the server's proxy would
+    TOOL for every server that lists one, the first line starts with yes, ask (a person has to approve) or no, as the server's proxy would
     answer in the present state of the task, and the rules that name the tool follow; no is exit code 3.
     Rules behind `for` show whom they are for. --as evaluates as a user or group that logged in at `adjourn serve`, or as the hook of a
     client; without it, as a client without a login.

@@ -186,7 +186,7 @@ a person records what happened:
 
   adjourn settle CALL --done | --not-done"""),
     "pin": Topic("A PIN for what speaks for you", """\
-An agent that may run a shell can start a terminal of its own and answer for
+An agent that may run a shell can open a terminal and answer for
 you. A PIN is what it does not know:
 
   adjourn keys pin            set or change it; asked for at the terminal
@@ -229,7 +229,7 @@ is .aex/adjourn.db (SQLite).
   sqlite:PATH             a file
   postgresql://HOST/DB    several machines (pip install 'adjourn[postgres]')
 
-Every event begins with the hash of the one before it:
+Every event starts with the hash of the one before it:
 
   adjourn verify          check the whole history and every signature
   adjourn store gc        delete data that nothing refers to

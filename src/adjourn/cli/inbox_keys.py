@@ -158,7 +158,7 @@ class InboxKeys:
             self.notice = ""
 
     def begin(self, number: int) -> None:
-        """Begin one of the answers of the selected item."""
+        """Start one of the answers of the selected item."""
         item = self.selected
         actions = actions_of(item) if item else ()
         if item is None or number >= len(actions):

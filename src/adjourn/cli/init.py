@@ -34,11 +34,11 @@ from adjourn.setup.servers import check_lasting
 @flag("--policy", "Write .aex/policy.aex: what agents may do in this workspace.")
 @text_option("--task NAME", "Write tasks/NAME.aex with sample inputs.")
 @flag("--code", "Write the /code skill for Claude Code and Codex, and the prompts of its phases.")
-@flag("--user", "Set up your own settings in the home folder, which count in every project.")
+@flag("--user", "Set up your own settings in the home folder, for every project.")
 @flag("--undo", "Undo the set-up: restore every file as it was.")
 @flag("--diff", "Show every change as a diff.")
-@flag("--observe", "Write a policy that refuses nothing yet, and records everything.")
-@flag("--here", "Set up the current folder, also if it belongs to a workspace above it.")
+@flag("--observe", "Write a policy that only records and refuses nothing yet.")
+@flag("--here", "Set up the current folder, even inside another workspace.")
 @flag("--yes, -y", "Start every server that settings here name, and change the files, without asking.")
 @flag("--no-start", "Start no server, and do not ask; its tools are refused until rules name them.")
 @in_folder
@@ -48,26 +48,24 @@ def init(
 ) -> int:
     """Set up the clients of this workspace: their MCP servers behind the proxy, their hooks, a policy for their tools.
 
-    Starts each server once to see which tools it lists, and calls none. Shows what each would run before, and asks: a repository may
-    name any program. Shows what changes, and asks. --yes agrees to both, and names afterwards what was started and changed; in a
+    Starts each server once to list its tools, and calls none. First it shows what each would run, and asks: a repository may name any
+    program. Then it shows what changes, and asks. --yes agrees to both, and prints afterwards what was started and changed; in a
     repository that you do not trust, add --no-start. The policy allows tools that only read, asks a person about tools that write or
-    that read at an address of the network, and denies tools whose name says that they destroy something. Files keep their layout and
-    comments; their content is saved under .aex/undo, and --undo takes the changes back, also out of files edited since. A file that
-    cannot be parsed is an error, and nothing is changed.
+    that read from the network, and denies tools with destructive names. Files keep their layout and comments. Their content is saved
+    under .aex/undo; --undo reverts the changes, also in files edited since. If a file cannot be parsed, nothing is changed.
 
-    Run it again after you add or update a server: tools that the server lists since get rules. Those that you took out of the policy
-    get none.
+    Run it again after you add or update a server: its new tools get rules. Tools that you removed from the policy get none.
 
-    In a folder or linked work tree of a workspace, sets up that workspace with the settings on the way to the folder, and says where it is.
-    --here makes a workspace of the current folder instead.
+    In a subfolder or linked work tree of a workspace, init sets up that workspace, with the settings of the folders in between, and
+    prints its path. --here makes the current folder a workspace instead.
 
-    With --user, changes the settings in your home folder instead, and starts no server: every folder that belongs to a workspace is
-    governed, every other folder is as before.
+    --user changes the settings in your home folder instead, and starts no server. It governs every workspace; other folders work as
+    before.
 
-    With --policy, --task or --code, writes only a first policy, a sample task or the /code skill. An existing file is never overwritten.
+    --policy, --task and --code write only a first policy, a sample task or the /code skill. Existing files are never overwritten.
     `aex init` without options writes the sample task.
 
-    Exit code 1 when nothing was changed because you did not confirm, or a file is broken.
+    Exit code 1 if you did not confirm, or a file is broken.
     """
     published = click.get_current_context().find_root().info_name == "aex"
     how = clients.Asked(**asked)

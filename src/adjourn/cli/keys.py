@@ -42,7 +42,7 @@ _MAX_PUBLIC = 10_000
 @for_machines
 @click.pass_context
 def keys_(ctx: click.Context, *, as_json: bool) -> None:
-    """Show your signing key, and manage the keys of others whose checkpoints may be resumed here.
+    """Show your signing key, and manage whose checkpoints may be resumed here.
 
     Keys are in $ADJOURN_CONFIG/keys, else $XDG_CONFIG_HOME/adjourn/keys, else ~/.config/adjourn/keys: never in a workspace. Without
     a subcommand, list the keys.
@@ -195,7 +195,7 @@ def propose_pin(root: str, *, may_ask: bool) -> None:
         if setting.active is not None or not lets_shell_run(policy):
             return
         say_prose(
-            "This policy lets agents run a shell unasked. Such an agent can start a terminal of its own and answer for you. A PIN, which only you know, keeps it from that."
+            "This policy lets agents run a shell unasked. Such an agent can open a terminal and answer for you. A PIN that only you know prevents that."
         )
         if not (may_ask and sys.stdin.isatty() and click.confirm("Set a PIN now?", default=False)):
             say("  set one later: adjourn keys pin")

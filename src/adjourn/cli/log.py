@@ -222,7 +222,7 @@ def _kind(entry: TimelineEntry) -> str:
 
 
 def _node(lanes: list[str], entry: TimelineEntry) -> str:
-    """The lanes at an entry; a session takes its lane when it begins, and leaves it when it ends."""
+    """The lanes at an entry; a session takes its lane when it starts, and leaves it when it ends."""
     if entry.event == kinds.SessionOpened.KIND:
         lanes.append(entry.session)
         return "├─" + "│─" * (len(lanes) - 1) + "╮"

@@ -122,7 +122,7 @@ def _by_hash(store: Store, start: str) -> TaskCheckpoint | None:
         if entry.hash.startswith(start) and _MARK in entry.data and digest(entry.data) == entry.hash
     ]
     if len(matches) > 1:
-        raise NotFoundError(f"{len(matches)} checkpoints have a hash that begins with {start}", "give more digits")
+        raise NotFoundError(f"{len(matches)} checkpoints have a hash that starts with {start}", "give more digits")
     return as_checkpoint(matches[0]) if matches else None
 
 

@@ -160,7 +160,7 @@ def say_prose(text: str, colour: str = "") -> None:
 
 
 def say_finding(text: str, *, err: bool = False) -> None:
-    """A finding: a line that begins with its severity and code, what it quotes, and a line `help: `."""
+    """A finding: a line that starts with its severity and code, what it quotes, and a line `help: `."""
     stream = sys.stderr if err else sys.stdout
     head, *lines = visible_lines(text).split("\n")
     mark = " ".join(head.split(" ")[:2])

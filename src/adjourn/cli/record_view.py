@@ -290,7 +290,7 @@ def readable(store: CRStore) -> tuple[list[Tree], dict[str, IntegrityError]]:
 
 
 def one_item(entries: list[Item], start: str, kind: str, remedy: str, record: str = "") -> Item:
-    """The one whose id is, or begins with, `start`; in the record whose id is, or begins with, `record`."""
+    """The one whose id is, or starts with, `start`; in the record whose id is, or starts with, `record`."""
     named = beginning_with(start, beginning_with(record, entries, lambda item: item.cr_id), lambda item: item.id)
     if len(named) != 1:
         places = ", ".join(f"{item.id} in {item.cr_id}" for item in named[:5])
@@ -300,7 +300,7 @@ def one_item(entries: list[Item], start: str, kind: str, remedy: str, record: st
 
 
 def beginning_with(start: str, entries: Sequence[_T], id_of: Callable[[_T], str]) -> Sequence[_T]:
-    """Those of the entries whose id is `start`, else those whose id begins with it."""
+    """Those of the entries whose id is `start`, else those whose id starts with it."""
     return [entry for entry in entries if id_of(entry) == start] or [
         entry for entry in entries if id_of(entry).startswith(start)
     ]

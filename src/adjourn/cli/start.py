@@ -188,7 +188,7 @@ class StoreContext:
         ) else self.url
 
     def task(self, name: str) -> Task:
-        """A task for reading, by its id or a beginning that only it has."""
+        """A task for reading, by its id or a unique prefix."""
         from adjourn.cli.terminal import Spinner
         from adjourn.host.keys import reading_secret
         from adjourn.tasks.task import existing

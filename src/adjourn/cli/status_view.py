@@ -80,7 +80,7 @@ def _read(arguments: list[str]) -> tuple[str, str, str, bool] | None:
 
 
 def show(context: StoreContext, task: str, *, as_json: bool) -> None:
-    """Print the status of a task, named by an id or a beginning of one, or else chosen as `current_task` does."""
+    """Print the status of a task, named by an id or a prefix of one, or else chosen as `current_task` does."""
     if not task and not context.named and context.store_or_none() is None:
         if as_json:
             say_json({"task": None, "next": FIRST_STEP})

@@ -89,7 +89,7 @@ def _row(row: dict[str, Any], now: int) -> tuple[str, ...]:
 def finish_(context: CommandContext, task: str, *, note: str, as_json: bool) -> None:
     """Finish TASK: save its last checkpoint, archive its page, and offer it to no new session.
 
-    TASK is an id or a beginning of one. Its history and its checkpoints stay. A session that is still open may keep calling; its
+    TASK is an id or a prefix of one. Its history and its checkpoints stay. A session that is still open may keep calling; its
     calls still count.
     """
     from adjourn.checkpoints.save import finish
@@ -120,7 +120,7 @@ def finish_(context: CommandContext, task: str, *, note: str, as_json: bool) -> 
 def reopen_(context: CommandContext, task: str, *, note: str, as_json: bool) -> None:
     """Make the finished TASK active again: new sessions are offered it.
 
-    TASK is an id or a beginning of one. Its last archived page becomes the active one.
+    TASK is an id or a prefix of one. Its last archived page becomes the active one.
     """
     from adjourn.checkpoints.save import reopen
 
@@ -191,7 +191,7 @@ def drawing(context: CommandContext, task: Task) -> list[RenderableType]:
 def status(context: CommandContext, task: str, *, watch: bool, as_json: bool) -> None:
     """Show the status of a task: budget, holder, calls in doubt, questions to a person, and the next step.
 
-    TASK is an id or a beginning of one. Without it: $ADJOURN_TASK, else the task of the client that this runs in, else
+    TASK is an id or a prefix of one. Without it: $ADJOURN_TASK, else the task of the client that this runs in, else
     the task touched last.
     """
     if watch and as_json:

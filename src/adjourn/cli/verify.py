@@ -260,7 +260,7 @@ def _task_id(context: CommandContext, start: str) -> str:
     names = list(dict.fromkeys([*tasks_of(context.store), *heads]))
     matches = [name for name in names if name == start] or [name for name in names if name.startswith(start)]
     if len(matches) != 1:
-        count = f"{len(matches)} tasks have an id that begins with" if matches else "no task has the id"
+        count = f"{len(matches)} tasks have an id that starts with" if matches else "no task has the id"
         near = "" if matches else did_you_mean(start, names)
         remedy = near or "list the tasks: adjourn tasks; give a folder as a path, such as ./FOLDER"
         raise NotFoundError(f"{count} {start[:80]!r}", remedy)

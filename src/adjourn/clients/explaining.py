@@ -267,7 +267,7 @@ def replay_calls(store: Store, policy: Policy, tree: str, *, max_events: int = 0
         return msgspec.structs.replace(call, paths=paths, matcher=matcher)
 
     result, left, room = WhatIf(policy, placed, known_tools(store)), 0, max_events
-    for task in sorted(tasks_of(store), reverse=True):  # ids begin with the day
+    for task in sorted(tasks_of(store), reverse=True):  # ids start with the day
         events = store.head(task).seq + 1
         if max_events and events > room:
             left += 1

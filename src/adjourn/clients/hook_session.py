@@ -1,6 +1,6 @@
 """The session of a client that runs its tools itself, and starts a hook process before each call to have it decided on.
 
-The client holds the task, not the hook process, which has exited before the call begins. All hook processes of one client
+The client holds the task, not the hook process, which has exited before the call starts. All hook processes of one client
 share one session. Its id is derived, not random, so that processes which start at once agree on it.
 
 The session lives as long as the client's process where that is known, else for the time of a lease after each hook. It
@@ -17,7 +17,7 @@ A call about which the client asks a person is counted when it is asked, since t
 repeated with an approval that was given elsewhere, it is not counted again. Of a client that cannot ask (`ClientCapabilities.asks`) the
 call is refused until it was approved elsewhere, and is not counted before.
 
-Owns: this session, and the facts of such calls. Must never: say that a call went well which nobody saw end.
+Owns: this session, and the facts of such calls. Must never: record success for a call whose end was not observed.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class HookSession(GuardedSession):
     # --- the facts
 
     def _begin(self, call: ToolRequest, pending: PendingCalls) -> None:
-        """Begin to decide. Raises `_AlreadyAllowedError` where another hook has let this very call pass."""
+        """Start to decide. Raises `_AlreadyAllowedError` where another hook has let this very call pass."""
         mark = _mark(self._call_name)
         of_name = (
             open_call for open_call in self.task.ledger.open_calls.values() if mark and open_call.call.endswith(mark)

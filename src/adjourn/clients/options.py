@@ -163,8 +163,7 @@ def parse_proxy(arguments: list[str]) -> ProxyOptions:
         raise UsageError("--url and a command are two servers", "give one of the two, or start two proxies")
     if not upstream and not values["--url"]:
         raise UsageError(
-            "no command of an MCP server is given",
-            "write it after --, as in: adjourn proxy -- npx -y your-mcp-server",
+            "no command of an MCP server is given", "write it after --, as in: adjourn proxy -- npx -y your-mcp-server"
         )
     name, seconds = values["--name"], values["--confirm-timeout"]
     if name and (len(name) > MAX_NAME or not any(map(str.isalnum, name))):

@@ -41,11 +41,11 @@ from adjourn.tasks.task import SYSTEM, NewEvent, Task, existing, tasks_of
 SETTINGS = ".config/adjourn/settings.toml"
 """In the account's home folder."""
 KNOWN_PIN: Final = "pin/"
-"""Begins the name of the ref in which a store notes the PIN of an account."""
+"""Starts the name of the ref in which a store notes the PIN of an account."""
 WITHOUT_PIN: Final = frozenset(("adjourn notify",))
 """What records no answer, and is for services."""
 _TRIES = 3
-"""How often a command asks, unless a wait begins before."""
+"""How often a command asks, unless a wait starts before."""
 _given = pins.PinMemory()
 """That this process was given the PIN."""
 
@@ -161,7 +161,7 @@ def _ask_for_pin(command: str, store: Store | None, task: str) -> None:
     """Ask at the terminal until the PIN is right."""
     if not _has_terminal():
         raise RefusedError(
-            f"`{command}` speaks for a person and needs your PIN, and there is no terminal to ask for it",
+            f"`{command}` records a person's decision and needs your PIN, but there is no terminal to enter it",
             "run it in a terminal; no setting waives the PIN",
         )
     for number in range(_TRIES):

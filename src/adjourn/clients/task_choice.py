@@ -13,9 +13,9 @@ from adjourn.tasks.session import Session
 from adjourn.tasks.task import check_task_id
 
 CLIENT, BOUND = "client/", "bound/"
-"""How the refs begin that say which task the proxies of a group work on: the one they share, the one a person bound one to."""
+"""How the refs start that say which task the proxies of a group work on: the one they share, the one a person bound one to."""
 PROMPT = "prompt/"
-"""How the refs begin that keep what a person asked a client for, until it opens a session."""
+"""How the refs start that keep what a person asked a client for, until it opens a session."""
 MAX_MOVES = 5
 """How often one call follows a task that switches."""
 
@@ -37,7 +37,7 @@ class TaskChoice:
                 self.id = client.store.ref(self._ref) or ""
                 if not self.id:
                     self._forget_dead_clients()
-                    # A store that has lost what this client worked on is no reason to begin at zero.
+                    # A store that has lost what this client worked on is no reason to start at zero.
                     task = self._heads.bound(client.group) or self._new_id()
                     try:
                         client.store.swap(self._ref, task, expect=None)
@@ -61,7 +61,7 @@ class TaskChoice:
             )
 
     def begin(self) -> str:
-        """Begin another task in the place of the client's own, which a person has finished."""
+        """Start another task in the place of the client's own, which a person has finished."""
         client = self._client
         with client.lock:
             before = self.current()
@@ -110,7 +110,7 @@ class TaskChoice:
                     store.swap(name, None, expect=value)
                     self._heads.unbind(name.partition("/")[2])
 
-    # --- what the person asked for first: the mission of the task that the client may begin
+    # --- what the person asked for first: the mission of the task that the client may start
 
     def keep_prompt(self, prompt: str) -> None:
         """Keep what the person asked the client for first."""
@@ -125,7 +125,7 @@ class TaskChoice:
                 store.swap(self._prompt_ref, None, expect=prompt)
 
     def begin_with_prompt(self, session: Session) -> None:
-        """Have a session open with the kept prompt where it begins its task. Opening it forgets the prompt in any case."""
+        """Have a session open with the kept prompt where it starts its task. Opening it forgets the prompt in any case."""
         session.prompt_ref = self._prompt_ref
         if not session.task.ledger.exists:
             session.prompt = self._client.store.ref(self._prompt_ref) or ""

@@ -1,4 +1,4 @@
-"""API keys, and whose a principal's name is: refs of the store, each under a seal of the gateway's secret.
+"""API keys, and the owners of principals' names: refs of the store, each sealed with the gateway's secret.
 
 A name belongs to whoever came with it first, or has a key of it; anybody else with that name gets another one, which no rule can have.
 """
@@ -50,7 +50,7 @@ class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bearer(self) -> Principal:
-        """Whose key it is."""
+        """The principal that the key belongs to."""
         return Principal(id=f"key:{self.principal}", name=self.name, type=self.type, groups=self.groups)
 
 
@@ -109,7 +109,7 @@ def keys_of(store: Store, secret: bytes) -> list[ApiKey]:
 
 
 def bearer_named(store: Store, secret: bytes, kind: str, name: str) -> str:
-    """The id of the principal whose keys have a type and a name; "" for no key."""
+    """The id of the principal that has keys of this type and name; "" for no key."""
     owners = (key.bearer.id for key in keys_of(store, secret) if (key.type, key.name) == (kind, name))
     return next(owners, "")
 
@@ -153,7 +153,7 @@ class KeyRing:
         self._tried = monotonic()
 
     def find(self, text: str) -> Principal | None:
-        """Whose key a text is; None for what is no key, or one that has ended or was revoked. Raises `StoreError` once the store has failed
+        """The owner of a key; None for an unknown, expired or revoked one. Raises `StoreError` once the store has failed
         for too long.
 
         The id is public. All that depends on the secret is compared in constant time, for an id that is not there, too.
@@ -192,7 +192,7 @@ def _unsealed(secret: bytes, kind: str, ref: str, value: str) -> str:
     return text if hmac.compare_digest(value.encode(), _sealed(secret, kind, ref, text).encode()) else ""
 
 
-# --- whose a name is
+# --- owners of names
 
 NAMED_PREFIX = "named/"
 MAX_NAMES = 10_000

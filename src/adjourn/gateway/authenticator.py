@@ -144,7 +144,7 @@ class Authenticator:
         return Challenge(status, f"authentication is required{': ' * bool(why)}{why}", header)
 
 
-# --- what clients learn of the issuer whose tokens the gateway takes
+# --- metadata for clients about the accepted issuer
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 MAX_PATH = 200

@@ -2,7 +2,7 @@
 
 Sessions in the history are those of contexts, so that a client that comes again continues its own work.
 
-What is whose, and which gateway works on a task, stands here, too. Must never: look into a message.
+It also knows the owner of each task, and the gateway that works on it. Must never: look into a message.
 """
 
 from __future__ import annotations
@@ -166,14 +166,14 @@ class Contexts:
         return context
 
     def use(self, shared: SharedContext, exchange: Exchange, task: str) -> None:
-        """An exchange of a context begins; `task` is that of the path."""
+        """An exchange of a context starts; `task` is that of the path."""
         shared.users.add(exchange)
         exchange.on_close = partial(self._left, shared, exchange)
         if task:
             exchange.on_use = partial(self._hand_over, task, shared.context)
 
     def _left(self, shared: SharedContext, exchange: Exchange) -> None:
-        """A client has ended a session; it may begin another one at once."""
+        """A client has ended a session; it may start another one at once."""
         shared.users.discard(exchange)
         shared.left = time.monotonic()
         self._leaving.add(task := asyncio.get_running_loop().create_task(exchange.link.left(CLOSE_SECONDS)))
@@ -362,13 +362,13 @@ class Replica:
                 self._report.event("gateway.bug", f"{type(error).__name__}: {error}")
 
 
-# --- what is whose behind a gateway
+# --- owners behind a gateway
 
 FOLDER = ".aex/spaces"
 
 
 class Tenants:
-    """The principals of a workspace. `shared` are the groups whose members share their tasks."""
+    """The principals of a workspace. Members of the groups in `shared` share their tasks."""
 
     def __init__(self, root: str, shared: tuple[str, ...]) -> None:
         self._root = root

@@ -45,7 +45,7 @@ class ClientSession(Protocol):
     used: float
     """When the client last used it (`time.monotonic`)."""
     who: str
-    """The client whose limits count."""
+    """The client that the rate limits apply to."""
 
     @property
     def waiting(self) -> Sized:
@@ -64,7 +64,7 @@ class ClientSession(Protocol):
         """Whether a request is open that will be answered by itself: a subscription lasts as long as the client likes."""
 
     def receive(self, line: bytes, stream: ReplyStream, request_id: Any, /) -> None:
-        """Take a message of the client. `request_id` is that of a request, whose answer ends the stream; None for any other message."""
+        """Handle a message of the client. `request_id` is the id of a request, and its answer ends the stream; None for any other message."""
 
     def listen(self, stream: ReplyStream, last_event: bytes, /) -> None:
         """The client opened a stream for what belongs to no request, or to continue a broken one."""
@@ -129,7 +129,7 @@ _opening_of = msgspec.json.Decoder(_Opening).decode
 
 
 class Endpoint:
-    """One server's. `new` makes an exchange; `throttle` says what may begin, `tracer` has the traces of requests, `streams` what clients keep
+    """One server's. `new` makes an exchange; `throttle` says what may start, `tracer` has the traces of requests, `streams` what clients keep
     open.
     """
 
@@ -204,7 +204,7 @@ class Endpoint:
                 throttle.end(who, lasts=lasts)
 
     def _who(self, opening: _Opening, headers: dict[bytes, bytes], sender: Sender) -> str:
-        """The client whose limits count."""
+        """The client that the rate limits apply to."""
         if (session := headers.get(SESSION)) is not None:
             exchange = self.sessions.get((session.decode(errors="replace"), sender.principal))
             return exchange.who if exchange is not None else ""
@@ -353,7 +353,7 @@ class Endpoint:
         )
 
     def end_idle(self, why: str) -> None:
-        """End what has no call open. Sessions take no other from now on: their clients have to begin new ones, elsewhere."""
+        """End what has no call open. Sessions take no other from now on: their clients have to start new ones, elsewhere."""
         self._is_ending = True
         self._end(lambda session: not session.is_busy, why)
 
@@ -369,7 +369,7 @@ class Endpoint:
                 del self.lanes[key]
 
     def close(self, why: str) -> None:
-        """End all. Nothing begins here any more."""
+        """End all sessions, and accept no new ones."""
         self._is_closed = True
         for session in list(self.sessions):
             self._forget(session, why)
@@ -380,7 +380,7 @@ class Endpoint:
 
 
 def _limited(info: object, sender: Sender) -> str:
-    """Whose limits count: the principal's where there is one, else the client's by its name."""
+    """The key of the rate limits: the principal if there is one, else the client's name."""
     return _name(info) if sender.principal is None else sender.principal.id
 
 

@@ -98,7 +98,7 @@ class Exchange(LinkUser):
             self.connection.observer = CallWatch(about, listed, self.waiting, resources.metrics, self._report)
         self.used = time.monotonic()
         self.who = ""
-        """The client whose limits count."""
+        """The client that the rate limits apply to."""
         self.on_use: Callable[[], None] = lambda: None
         """Called before each message of the client."""
         self.on_close: Callable[[], None] = lambda: None
@@ -282,7 +282,7 @@ class Exchange(LinkUser):
 
     @property
     def about(self) -> Any:
-        """The id of the request on whose stream the line came that is being handled."""
+        """The id of the request on which stream the current line arrived."""
         return self._now.about
 
     # --- the end

@@ -76,7 +76,7 @@ class LinkUser(Protocol):
     def forgotten(self, link: object, request_id: Any, /) -> bool:
         """The server does not know the session any more, and refused a request. Returns whether that is taken care of.
 
-        Else its answer says so, and the client begins another session.
+        Else its answer says so, and the client starts another session.
         """
         del link, request_id
         return False

@@ -166,7 +166,7 @@ class HttpReply(asyncio.Protocol):
         return b"".join(parts)
 
     def release(self) -> None:
-        """Give the connection back; one whose answer was not read to its end is closed."""
+        """Return the connection to the pool; close it if its answer was not read to the end."""
         if self._is_done and self._keeps and not self.is_lost and not self._parts:
             self._pool.keep(self)
         else:
@@ -204,7 +204,7 @@ class HttpPool:
         """
         lines = b"".join([b"%b: %b\r\n" % pair for pair in headers])
         if lines.count(b"\n") != len(headers) or lines.count(b"\r") != len(headers) or b"\0" in lines:
-            # it would begin another header or another request
+            # it would start another header or another request
             raise UnreachableError("a header of the request has an end of a line in it", was_sent=False)
         length = b"content-length: %d\r\n" % len(body) if body or method == b"POST" else b""
         reply = self._free() or await self._connect()

@@ -53,7 +53,7 @@ class Incidents:
         return text.replace(self._root, "") if self._root in text else text
 
     def store(self, store: Store) -> Store:
-        """The same store, whose failures do not say where it is."""
+        """The same store, with failures that do not reveal its location."""
 
         def wrap(_name: str, method: Callable[..., Any]) -> Callable[..., Any]:
             def discreet(*args: Any, **options: Any) -> Any:

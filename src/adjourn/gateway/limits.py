@@ -98,7 +98,7 @@ class TokenBucket:
 
 
 class Throttle:
-    """Says of each message whether it may begin. One thread uses it."""
+    """Says of each message whether it may start. One thread uses it."""
 
     def __init__(self, limits: LoadLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -152,7 +152,7 @@ class Throttle:
         return self.open > self._lasting
 
     def begin(self, client: str, *, lasts: bool = False) -> LoadRefusal | None:
-        """A client's request begins: a subscription `lasts`. Unless it is refused, `end` has to follow."""
+        """A client's request starts: a subscription `lasts`. Unless it is refused, `end` has to follow."""
         if self.is_draining:
             return self._refused(503, "draining", "the gateway ends: try again, it or another one will answer")
         if self.open >= self.limits.requests:

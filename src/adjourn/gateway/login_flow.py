@@ -54,7 +54,7 @@ _PROBE = {
         }
     },
 }
-"""A request that the server refuses without a token; it begins no session."""
+"""A request that the server refuses without a token; it starts no session."""
 _PROBE_HEADERS = {
     "content-type": "application/json",
     "accept": "application/json, text/event-stream",

@@ -24,7 +24,7 @@ from adjourn.mcp.lenient import UNREADABLE
 from adjourn.policy.principal import Principal
 
 SUBSCRIBE = "subscriptions/listen"
-"""The request of the stateless revision whose answer lasts as long as the client likes."""
+"""The request of the stateless revision that stays open until the client closes it."""
 MAX_KEPT, MAX_KEPT_BYTES = 1000, 64 * 1024 * 1024
 """Events that wait for a client that does not read, and their bytes: beyond that the oldest are dropped, the last one is not."""
 
@@ -234,7 +234,7 @@ async def send_events(
 
 
 class ClientWatch:
-    """Ends a stream whose client leaves before its first event. Most answers come before it is worth a task to look for that."""
+    """Ends a stream when its client leaves before the first event. Most answers come before it is worth a task to look for that."""
 
     def __init__(self, stream: ReplyStream, receive: Receive) -> None:
         self._stream = stream

@@ -115,7 +115,7 @@ class Routes:
     def change(self, settings: GatewaySettings) -> None:
         """Have other settings in force. Raises `AdjournError` where they cannot be used: then nothing has changed."""
         before = self.now
-        # the address of all has another meaning once the server there is not the only one: sessions there begin again
+        # the address of all has another meaning once the server there is not the only one: sessions there start again
         same = {} if before.only is not None and len(settings.servers) > 1 else before.upstreams
         upstreams = {
             name: upstream

@@ -48,7 +48,7 @@ class JoinedWrites:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Send data. What begins like a head waits for what is written next, at most until the loop's next turn."""
+        """Send data. What starts like a head waits for what is written next, at most until the loop's next turn."""
         if self._head:
             head, self._head = self._head, b""
             self._transport.write(head + data)
@@ -165,7 +165,7 @@ def _unacknowledged(transport: asyncio.Transport) -> int:
 
 
 def expire_all(connections: Iterable[object], now: float) -> None:
-    """End all connections whose clients are too slow."""
+    """Close the connections of clients that are too slow."""
     for connection in list(connections):
         if isinstance(connection, BoundedProtocol):
             connection.expire(now)
@@ -181,7 +181,7 @@ MAX_FILES = 65_536
 
 
 class DrainingServer(uvicorn.Server):
-    """Ends in steps. A first signal: after a notice nothing new begins, and open requests may finish. A second one: at once. SIGHUP has the
+    """Ends in steps. A first signal: after a notice nothing new starts, and open requests may finish. A second one: at once. SIGHUP has the
     settings read again, between two requests.
 
     uvicorn's own would close the socket first, so that nobody could ask whether it is ready; and raise the signal again.

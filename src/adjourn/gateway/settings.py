@@ -359,7 +359,7 @@ def _proxy_problems(proxy: ForwardedSettings) -> Problems:
             remedy = "name a header of the proxy's own, in lower case, such as x-client-name"
             yield f"[auth.proxy] cannot use the header {header[:80]!r}", remedy
     if proxy.header in ("", proxy.groups):
-        yield "[auth.proxy] names no header of its own", "set header"
+        yield "[auth.proxy] sets no header name", "set header"
 
 
 def check_secure(url: str) -> None:

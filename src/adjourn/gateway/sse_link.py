@@ -279,7 +279,7 @@ class SseSession:
         """When something came last (of the event loop's clock)."""
 
     async def open(self) -> None:
-        """Begin the session. Raises `UnreachableError`."""
+        """Start the session. Raises `UnreachableError`."""
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 reply = self._reply = await ask(self._pool, self._credentials, b"GET", [(b"accept", _STREAM)])

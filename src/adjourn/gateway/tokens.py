@@ -39,7 +39,7 @@ class TokenRefusal(NamedTuple):
 
 
 class _Verified(NamedTuple):
-    """A token of the issuer: whose it is, whom it is for, until when (seconds), and by which version of the keys."""
+    """A verified token: its subject, audience, expiry (seconds) and the version of the keys that verified it."""
 
     bearer: Principal
     audience: Collection[str]
@@ -65,7 +65,7 @@ class Tokens:
         self._verified_before: OrderedDict[bytes, _Verified] = OrderedDict()
 
     async def bearer(self, token: str, audiences: Collection[str]) -> Principal | TokenRefusal:
-        """Whose a token is, if it is for one of the `audiences`. Raises `StoreError` where the issuer's keys or
+        """The principal of a token, if it is for one of the `audiences`. Raises `StoreError` where the issuer's keys or
         the names are not known.
         """
         verified = await self._verified(token)
@@ -174,7 +174,7 @@ ASK_SECONDS = 5.0
 MAX_BYTES = 256 * 1024
 MAX_KEYS = 100
 _KINDS = {"RSA": ("RS", "PS"), "EC": ("ES",), "OKP": ("EdDSA",)}
-"""The kinds of keys that are taken, and how the algorithms begin that each is for."""
+"""Accepted types of keys, each with the prefixes of its algorithms."""
 
 
 class Issuer:

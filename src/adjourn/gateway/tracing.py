@@ -2,7 +2,7 @@
 
     [traces]
     endpoint = "http://127.0.0.1:4318"
-    sample = 0.1    # of those that no client has begun
+    sample = 0.1    # of those that no client has started
 
 The context is W3C's: `traceparent` in a header or in `_meta`. The server gets it with our span in the place of the client's.
 
@@ -58,7 +58,7 @@ class Trace:
         self.decided = self.asked = self.settled = 0
         """When the decision was there, the server was asked, and had answered (`monotonic_ns`)."""
         self.stream = ""
-        """The task whose appends are shown."""
+        """The task for which appends are traced."""
         self.name = ""
         self.failed = False
         self.attributes: dict[str, str | int] = {}
@@ -97,7 +97,7 @@ class AppendTimes:
 
 
 class Tracer:
-    """Begins and ends traces. Raises `InvalidError` for an invalid endpoint."""
+    """Starts and ends traces. Raises `InvalidError` for an invalid endpoint."""
 
     def __init__(self, settings: TracesSettings, appends: AppendTimes) -> None:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # 0.2 s

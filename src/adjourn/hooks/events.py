@@ -25,7 +25,7 @@ from adjourn.text.redact import without_secrets
 COMPACTION, TURN = "before-compaction", "end-of-turn"
 """Triggers of checkpoints. At the end of a session the trigger is the reason that the client gives."""
 UNFINISHED = (
-    "this workspace has unfinished work (show it: adjourn resume); this session begins a new task unless it is resumed"
+    "this workspace has unfinished work (show it: adjourn resume); this session starts a new task unless it is resumed"
 )
 PROMPT_BYTES = 2048
 """What is kept of the person's first prompt."""
@@ -70,7 +70,7 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
 def _asked(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
     """Open the client's session with what the person asks for. A session that is open knows it, or began without it.
 
-    Where other work is pending the person may mean that: what is asked for is kept until the client begins a task of its own.
+    Where other work is pending the person may mean that: what is asked for is kept until the client starts a task of its own.
     """
     from adjourn.handover.session_brief import find_pending_work
 

@@ -93,7 +93,7 @@ def distrusting(
 
 
 def trusting(root: str, run: Run, texts: tuple[str, ...], variables: Mapping[str, str]) -> GitCommand:
-    """Git as the person would run it in `root`, a work tree: with its hooks and filters, and the variables that begin with `texts`.
+    """Git as the person would run it in `root`, a work tree: with its hooks and filters, and the variables that start with `texts`.
 
     Raises as above, also where the work tree is not this folder.
     """

@@ -62,7 +62,7 @@ def own_public_key() -> bytes:
 
 
 def trusted() -> dict[str, bytes]:
-    """Public keys whose checkpoints may be resumed without asking, by name: the user's own (`default`) first, if made."""
+    """The trusted public keys by name, the user's own (`default`) first: their checkpoints may be resumed without asking."""
     keys = {"default": own_public_key()} if os.path.exists(os.path.join(folder(), "default.key")) else {}
     directory = os.path.join(folder(), "trusted")
     try:
@@ -158,7 +158,7 @@ def page_host(root: str) -> str:
 
 
 def page_link(root: str, port: int) -> str:
-    """What a link to the page on `port` begins with."""
+    """What a link to the page on `port` starts with."""
     return f"http://{page_host(root)}:{port}{LINK}"
 
 

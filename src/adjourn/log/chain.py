@@ -3,7 +3,7 @@
 The rules, in the order they are tested, for the entry at position n:
 
 1. `hash-mismatch`    the SHA-256 of the stored bytes is the stored hash;
-2. `parent-mismatch`  the stored bytes begin with `{"after":"` and the hash at n - 1 (64 zeros at position 0);
+2. `parent-mismatch`  the stored bytes start with `{"after":"` and the hash at n - 1 (64 zeros at position 0);
 3. `head-mismatch`    the last hash is the expected one, where the caller knows one from outside.
 
 Together they find every edited, inserted, dropped or reordered entry. They cannot find a truncated tail, or a chain

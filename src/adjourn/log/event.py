@@ -24,7 +24,7 @@ class Actor(msgspec.Struct, frozen=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """One fact, about to be written. Its stored bytes are its fields in this (alphabetical) order, so they begin with
+    """One fact, about to be written. Its stored bytes are its fields in this (alphabetical) order, so they start with
     `{"after":"`.
 
     `after` is the hash of the event before it, `data` of a type in `kinds`, `seq` its 0-based position, `session` the

@@ -44,7 +44,7 @@ class HasTool(Protocol):
 
 @lru_cache(maxsize=64)  # one history names the same few tools again and again
 def full_name(server: str, tool: str) -> str:
-    """The name of a server's tool; `tool` itself where the server is not known (""), or where it begins with the server's name."""
+    """The name of a server's tool; `tool` itself where the server is not known (""), or where it starts with the server's name."""
     return f"{server}.{tool}" if server and not tool.startswith(f"{server}.") else tool
 
 
@@ -64,7 +64,7 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename
 
 
 class TaskOpened(Data, frozen=True, kw_only=True):
-    """The task begins. Always event 0. Names the documents that hold its contract's text.
+    """The task starts. Always event 0. Names the documents that hold its contract's text.
 
     `over` is an unfinished task with the same goal and contract whose budget of calls is spent; the task starts with its `spent` calls.
     """
@@ -91,7 +91,7 @@ class TaskReopened(Data, frozen=True, kw_only=True):
 
 
 class SessionOpened(Data, frozen=True, kw_only=True):
-    """A session begins: `client` works on the task through the process `pid` on `host`.
+    """A session starts: `client` works on the task through the process `pid` on `host`.
 
     `group` is the same for all sessions of one client process; `started` tells a process from a later one with the
     same number. `budget` are the calls of the task, `per_session` those of each session (-1: no limit). `policy` is the digest of the effective permissions' text. `prompt` is what the person asked the client for first,
@@ -483,7 +483,7 @@ class UpstreamNonJson(Data, frozen=True, kw_only=True):
 
 
 class RunStarted(Data, frozen=True, kw_only=True):
-    """A task's steps begin to be run. `document` and `inputs` are the digests of both texts as they were, `file` is where
+    """A task's steps start to be run. `document` and `inputs` are the digests of both texts as they were, `file` is where
     the document stood.
     """
 
@@ -563,7 +563,7 @@ class IfFalse(Data, frozen=True, kw_only=True):
 
 
 class ForStart(Data, frozen=True, kw_only=True):
-    """A loop begins: its body is run `count` times."""
+    """A loop starts: its body is run `count` times."""
 
     KIND = "for.start"
     count: int
@@ -585,7 +585,7 @@ class RunFinished(Data, frozen=True, kw_only=True):
 
 
 class PhaseEntered(Data, frozen=True, kw_only=True):
-    """A coding session leaves phase `after` (empty: it begins) for `phase` (empty: it is over), at `step` of its procedure.
+    """A coding session leaves phase `after` (empty: it starts) for `phase` (empty: it is over), at `step` of its procedure.
 
     `document` is the digest of the document that holds the session as it is now.
     """

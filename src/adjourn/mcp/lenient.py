@@ -112,7 +112,7 @@ def _expect(chars: str, at: int, mark: str) -> None:
 
 
 def _end_of_value(chars: str, at: int) -> int:
-    """Where the value ends that begins at a place."""
+    """Where the value ends that starts at a place."""
     import json  # as above
 
     scan = json.JSONDecoder(strict=False, parse_int=float).raw_decode

@@ -104,7 +104,7 @@ def _scanned(line: bytes) -> tuple[list[tuple[Any, Any]], bool]:
     for token in _brackets(line):
         text = token[0]
         if depth == 0 and end:
-            return [*pairs, ("id", None), ("id", None)], False  # another message begins
+            return [*pairs, ("id", None), ("id", None)], False  # another message starts
         if depth == 0 and text != b"{":
             return [], False
         if text in b"{[":

@@ -40,7 +40,7 @@ _ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(?::\d{1,5})?/?|https?://\[[0-9A-
 )
 @at_store
 def notify(context: CommandContext, *, once: bool, test: bool, page: str) -> int:
-    """Notify you when something begins to wait: by a command, a webhook or the desktop, until Ctrl-C.
+    """Notify you when something starts to wait: by a command, a webhook or the desktop, until Ctrl-C.
 
     Who is notified is in notify.toml of your configuration folder (`adjourn help notifications`). Each target gets each notification at least once,
     also after a kill: what was not confirmed is sent again, with the same id. Exit code 1 when --test or --once left something undelivered.
@@ -83,7 +83,7 @@ def notify(context: CommandContext, *, once: bool, test: bool, page: str) -> int
 
 
 def _links_to(page: str, root: str) -> str:
-    """What links begin with. Raises `UsageError` for what is neither a port nor the address of a page."""
+    """What links start with. Raises `UsageError` for what is neither a port nor the address of a page."""
     if page.isascii() and page.isdecimal() and 0 < int(page[:6]) < 65_536:
         return page_link(root, int(page))
     if _ADDRESS.fullmatch(page):

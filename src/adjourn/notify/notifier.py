@@ -36,7 +36,7 @@ Complain = Callable[[str], None]
 class Notifier:
     """The targets' senders by their keys, and how messages name them. `find` reads what waits in a store.
 
-    `page` is what links to the web page begin with; "" for none.
+    `page` is what links to the web page start with; "" for none.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Notifier:
         self._said = what
 
     def deliver_due(self, outbox: Outbox, target: str) -> None:
-        """Tell a target all whose time has come."""
+        """Send a target all notifications that are due."""
         while (entry := outbox.due(target, self._clock())) is not None:
             self._deliver(outbox, entry)
 
@@ -232,7 +232,7 @@ class Outbox:
             return len(new)
 
     def due(self, target: str, now: int) -> QueuedNotification | None:
-        """The oldest notification for a target whose time has come."""
+        """The oldest due notification of a target."""
         with self._lock:
             return next((entry for entry in self._state.queue if entry.target == target and entry.due <= now), None)
 

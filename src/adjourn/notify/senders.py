@@ -77,7 +77,7 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
         return msgspec.structs.replace(self, details="")
 
     def line(self) -> str:
-        """One line, whose first words are ours."""
+        """One line that starts with our own words."""
         what = _KINDS.get(self.kind, "something waits")
         return f"adjourn: {what} in {self.workspace}: {self.title}" + (f" ({self.answer})" if self.answer else "")
 
@@ -90,7 +90,7 @@ def id_of(item: WaitingItem) -> str:
 
 
 def notification(item: WaitingItem, workspace: str, page: str = "") -> Notification:
-    """The notification of an item. `page` is what links to the web page begin with; "" for none."""
+    """The notification of an item. `page` is what links to the web page start with; "" for none."""
     return Notification(
         id=id_of(item),
         kind=item.kind,

@@ -277,7 +277,7 @@ def _texts(arguments: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
 MAX_DEPTH = 5
 """Command lines in one another: `ssh host 'bash -c "…"'`."""
 MAX_CARRIED = 50
-"""Words of such a program that may begin the command it runs."""
+"""Words of such a program that may start the command it runs."""
 _CARRIERS = TABLES.shells | {"docker", "flock", "kubectl", "podman", "script", "ssh", "watch", "wsl"}
 """Programs that run a command line, or the words behind their own."""
 _TALKERS = frozenset(("apropos", "comm", "date", "help", "history", "info", "man", "sleep", "uniq", "whatis"))

@@ -1,4 +1,4 @@
-"""Which commands of adjourn speak for a person: what they write down counts as a person's word, or takes back what a person set up.
+"""The commands of adjourn that record a person's decision, or undo what a person set up.
 
 Must never: import anything; the command line reads it before any command.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 ALWAYS = ("",)
 OUR_COMMAND = "adjourn "
-"""Prefix of such a command in the reason for a refusal. No protected place begins with it."""
+"""Prefix of such a command in the reason for a refusal. No protected place starts with it."""
 _YES = ("--yes", "-y")
 
 PUBLISHED: Mapping[str, str] = {

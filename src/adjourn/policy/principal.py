@@ -1,4 +1,4 @@
-"""Who stands behind a client, as whoever authenticated them says; the space whose tasks are theirs; and the store as that space shows it."""
+"""The principal behind a client, the space that holds the principal's tasks, and a view of the store limited to that space."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ _OWNED = re.compile(rf".*\.({_KEY})", re.DOTALL)
 
 
 class Space(NamedTuple):
-    """What a principal sees: the tasks of these `keys`. It begins tasks in the first one; the last one is its own alone."""
+    """What a principal sees: the tasks of these `keys`. It starts tasks in the first one; the last one is its own alone."""
 
     keys: tuple[str, ...]
 
     @property
     def home(self) -> str:
-        """The key of tasks that it begins."""
+        """The key of tasks that it starts."""
         return self.keys[0]
 
     @property
@@ -64,7 +64,7 @@ class Space(NamedTuple):
 
 
 def space_of(principal: Principal, shared: Sequence[str] = ()) -> Space:
-    """The space of a principal. Members of a `shared` group see each other's tasks; the first of several is where theirs begin."""
+    """The space of a principal. Members of a `shared` group see each other's tasks; the first of several is where theirs start."""
     groups = [_key(f"group:{name}") for name in shared if name in principal.groups]
     return Space((*groups, _key(f"principal:{principal.id}")))
 
@@ -88,13 +88,13 @@ def _key(text: str) -> str:
 # --- the store of a space
 
 SHARED = ("tools/", "budget/", "replica/")
-"""How refs begin that are of the whole workspace: which tools its servers have, what all tasks have spent, which replicas live."""
+"""How refs start that are of the whole workspace: which tools its servers have, what all tasks have spent, which replicas live."""
 OF_TASKS = ("lease/", "fold/", "vouched/", "once/", "shown/", "run/", "record/", "cognition/")
-"""How refs begin whose next part is a task."""
+"""How refs start whose next part is a task."""
 OF_CALLS = "open/"
-"""How refs begin that name a task behind the digest of a call."""
+"""How refs start that name a task behind the digest of a call."""
 BY_CONTENT = ("version/",)
-"""How refs begin that are found by the digest of what they lead to, in a stream of a task."""
+"""How refs start that are found by the digest of what they lead to, in a stream of a task."""
 
 
 class SpaceStore:
@@ -191,7 +191,7 @@ class SpaceStore:
         self.below.swap(stored, value, expect=expect, durable=durable)
 
     def _stored(self, name: str, key: str = "") -> str:
-        """The name of a ref in the store below. `key` is that of the space it is written for (default: the one tasks begin in)."""
+        """The name of a ref in the store below. `key` is that of the space it is written for (default: the one tasks start in)."""
         if name.startswith((*SHARED, *BY_CONTENT)) or self._names_shown(name):
             return name
         return f"{name}@{key or self._space.home}"

@@ -2,9 +2,9 @@
 
 Neither is proof. In this order:
 
-    a word that destroys                       destroys, unless the name begins with a verb that only reads
+    a word that destroys                       destroys, unless the name starts with a verb that only reads
     the server says: destructive               destroys, which its name does not say
-    the name begins with a verb that reads     reads, unless another word writes, or the server says that it writes
+    the name starts with a verb that reads     reads, unless another word writes, or the server says that it writes
     the server says: only reads                reads, unless a word of the name writes
     anything else                              writes
 
@@ -67,7 +67,7 @@ _WRITING_FIRST = frozenset((
     "split", "stage", "star", "stash", "store", "sync", "tag", "test", "trade", "transfer", "transition", "trim", "tweet",
     "type", "vote",
 ))  # fmt: skip
-"""Words that write where a name begins with them, and are things elsewhere: `comment_issue`, `issue_comment`."""
+"""Words that write where a name starts with them, and are things elsewhere: `comment_issue`, `issue_comment`."""
 DESTROYS = frozenset((
     "annihilate", "burn", "clean", "cleanup", "clear", "deallocate", "decommission", "del", "delete", "delist", "demolish",
     "deploy", "deprovision", "destroy", "discard", "dismantle", "dispose", "drop", "eliminate", "eradicate", "erase", "evict",
@@ -108,7 +108,7 @@ class ToolEffect(NamedTuple):
 
 
 def shared_words(names: Iterable[str]) -> int:
-    """The number of words that the names of all tools of a server begin with, which say nothing about one: `browser_click`.
+    """The number of words that the names of all tools of a server start with, which say nothing about one: `browser_click`.
 
     A verb is never one of them, nor is the whole of a name.
     """

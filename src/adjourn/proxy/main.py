@@ -44,13 +44,13 @@ GC_THRESHOLD = 10_000
 UNREAD_SECONDS = 300.0
 """How long a server may take nothing from a full pipe: one that works on one call at a time does not read meanwhile."""
 CLOSE_SECONDS = 0.5
-"""How long a server that ends may take to read what waits for it."""
+"""How long a stopping server may take to read its pending input."""
 LAST_LINES_SECONDS = 20.0
-"""How long the last lines of a client that has gone may take."""
+"""Timeout for handling the last lines of a client that has disconnected."""
 LOOK_SECONDS = 1.0
-"""How often it is looked whether a client that is not read has gone."""
+"""Poll interval for noticing that the client has disconnected while reading from it is paused."""
 LOOK_AGAIN_SECONDS = 0.005
-"""How often a server that ends is examined."""
+"""Poll interval while waiting for the server to exit."""
 SERVER_SECONDS = 0.5
 """How long a server that closed its output may take to end, before the proxy stops waiting for its exit code."""
 NOT_KNOWN = "whether the call had an effect is not known"

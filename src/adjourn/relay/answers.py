@@ -86,7 +86,7 @@ class Answers:
         return self.is_writing or self.greetings > 0
 
     def handle(self, lines: list[bytes]) -> None:
-        """Take lines that arrived together: effects are settled in one transaction before any is delivered."""
+        """Process a batch of lines: effects are settled in one transaction before any is delivered."""
         delivery = Delivery([], [], {}, time.monotonic_ns(), time.monotonic() + SETTLE_SECONDS)
         for line in lines:
             try:

@@ -174,7 +174,7 @@ class MetaTools:
             if work is None:
                 return nothing_pending(self._context)
             name, task = work.checkpoint.data.name, work.task.id
-            self._report.event("pending", f"{name}, of task {task}: unless it is resumed, a new task begins")
+            self._report.event("pending", f"{name}, of task {task}: unless it is resumed, a new task starts")
             return instructions(self._context, work, self._spelled("aex.resume"))
         except AdjournError as error:  # reported again by the first call
             self._report.event("store.error", str(error))

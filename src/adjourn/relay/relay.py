@@ -97,7 +97,7 @@ class Gate:
         self._refusals = 0
 
     def handle(self, lines: Iterable[bytes] = ()) -> None:
-        """Take lines that arrived together, after those that wait. Their intents are one transaction, their forwarding one write."""
+        """Process a batch of lines, after any queued ones. Their intents are one transaction, their forwarding one write."""
         waiting, admission = self._waiting, self.admission
         waiting.extend(lines)
         while not admission.busy:

@@ -137,7 +137,7 @@ PLAIN = frozenset(("name", "arguments"))
 _OWN = frozenset(("name", "arguments", "_meta", *GIVEN_BACK))
 _BESIDE_THE_REQUEST = frozenset(("_meta", *GIVEN_BACK))
 STATE_PREFIX = "adjourn1."
-"""How a requestState begins that this program has sealed."""
+"""How a requestState starts that this program has sealed."""
 MAX_PLANS = 1000
 SHORT = 2048
 """Bytes of a request whose arguments may be encoded whole, to be shown in part."""
@@ -244,7 +244,7 @@ class ServerFacts:
         self.read_only: dict[str, bool] = {}
         self.destructive: set[str] = set()
         self._shared: int | None = None
-        """The number of words that the names of all its tools begin with, once it is counted."""
+        """The number of words that the names of all its tools start with, once it is counted."""
         self.plans: dict[str, ToolPlan] = {}
         """What the calls of each tool have in common, by the name that the client gives."""
 

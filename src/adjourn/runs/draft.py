@@ -174,7 +174,7 @@ Answer with the contract and nothing else: no introduction, no explanation, no c
 _LANGUAGE = """\
 # The language
 
-One statement is one line. A comment is a line of its own that begins with #. Steps run from top to bottom.
+One statement is one line. A comment is a line of its own that starts with #. Steps run from top to bottom.
 
 {statements}
 

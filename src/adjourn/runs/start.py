@@ -75,7 +75,7 @@ def start_run(options: Options, file: str, inputs: dict[str, Any]) -> Run:
     )
     name = name_of(run.task)
     found_by = f"{timestamp(options.clock())} {plan.source}"
-    context.store.swap(name, found_by, expect=context.store.ref(name))  # before it begins: one that began is found
+    context.store.swap(name, found_by, expect=context.store.ref(name))  # before it starts: one that began is found
     run.open(started)
     return run
 

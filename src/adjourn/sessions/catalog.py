@@ -62,7 +62,7 @@ def reader_of(file: SessionFile) -> TranscriptReader:
 
 
 def named(name: str) -> SessionFile:
-    """The session with this id, or the only one whose id begins so, in any folder. Raises `NotFoundError`, `InvalidError`."""
+    """The session with this id, or the only one whose id starts so, in any folder. Raises `NotFoundError`, `InvalidError`."""
     found: list[SessionFile] = []
     if len(name) >= _MIN_NAME:
         for reader in READERS:

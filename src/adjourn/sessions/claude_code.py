@@ -48,7 +48,7 @@ class ClaudeCode:
     tried: Sequence[str] = ("2.1.330", "2.0.76")
 
     def find(self, trees: Sequence[str], name: str = "") -> Iterator[SessionFile]:
-        """The sessions in these folders and below; without any, all. Their ids begin with `name`."""
+        """The sessions in these folders and below; without any, all. Their ids start with `name`."""
         top = files.root("CLAUDE_CONFIG_DIR", ".claude")
         projects = os.path.join(top, "projects")
         keys = [_KEY.sub("-", tree)[:_LONG_KEY] for tree in trees]

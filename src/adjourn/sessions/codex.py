@@ -51,7 +51,7 @@ class Codex:
     tried: Sequence[str] = ("0.171.0", "0.98.0")
 
     def find(self, trees: Sequence[str], name: str = "") -> Iterator[SessionFile]:
-        """The sessions in these folders and below; without any, all. Their ids begin with `name`."""
+        """The sessions in these folders and below; without any, all. Their ids start with `name`."""
         top = files.root("CODEX_HOME", ".codex")
         for entry in _rollouts(os.path.join(top, "sessions")):
             if f"-{name}" in entry.name and (file := self._head(entry, top)) and is_within(file.folder, trees):

@@ -29,7 +29,7 @@ class CopilotCli:
     tried: Sequence[str] = ("1.0.102",)
 
     def find(self, trees: Sequence[str], name: str = "") -> Iterator[SessionFile]:
-        """The sessions in these folders and below; without any, all. Their ids begin with `name`."""
+        """The sessions in these folders and below; without any, all. Their ids start with `name`."""
         top = files.root("COPILOT_HOME", ".copilot")
         states = os.path.join(top, "session-state")
         for id_ in files.folders(states):

@@ -30,7 +30,7 @@ class GeminiCli:
     tried: Sequence[str] = ("0.61",)
 
     def find(self, trees: Sequence[str], name: str = "") -> Iterator[SessionFile]:
-        """The sessions in these folders and below; without any, all. Their ids begin with `name`."""
+        """The sessions in these folders and below; without any, all. Their ids start with `name`."""
         top = files.root("GEMINI_CLI_HOME", ".gemini")
         projects = os.path.join(top, "tmp")
         for project in files.folders(projects):

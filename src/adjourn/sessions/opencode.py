@@ -49,7 +49,7 @@ class OpenCode:
     tried: Sequence[str] = ("1.18.33",)
 
     def find(self, trees: Sequence[str], name: str = "") -> Iterator[SessionFile]:
-        """The sessions in these folders and below; without any, all. Their ids begin with `name`."""
+        """The sessions in these folders and below; without any, all. Their ids start with `name`."""
         path = _path()
         if not os.path.isfile(path):
             return

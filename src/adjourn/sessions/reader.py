@@ -34,7 +34,7 @@ class TranscriptReader(Protocol):
     tried: Sequence[str]
 
     def find(self, trees: Sequence[str], name: str = "") -> Iterator[SessionFile]:
-        """The sessions in these folders and below; without any, all. Their ids begin with `name`. Helpers' sessions are left out."""
+        """The sessions in these folders and below; without any, all. Their ids start with `name`. Helpers' sessions are left out."""
 
     def read(self, file: SessionFile) -> SessionStory:
         """The story of a session. Raises `NotFoundError`, `InvalidError`; whatever the file holds raises nothing else."""

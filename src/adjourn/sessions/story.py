@@ -260,7 +260,7 @@ class StoryBuilder:
             del answers[0]
 
     def call(self, id_: object, tool: object, kind: Kind, what: str, at: object = "", *, path: str = "") -> SessionCall:
-        """A call of a tool begins."""
+        """A call of a tool starts."""
         story = self.story
         call = SessionCall(
             id=text_of(id_, 200), tool=text_of(tool, 100), kind=kind, what=what.strip()[:MAX_WORDS], step=self.step(at),

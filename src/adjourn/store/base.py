@@ -106,7 +106,7 @@ class Store(Protocol):
         """The value of one ref."""
 
     def refs(self, prefix: str = "") -> dict[str, str]:
-        """Refs whose name begins with `prefix`, sorted by name."""
+        """Refs whose name starts with `prefix`, sorted by name."""
 
     def swap(self, name: str, value: str | None, *, expect: str | None, durable: bool = True) -> None:
         """Set a ref (None deletes it) whose value is `expect` (None: absent), else raise `ConflictError`.

@@ -238,7 +238,7 @@ class SqliteStore:
     def refs(self, prefix: str = "") -> dict[str, str]:
         if prefix:
             check_name(prefix)
-        # The names that begin with the prefix are one run, from the prefix on.
+        # The names that start with the prefix are one run, from the prefix on.
         return dict(self._all(_REFS, (prefix,), within=prefix))
 
     def refs_version(self) -> object:
@@ -419,7 +419,7 @@ class SqliteStore:
             raise failure(self.path, error) from error
 
     def _all(self, sql: str, parameters: tuple[str, ...] = (), within: str = "") -> list[Any]:
-        """Every row, or those from the first on whose first column begins with `within`."""
+        """Every row, or those from the first on whose first column starts with `within`."""
         rows = []
         try:
             with self._read_lock:
@@ -525,7 +525,7 @@ def _base_of(stream: int | None) -> int:
 
 
 def _head(cursor: sqlite3.Cursor, stream: str, base: int | None) -> tuple[int | None, Head]:
-    """Where a stream begins, if that is not known, and where it ends, inside the writer's transaction."""
+    """Where a stream starts, if that is not known, and where it ends, inside the writer's transaction."""
     if base is None:
         row = cursor.execute(_STREAM, (stream,)).fetchone()
         if row is None:

@@ -241,7 +241,7 @@ _MAX_KEY = 100
 
 
 def unclear_refusal(policy: Policy, call: ToolRequest) -> Block | None:
-    """Why a call is refused whose arguments a rule and the server could read differently, if it is."""
+    """The refusal of a call with arguments that a rule and the server could read differently; None if there are none."""
     if (keys := ambiguous(policy, call.tool, call.given)) is None:
         return None
     text = " and ".join(repr(key[:_MAX_KEY]) for key in keys)
@@ -253,7 +253,7 @@ def unclear_refusal(policy: Policy, call: ToolRequest) -> Block | None:
 def _refusal(
     policy: Policy, ledger: Ledger, call: ToolRequest, verdict: RuleVerdict, claim: OnceClaim | None
 ) -> Block | RecordedAnswer | Continue | None:
-    """Decide what needs neither budget nor a person: a call that no rule permits, that continues, or whose effect happened already."""
+    """Decide what needs neither budget nor a person: a call that no rule permits, that continues, or that already had its effect."""
     if verdict.effect != "allow":
         return _not_allowed(policy, call, verdict)
     paused = ledger.paused_calls.get(call.state + call.digest) if call.state else None
@@ -272,7 +272,7 @@ def _continued(policy: Policy, paused: OpenCall) -> Continue | Block:
         "budget_exhausted",
         f'tool "{paused.tool}" asked for input too often: call {paused.call} continued {paused.legs} times'
         f" ({rule or f'budget legs={MAX_LEGS}, the default'})",
-        "call it again without requestState, which counts as a new call; a person can raise `budget legs`",
+        "call it again without requestState, as a new call; a person can raise `budget legs`",
         str(rule or ""),
         budget="legs",
         used=paused.legs,
@@ -373,7 +373,7 @@ def _not_allowed(policy: Policy, call: ToolRequest, verdict: RuleVerdict) -> Blo
 
 
 def _claimed(call: ToolRequest, claim: OnceClaim) -> Block | RecordedAnswer | None:
-    """What a call comes to whose effect may happen only once, if that is settled by what happened before."""
+    """The decision on a call of a `once` rule if an earlier call settles it; else None."""
     if claim.missing:
         return Block(
             "once_unnamed",
@@ -384,7 +384,7 @@ def _claimed(call: ToolRequest, claim: OnceClaim) -> Block | RecordedAnswer | No
         return Block(
             "key_reused",
             f"the idempotency key was given to call {claim.call}, of another tool or with other arguments",
-            "give each call a key of its own, and the same one only to repeat it",
+            "give each call its own key; use the same key only to repeat a call",
         )
     if claim.state == "open":
         return Block("busy", f"call {claim.call} for the same effect is under way", "wait for its answer")

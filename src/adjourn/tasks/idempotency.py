@@ -3,7 +3,7 @@ effects that a library claims in a task.
 
 The chain holds all of it: an intent names its effect (`tool.allowed`, `once`), its settlement the digest of the answer. The refs kept
 here are an index of that, written in the same transactions: by a rule `effect/KEY@SERVER` to `TASK CALL [ANSWER]` (`effect/KEY` where
-the server is not known), whose name in events begins with a plus; else `once/TASK/KEY` to `CALL [ANSWER]`, for an
+the server is not known), whose name in events starts with a plus; else `once/TASK/KEY` to `CALL [ANSWER]`, for an
 idempotency key `once/TASK/KEY@DIGEST`, the digest of tool and arguments.
 
 Owns: those refs and what they say of an effect. Must never: decide.
@@ -35,7 +35,7 @@ MAX_ANSWER = 1024 * 1024
 NO_CHANGES: Mapping[str, str | None] = MappingProxyType({})
 _STRICTEST = ("another", "open", "done", "doubt", "free")
 WORKSPACE = "+"
-"""How the names of effects begin that are claimed in the whole workspace."""
+"""Prefix of the names of effects that are claimed in the whole workspace."""
 AT_SERVER = "@"
 """Stands in the name of an effect between the key and the server."""
 DONE = "done"

@@ -26,7 +26,7 @@ MAX_FENCED = 100
 MAX_MARKS = 100
 MAX_NOTABLE = 60
 MAX_UNSEEN = 100
-"""Calls that happened, and whose answers did not reach their client, which a task keeps."""
+"""Answered calls that a task keeps because the answer did not reach the client."""
 MAX_NOTED = 200
 """Characters that are kept of the arguments of a notable call."""
 MAX_TIME = 32
@@ -38,7 +38,7 @@ MAX_SILENT = 100
 PAUSE = 5 * 60_000
 """Milliseconds between two events beyond which a task is taken to rest."""
 ALREADY_DONE = "already_done"
-"""Why a call is refused that repeats one whose answer did not reach its client; the rule of the refusal is that call."""
+"""The reason for refusing the repetition of a call when its answer did not reach the client; the refusal names that call as its rule."""
 REPEATED = "repeated"
 """Where the no to an older question about a call comes from when the newer one is approved."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
@@ -54,7 +54,7 @@ ROLLBACK = "rollback to "
 REQUESTED = frozenset(("agent", "person"))
 """The triggers of checkpoints that somebody asked for."""
 AT_SHARE = "at "
-"""How the trigger of a checkpoint begins that was made at a share of a budget: `at 75% of calls=100`."""
+"""Prefix of the trigger of a checkpoint at a share of a budget: `at 75% of calls=100`."""
 
 
 class Named(Protocol):
@@ -281,7 +281,7 @@ def _doubt_calls_of(ledger: Ledger, session: str) -> None:
 
 
 def _answered_of(ledger: Ledger, session: str) -> list[OpenCall]:
-    """Take away the calls of a session whose answers its client had not shown to have: what it says next shows it."""
+    """Remove the calls of a session that wait for a sign that the client has their answers: its next message is that sign."""
     calls = [call for call in ledger.answered.values() if call.session == session]
     for call in calls:
         del ledger.answered[call.call]

@@ -15,7 +15,7 @@ from adjourn.tasks.decision import Block
 UNGATED = frozenset((
     "initialize", "ping", "server/discover", "tools/list", "notifications/initialized", "notifications/cancelled",
 ))  # fmt: skip
-"""Without these no session begins, ends a request, or gets the list of tools that the proxy edits."""
+"""Without these no session starts, ends a request, or gets the list of tools that the proxy edits."""
 _TASKS = ("tasks/get", "tasks/result", "tasks/list", "tasks/cancel", "tasks/update")
 _BOTH = ("ping", "notifications/cancelled", "notifications/progress", "notifications/tasks/status", *_TASKS)
 OF_CLIENT = frozenset((

@@ -45,7 +45,7 @@ from adjourn.tasks.workspace_calls import NOTHING_ELSEWHERE, OpenElsewhere
 NO_ANSWERS: Mapping[str, bytes] = MappingProxyType({})
 
 is_effectful = attrgetter("effectful")
-"""Whether a call counts as having an effect."""
+"""Whether a call is treated as having an effect."""
 
 
 class Admitted(msgspec.Struct, frozen=True):
@@ -150,7 +150,7 @@ class Session(TaskLease):
         self._auto_confirm = auto_confirm
         self._calls = 0
         self.unsent = UnsentCalls()
-        """Calls with effects whose commit failed. Who refuses them has them settled (`settle_unsent`)."""
+        """Calls with effects for which the commit failed. After refusing them, settle them with `settle_unsent`."""
         self.workspace_spent: Mapping[str, int] = NONE_SPENT
         """What was spent of the budgets over all tasks after the last calls, by their counters."""
         self.neighbours = workspace_calls.Neighbours(task)
@@ -515,7 +515,7 @@ class UnsentCalls:
         self.calls += [_Refused(call, ledger.seq) for call in islice(calls, room)]
 
     def settle(self, task: Task, session: str) -> None:
-        """Settle those whose intents were written, and forget those whose intents never can be. Raises `StoreError`."""
+        """Settle the calls with a written intent, and forget those that can never have one. Raises `StoreError`."""
         settled: list[kinds.ToolSettled] = []
 
         def build(ledger: Ledger) -> list[NewEvent]:

@@ -71,7 +71,7 @@ Refs = Mapping[str, str | None] | Callable[[list[AppendedEvent]], Mapping[str, s
 
 
 def check_task_id(task: str) -> str:
-    """The id itself. Raises `InvalidError` for one that is not 1-64 of `A-Z a-z 0-9 _ . -`, or begins with a dot."""
+    """The id itself. Raises `InvalidError` for one that is not 1-64 of `A-Z a-z 0-9 _ . -`, or starts with a dot."""
     if not 0 < len(task) <= 64 or not TASK_ALPHABET.issuperset(task) or task[0] in ".-":
         raise InvalidError(f"not a task id: {task[:70]!r}", "use 1 to 64 letters, digits, dashes, dots, underscores")
     return task
@@ -357,14 +357,14 @@ def last_worked_on(store: Store, task: str) -> str:
 
 
 def existing(store: Store, task: str, *, clock: Callable[[], int], secret: bytes) -> Task:
-    """A task that is in the store, by its id or a unique beginning of it. Raises `NotFoundError`; `IntegrityError` for one that
+    """A task that is in the store, by its id or a unique prefix of it. Raises `NotFoundError`; `IntegrityError` for one that
     existed and is missing.
     """
     if not task or store.head(task) == EMPTY:
         names = dict.fromkeys((*tasks_of(store), *(head.task for head in KeptHeads(store, secret).known())))
         candidates = [name for name in names if name.startswith(task)] if task else []
         if len(candidates) != 1:
-            text = f"{len(candidates)} tasks have an id that begins with" if candidates else "no task has the id"
+            text = f"{len(candidates)} tasks have an id that starts with" if candidates else "no task has the id"
             near = "" if candidates else did_you_mean(task, names)
             raise NotFoundError(f"{text} {task[:80]!r}", near or "list the tasks: adjourn tasks")
         task = candidates[0]
@@ -424,7 +424,7 @@ def open_changes(ledger: Ledger, events: Sequence[tuple[Envelope, str]]) -> Mapp
 
 
 def _copy(ledger: Ledger) -> Ledger:
-    """A ledger whose changes leave this one as it is."""
+    """A copy of the ledger: changing it leaves this one as it is."""
     members: dict[str, Any] = {}
     for name in ledger.__struct_fields__:
         value = getattr(ledger, name)

@@ -34,14 +34,14 @@ _NUMBERS = itertools.count(2**22 + 1)  # above the highest number that Linux giv
 SEEN_SECONDS = 0.25
 """After so long, a relay has seen what a person answered elsewhere."""
 _OWN = "ADJOURN_"
-"""How the variables begin that would change what a relay does."""
+"""Prefixes of the variables that would change what a relay does."""
 
 
 class InProcessRelay:
     """What `adjourn proxy` does between a client and a server, in a workspace of its own, in this process.
 
     `server` is a `ToolServer`, a `LineServer`, or a function that takes a message and returns the answer or None. `rules` are lines of a
-    policy, or one text that begins with `policy`. `store` is any store; a text is the URL of one that each client opens for itself, as
+    policy, or one text that starts with `policy`. `store` is any store; a text is the URL of one that each client opens for itself, as
     processes do. `folder` is the workspace: by default a new one, which `close` removes. `keys` is the folder of the keys, by default
     also a new one. Raises `BrokenContractError` for rules with an error.
 

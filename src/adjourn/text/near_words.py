@@ -16,7 +16,7 @@ def nearest(word: str, known: Iterable[str], synonyms: Mapping[str, str] = _NONE
     """Return the known word that `word` most likely means, or "" if none is near.
 
     `synonyms` are words of other tools, in lower case, with the known word of the same meaning. Otherwise a word is near if a few
-    typing errors lead to it (one in a word of up to 4 characters, three in a long one), or if only it begins so. Letter case and the
+    typing errors lead to it (one in a word of up to 4 characters, three in a long one), or if only it starts so. Letter case and the
     separators `-`, `_`, `.` and blank do not count.
     """
     if not word or len(word) > MAX_LENGTH:

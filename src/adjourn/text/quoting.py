@@ -1,6 +1,6 @@
 """Text of others inside our own: freed of what cannot be seen, fenced so that it cannot pass for ours, or its end.
 
-Every line of quoted text begins with `| `, whatever it says. A line in it that looks like a heading of ours, and every tag that would
+Every line of quoted text starts with `| `, whatever it says. A line in it that looks like a heading of ours, and every tag that would
 make a middleware resume, gets a backslash. A line break in a part is indented deeper than the next part, so that no part passes for two.
 """
 
@@ -33,10 +33,10 @@ _PLAIN = str.maketrans({
     "<": "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}", ">": "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}",
     "[": "(", "]": ")", "|": "/",
 })  # fmt: skip
-"""What would end a quotation, or begin an element, a link or a cell of Markdown, and what stands for it."""
+"""What would end a quotation, or start an element, a link or a cell of Markdown, and what stands for it."""
 _MARKS = re.compile(r"[#*_=~-]{2,}|^[#*+-]+\s|!(?=\()")
 _OURS = re.compile(r"[\s#*_>|:=-]*(?:adjourn\b|\|)", re.IGNORECASE)
-"""Matches where a line begins as our notices, or as a line of a fence."""
+"""Matches where a line starts as our notices, or as a line of a fence."""
 _DECORATION = "#*_-|>:= \t"
 
 

@@ -126,7 +126,7 @@ def _check_objects(value: object) -> None:
 
 def check_text(text: bytes, keys: int) -> None:
     """Raises `InvalidError` where a JSON text that decodes to this number of keys has a key twice in an object."""
-    # Such a key is decoded once. A text that begins like the end of a key looks like one, too.
+    # Such a key is decoded once. A text that starts like the end of a key looks like one, too.
     if text.translate(None, BLANKS).count(b'":') != keys:
         _check_pairs(text)
 

@@ -48,7 +48,7 @@ _Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Application:
-    """The `pages` of a site, for whoever the guard lets pass. `person` is the name of who signed in ("": this machine's, whose PIN is asked for)."""
+    """The `pages` of a site, for whoever the guard lets pass. `person` is the name of the signed-in person; "" on this machine, where the PIN is asked for."""
 
     def __init__(self, site: Site, access: Access, pages: Sequence[WebPage] = PAGES, person: str = "") -> None:
         self._gate = None if person else PinGate(site.find_store)

@@ -116,7 +116,7 @@ class RequestGuard:
 
 
 def refusal_of(scope: Scope, headers: Mapping[str, list[str]], origin: str) -> RequestRefusal | None:
-    """Why a request is refused before it is known whose it is; `origin` is the address of the page."""
+    """Why a request is refused before its sender is known; `origin` is the address of the page."""
     host = origin.partition("://")[2]
     if headers.get("host") != [host]:
         return RequestRefusal(421, "this address is not served here\n")
@@ -141,7 +141,7 @@ def cookie_of(headers: Mapping[str, list[str]], name: str) -> str:
 
 
 def with_body(receive: Receive, body: bytes) -> Receive:
-    """What an application receives of a request whose body was read."""
+    """The `receive` of an application for a request with its body read already."""
     messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:

@@ -98,7 +98,7 @@ class _LastCalls(NamedTuple):
 
 
 class Overview:
-    """Use it for one store at a time: with another one it begins again."""
+    """Use it for one store at a time: with another one it starts again."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock

@@ -37,7 +37,7 @@ CODES = MappingProxyType(
         "contract-missing": "the text of the contract that a task was opened under is missing",
         "stale-fold": "a cached ledger is not the one that follows from the events",
         "ref-mismatch": "a checkpoint's name points at another event",
-        "history-cut": "the history lacks what its cached fold, or the head kept beside the keys, says that it had",
+        "history-cut": "the history is shorter than its cached fold, or the last event seen by this user, says",
         "folder-ahead": "a signed folder in the workspace has more of a task's history than the store",
         "folder-broken": "a checkpoint's folder fails verification",
         "imported": "a history was imported on a person's word; what it says was not verified",
@@ -130,7 +130,7 @@ def unknown_signer(key: str, event: Event, event_hash: str) -> Located:
         "unknown-signer",
         f"signed by unknown key {key}",
         severity="warning",
-        help="if you know whose key it is, trust it with `adjourn keys trust NAME KEY`",
+        help="if you know the owner of the key, trust it: `adjourn keys trust NAME KEY`",
     )
     return Located(finding=unknown, task=event.task, seq=event.seq, hash=event_hash)
 

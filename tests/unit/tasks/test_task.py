@@ -480,7 +480,7 @@ def test_a_task_is_found_by_the_beginning_of_its_id(store: Spy) -> None:
     assert existing(store, "aa2", clock=Clock(), secret=SECRET).id == "aa2"
     write(a_task(store, name="bb"), OPENED)
     assert existing(store, "b", clock=Clock(), secret=SECRET).id == "b"
-    for name, words in (("aa", "2 tasks have an id that begins with 'aa'"), ("zz", "no task has the id 'zz'")):
+    for name, words in (("aa", "2 tasks have an id that starts with 'aa'"), ("zz", "no task has the id 'zz'")):
         with pytest.raises(NotFoundError, match=words):
             existing(store, name, clock=Clock(), secret=SECRET)
 

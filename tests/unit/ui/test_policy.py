@@ -59,14 +59,14 @@ def test_every_rule_is_shown_with_its_place(root: Path) -> None:
         ("files.read", "", "Yes"),
         ("files.delete", "", "No"),
         ("net.get", "", "No"),
-        ("files.write", '{"path": "src/a.py"}', "After a person confirms"),
+        ("files.write", '{"path": "src/a.py"}', "Needs approval"),
     ],
 )
 def test_a_call_is_judged_as_the_proxy_would(root: Path, tool: str, arguments: str, answer: str) -> None:
     """The answer, and the rules that say so."""
     shown = asked(root, tool, arguments)
     assert f">{answer}</strong>" in shown
-    assert "asks a person" in shown or answer != "After a person confirms"
+    assert "asks a person" in shown or answer != "Needs approval"
 
 
 @pytest.mark.parametrize("arguments", ["[", "[]", "3", "[" * 5_000, '{"a": 1, "a": 2'])

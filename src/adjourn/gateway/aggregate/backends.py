@@ -66,7 +66,7 @@ class BackendSession(Exchange):
         super().pass_event(about, self._labelled(event) if event.id else event)
 
     def _labelled(self, event: StreamEvent) -> StreamEvent:
-        """An event whose id says which server has it."""
+        """An event with its server in the id."""
         return event._replace(id=self._label + event.id)
 
     def own_event(self, last_event: bytes) -> bytes:
@@ -123,16 +123,16 @@ class Introduction:
         self._finished: bytes = b""
 
     def met(self, message: Message, stream: ReplyStream) -> None:
-        """The client begins."""
+        """The client opens its session."""
         if message.method == "initialize":
             self._hello, self._headers = message, stream.headers
 
     def finished(self, message: Message) -> None:
-        """The client has begun: it takes notifications."""
+        """The client has started: it takes notifications."""
         self._finished = message.raw
 
     def introduce(self, backend: BackendSession) -> None:
-        """Begin with a server that joins the session."""
+        """Start with a server that joins the session."""
         if self._hello is None:
             return
         finished = self._finished  # else it comes, and goes to all servers
@@ -179,7 +179,7 @@ class ServerQuestions:
         return with_id(line, self._count)
 
     def answered(self, request_id: object) -> AskedQuestion | None:
-        """Whose request the client answers. It is over."""
+        """Remove an answered request to the client, and return it; None if it is not open."""
         return self._open.pop(request_id, None) if type(request_id) is int else None
 
     def taken_back(self, backend: BackendSession, line: bytes) -> bytes:

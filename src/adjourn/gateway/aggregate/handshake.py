@@ -1,4 +1,4 @@
-"""The era that a server speaks: how a session with it begins, what all sessions know of it, and what lies between a client and it."""
+"""The era that a server speaks: how a session with it starts, what all sessions know of it, and what lies between a client and it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class ServerSession(Protocol):
         """Send the server a message, in its own era."""
 
     def tell(self, method: str, params: dict[str, Any], /) -> None:
-        """Ask the server something whose answer does not matter."""
+        """Send the server a request, and ignore its answer."""
 
     async def ask(self, method: str, params: dict[str, Any], seconds: float, /, *, request_id: str = "") -> bytes:
         """Ask the server. Raises `UnreachableError`, `TimeoutError`."""
@@ -215,7 +215,7 @@ class ServerHealth:
         self.why, self.is_tried, self._delay = "", False, FIRST_SECONDS
 
 
-# --- how the gateway begins a session of its own with a server, for a client
+# --- how the gateway starts a session of its own with a server, for a client
 
 Ask = Callable[[str, dict[str, Any], float, str], Awaitable[bytes]]
 """Asks the server: the method, its params, the seconds that it has, the revision that its headers name ("": none)."""

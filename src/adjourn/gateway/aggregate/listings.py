@@ -1,4 +1,4 @@
-"""What several servers list, as one list: asking all of them, the names it has there, whose a listed resource is, and what changes of it."""
+"""Merges the lists of several servers: queries all of them, renames entries, finds the server of a resource, and reports changes."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class ResourceOwners:
     def find(
         self, uris: Sequence[str], gather: Callable[[str, Callable[[Items], None]], None], then: Callable[[], None]
     ) -> None:
-        """Learn whose resources these are: `gather` asks the servers for a list. Where all are known, nobody is asked."""
+        """Find the servers of these resources: `gather` asks them for a list, unless all are known."""
 
         def are_known() -> bool:
             return all(self.of(uri) is not None for uri in uris)
@@ -355,7 +355,7 @@ class Changes:
         if len(self._subscriptions) >= MAX_SUBSCRIPTIONS or max(named) > MAX_WATCHED:
             why = (
                 f"a client may have {MAX_SUBSCRIPTIONS} subscriptions, to {MAX_WATCHED:,} resources and as many tasks;"
-                " end one before you begin another"
+                " end one before you start another"
             )
             stream.put(StreamEvent(frames.error(request_id, frames.INVALID_REQUEST, why).rstrip()), is_last=True)
             return

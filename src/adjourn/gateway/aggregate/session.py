@@ -67,7 +67,7 @@ class AggregateSession:
         self.is_accepted = False
         self.used = time.monotonic()
         self.who = ""
-        """The client whose limits count."""
+        """The client that the rate limits apply to."""
         own.connect(OwnLink(own, self._listened))
         own.session = self
         self._have(upstreams, 0.0)
@@ -253,7 +253,7 @@ class AggregateSession:
     def _find_owners(
         self, message: Message, stream: ReplyStream, uris: Sequence[str], then: Callable[[], None]
     ) -> None:
-        """Learn whose resources these are, by the lists of the servers where one of them is not known."""
+        """Find the servers of these resources, by asking for their lists if one is unknown."""
 
         def gather(method: str, take: Callable[[Items], None]) -> None:
             self._gather(message, stream, method, lambda gathering: take(self._of_now(gathering)))

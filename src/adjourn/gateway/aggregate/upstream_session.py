@@ -44,7 +44,7 @@ class UpstreamSession(BaseLink):
         self.on_return: Callable[[], None] = lambda: None
         self.client = ClientFacts()
         self.era: Era | None = None
-        """The server's, once the session has begun."""
+        """The server's, once the session has started."""
         self.version = ""
         self.link: ServerLink | None = None
         self.headers = RequestHeaders()
@@ -130,7 +130,7 @@ class UpstreamSession(BaseLink):
     # --- the handshake
 
     def connect(self) -> None:
-        """Begin the session, unless it has begun, or the server failed a moment ago."""
+        """Start the session, unless it has started, or the server failed a moment ago."""
         if self.era is not None or self._connecting is not None or self._is_closed or not self._health.begin():
             return
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
@@ -327,18 +327,18 @@ class UpstreamSession(BaseLink):
         return [*self._asked, *self._bridge.open_requests()]
 
     def ended(self, link: object) -> None:
-        """The next message begins another session, or what the client waits to hear of."""
+        """The next message starts another session, or what the client waits to hear of."""
         if link is self.link:
             self._drop()
             asyncio.get_running_loop().call_later(AGAIN_SECONDS, self.watch_again)
 
     def watch_again(self) -> None:
-        """Begin a lost session if the client wants to hear of changes."""
+        """Start a lost session if the client wants to hear of changes."""
         if self.watching.is_wanted:
             self.connect()
 
     def forgotten(self, link: object, request_id: Any) -> bool:
-        """The server has lost the session: begin another one, and send again what it refused."""
+        """The server has lost the session: start another one, and send again what it refused."""
         line = self._sent.pop(request_id, b"")
         if not line or self.era == "modern":
             return False

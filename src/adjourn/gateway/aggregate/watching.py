@@ -35,7 +35,7 @@ class Watching:
         self._tasks: frozenset[str] = frozenset()
         self._asked: tuple[frozenset[str], frozenset[str]] = _NOTHING
         self._told: set[str] = set()
-        """The tasks whose state the client knows since the server has told of its changes."""
+        """The tasks for which the server has reported status changes to the client."""
         self._lists = self._is_listening = False
         self._stream = ReplyStream()
         self._listening: tuple[str, asyncio.Task[None]] | None = None

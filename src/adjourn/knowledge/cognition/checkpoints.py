@@ -142,7 +142,7 @@ def create_checkpoint(
 
 
 def fork_branch(session: Tree, name: str, now: int, *, new_id: str, checkpoint_id: str = "") -> Tree:
-    """The session on a new branch that begins at a checkpoint: the given one, or the head of the current branch.
+    """The session on a new branch that starts at a checkpoint: the given one, or the head of the current branch.
 
     Raises `InvalidError` if the branch id is taken, `NotFoundError` for an unknown checkpoint.
     """

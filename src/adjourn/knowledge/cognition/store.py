@@ -280,7 +280,7 @@ class CognitiveStore:
             self._pages.delete(checkpoint_id)
 
     def fork_branch(self, name: str, checkpoint_id: str = "") -> Tree:
-        """Continue on a new branch that begins at a checkpoint: the given one, or the last one of the current branch."""
+        """Continue on a new branch that starts at a checkpoint: the given one, or the last one of the current branch."""
 
         def step(before: Tree, at: int) -> _Change:
             source = before

@@ -239,7 +239,7 @@ class CheckpointDiff(DocumentPart, frozen=True, kw_only=True):
     result_hash: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
-# --- statements of a reply: lines that begin with FACT, ASSUMPTION, QUESTION or INTENT
+# --- statements of a reply: lines that start with FACT, ASSUMPTION, QUESTION or INTENT
 #
 # A line counts outside code fences, with or without a list mark and emphasis; indented lines below it continue it. A claim of a model is an inference, never more.
 

@@ -219,7 +219,7 @@ def escalation_of(point: Tree) -> str:
 def timed_out(record: Tree, point: Tree, now: int) -> bool:
     """Whether a pending point has timed out without an escalation yet. Without a limit it never times out.
 
-    Its time begins at `createdAt`. A point without it, as other programs write them, counts from the time of this version of the record.
+    Its time starts at `createdAt`. A point without it, as other programs write them, counts from the time of this version of the record.
     """
     if point["approvalStatus"] != "pending" or "timeoutMs" not in point:
         return False

@@ -98,7 +98,7 @@ def merge(a: Tree, b: Tree, base: Tree | None, strategy: Strategy) -> Merged:
     result = _merged(merger, a, b, base)
     warnings = [*merger.warnings, *_twice(result, a, b)]
     if base is None:
-        warnings.insert(0, "the records have no common ancestor: everything in them counts as added")
+        warnings.insert(0, "the records have no common ancestor: everything in them is treated as added")
     return Merged({**_envelope(a), **result}, tuple(merger.conflicts), tuple(warnings), fast_forward=False)
 
 

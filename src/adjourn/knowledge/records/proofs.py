@@ -36,7 +36,7 @@ class InclusionProof(DocumentPart, frozen=True, kw_only=True):
 
 
 class ConsistencyProof(DocumentPart, frozen=True, kw_only=True):
-    """Proves that the record of `newSize` versions with root `newRoot` begins with the `oldSize` versions of root `oldRoot`."""
+    """Proves that the record of `newSize` versions with root `newRoot` starts with the `oldSize` versions of root `oldRoot`."""
 
     id: Id
     old_size: Count

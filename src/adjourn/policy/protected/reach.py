@@ -33,7 +33,7 @@ _MAX_LISTED = 1000
 
 
 class Reach(NamedTuple):
-    """The places, and the folder that words are read in; `hidden`: patterns match names that begin with a dot."""
+    """The places, and the folder that words are read in; `hidden`: patterns match names that start with a dot."""
 
     places: ProtectedPlaces
     base: str
@@ -142,7 +142,7 @@ def matched(
 ) -> str | None:
     """The place that a shell would expand a pattern to, or to something in it; with `around`, or one beneath what it expands to.
 
-    `hidden`: wildcards also match names that begin with a dot; `private`: only those places. `**` matches any number of folders.
+    `hidden`: wildcards also match names that start with a dot; `private`: only those places. `**` matches any number of folders.
     """
     pattern = os.path.expanduser(pattern)
     wildcard = _WILDCARD.search(pattern)

@@ -36,7 +36,7 @@ _HEADER = re.compile(
     re.MULTILINE | re.VERBOSE | re.IGNORECASE,
 )
 _BLOCK = re.compile(r"((?:^.*\n){0,6})^[ \t]*[<-]{5,9} ?SEARCH\b(.*)$", re.MULTILINE)
-"""Matches where a SEARCH/REPLACE block begins, with the lines before, of which one names its file."""
+"""Matches where a SEARCH/REPLACE block starts, with the lines before, of which one names its file."""
 _ESCAPE = re.compile(rb"\\([0-7]{1,3}|.)", re.DOTALL)
 _ESCAPED = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 
@@ -199,7 +199,7 @@ MAX_PATH_NAMES = 500_000
 """Most links of one path that are followed. Beyond that, the target counts as unknown."""
 _FILE_URL = re.compile(r"file:(?://[^/\\]*)?(?=[/\\])", re.IGNORECASE)
 means_another = re.compile("~|file:", re.IGNORECASE).match
-"""Whether a text begins as one that may be another path than just what it says."""
+"""Whether a text starts as one that may be another path than just what it says."""
 _DROPPED = str.maketrans("\\", "/", "\t\n\r")
 """Characters that a URL parser treats as a slash, and those that it ignores."""
 _UP = re.compile(r"(?:^|[/\\])\.\.(?=[/\\]|$)")

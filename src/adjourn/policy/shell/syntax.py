@@ -122,7 +122,7 @@ class _Reader:
         self._depth = depth
         self._words = 0
         self._announced: list[tuple[str, bool, Redirect]] = []
-        """Here-documents that begin on the next line."""
+        """Here-documents that start on the next line."""
 
     def _peek(self, text: str) -> bool:
         return self.text.startswith(text, self.at)

@@ -17,7 +17,7 @@ __all__ = ["StoreConformance", "state_machine"]
 
 
 class StoreConformance(Streams, DocumentCases, Limits, ManyAppends, Races, WatchCases, Histories):
-    """Subclass it under a name that begins with `Test`, override `make_store`, and `opener` if there can be two.
+    """Subclass it under a name that starts with `Test`, override `make_store`, and `opener` if there can be two.
 
     >>> from adjourn.store import MemoryStore
     >>> class TestMine(StoreConformance):

@@ -36,7 +36,7 @@ def refused(kind: type[AdjournError]) -> Iterator[None]:
 
 
 class Suite:
-    """The part of a suite that whoever runs it overrides."""
+    """What your subclass of a suite may override."""
 
     racers: ClassVar[int] = 3
     appends: ClassVar[int] = 20

@@ -243,7 +243,7 @@ def _counts(event: Event) -> bool:
 def lanes_of(parents: Sequence[int]) -> list[int]:
     """The lane of each row. `parents`, oldest first, are the rows that rows follow; -1 for none.
 
-    Whoever follows the newest row of a lane stays in it; else a branch begins in a new one.
+    Whoever follows the newest row of a lane stays in it; else a branch starts in a new one.
     """
     ends: list[int] = []
     lanes: list[int] = []

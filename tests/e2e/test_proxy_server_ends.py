@@ -69,6 +69,6 @@ def test_under_a_broken_policy_no_server_is_started(tmp_path: Path, option: str)
         command = [sys.executable, "-c", f"open({str(mark)!r}, 'w')"]
         client = work.client(*([option, "broken.aex"] if option else []), upstream=command, greet=False)
         client.post(first := client.message("initialize"))
-        assert "error(s) in the policy" in client.answer(first["id"])["error"]["message"]
+        assert "in the policy or contract" in client.answer(first["id"])["error"]["message"]
         assert client.ended() == 1
         assert not mark.exists()

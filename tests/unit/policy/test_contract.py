@@ -108,7 +108,7 @@ def test_every_finding_of_both_is_told(root: Path) -> None:
     """A broken policy and a broken contract are refused together, with the texts to show where."""
     (root / ".aex" / "policy.aex").write_text(POLICY + "frobnicate\n")
     (root / "broken.aex").write_text(BROKEN)
-    with pytest.raises(BrokenContractError, match=r"error\(s\) in the policy or contract") as refusal:
+    with pytest.raises(BrokenContractError, match=r"6 errors in the policy or contract") as refusal:
         read_contract(str(root), contract="broken.aex")
     sources = [source for _, source in codes(refusal.value)]
     assert ".aex/policy.aex" in sources

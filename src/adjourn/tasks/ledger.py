@@ -48,7 +48,7 @@ MAX_FAILED = 100
 MAX_BETWEEN = 4
 """Events between a checkpoint and the call before which it was made, at most."""
 BEFORE = "before "
-"""How the trigger of a checkpoint begins that was made before a destructive call: `before shell.exec: rm`."""
+"""Prefix of the trigger of a checkpoint before a destructive call: `before shell.exec: rm`."""
 ROLLBACK = "rollback to "
 """How that of a rollback begins."""
 REQUESTED = frozenset(("agent", "person"))

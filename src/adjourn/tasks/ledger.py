@@ -43,14 +43,14 @@ REPEATED = "repeated"
 """Where the no to an older question about a call comes from when the newer one is approved."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 ELSEWHERE = "elsewhere"
-"""Where the no to a question comes from when the same question was approved in another task, whose approval serves here, too."""
+"""The source of a denial when the same question was approved in another task: that approval also serves here."""
 MAX_FAILED = 100
 MAX_BETWEEN = 4
 """Events between a checkpoint and the call before which it was made, at most."""
 BEFORE = "before "
 """Prefix of the trigger of a checkpoint before a destructive call: `before shell.exec: rm`."""
 ROLLBACK = "rollback to "
-"""How that of a rollback begins."""
+"""Prefix of the trigger of a rollback."""
 REQUESTED = frozenset(("agent", "person"))
 """The triggers of checkpoints that somebody asked for."""
 AT_SHARE = "at "

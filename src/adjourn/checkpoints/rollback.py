@@ -40,7 +40,7 @@ from adjourn.tasks.task import Task
 
 MAX_EFFECTS = 100
 MAX_TOLD = 50
-"""Files and effects that an agent is told of."""
+"""Files and effects that an agent sees of a rollback."""
 
 
 class Effect(NamedTuple):

@@ -34,9 +34,9 @@ IN_FULL = (100, 50, 25, 12, 6, 0)
 """How many of the newest calls are shown one by one, in the wordings of what was done."""
 NOTHING_SAID = "no next step was stated"
 LAST_DONE = 3
-"""Calls that are told where no next step was stated."""
+"""Calls that are shown where no next step was stated."""
 MAX_TOUCHING = 2
-"""Kinds of calls that are told beside a statement that is older than they are."""
+"""Kinds of calls that are shown beside a statement that is older than they are."""
 OK, ERROR = "ok", "error"
 TIMES = "\N{MULTIPLICATION SIGN}"
 RECORD = "adjourn.record, section {}"
@@ -343,7 +343,7 @@ def _done(sources: Sources, floor: int) -> Section:
 
 
 def _apart(reports: Sequence[CallReport], stated_seq: int) -> tuple[list[CallReport], list[CallReport]]:
-    """The calls that are told one by one, and those that are folded."""
+    """The calls that are shown one by one, and those that are folded."""
     last = {(call.tool, call.argument): call.seq for call in reports if call.effectful and call.outcome == OK}
     alone, folded = list[CallReport](), list[CallReport]()
     for call in reports:

@@ -62,7 +62,7 @@ class NewSession(NamedTuple):
     is_forgetful: bool = False
 
 
-class Shown(NamedTuple):
+class Telling(NamedTuple):
     """What the ref `shown/TASK` keeps: a checkpoint's hash, when, by which server or "hook", and to which client."""
 
     checkpoint: str = ""
@@ -71,7 +71,7 @@ class Shown(NamedTuple):
     group: str = ""
 
     @classmethod
-    def read(cls, text: str) -> Shown:
+    def read(cls, text: str) -> Telling:
         return cls(*text.split(" ", 3))
 
 
@@ -89,7 +89,7 @@ def brief_new_session(client: ClientProcess, session: NewSession) -> str:
 
 
 def nothing_pending(client: ClientProcess) -> str:
-    """What a client without pending work is told of the workspace: who else is at work, or what cannot be resumed; "" for nothing."""
+    """What a client without pending work learns of the workspace: who else is at work, or what cannot be resumed; "" for nothing."""
     return busy_notice(client) or older_work(client) or untrusted_work(client)
 
 
@@ -182,10 +182,10 @@ def _mark_shown(work: PendingWork, client: ClientProcess, by: str) -> bool:
     Who shows it a second time has begun a new conversation.
     """
     store, name = work.task.store, f"shown/{work.task.id}"
-    mark = Shown(work.checkpoint.hash, timestamp(work.task.clock()), by.replace(" ", "-"), client.group)
+    mark = Telling(work.checkpoint.hash, timestamp(work.task.clock()), by.replace(" ", "-"), client.group)
     for _ in range(2):
         before = store.ref(name)
-        shown = Shown.read(before or "")
+        shown = Telling.read(before or "")
         if (shown.checkpoint, shown.group) == (mark.checkpoint, mark.group) and shown.by != mark.by:
             return False
         with suppress(ConflictError):  # another was faster: maybe one of this client
@@ -196,7 +196,7 @@ def _mark_shown(work: PendingWork, client: ClientProcess, by: str) -> bool:
 
 def _was_shown(work: PendingWork, client: ClientProcess) -> bool:
     """Whether another client was shown the checkpoint and did not resume it."""
-    shown = Shown.read(work.task.store.ref(f"shown/{work.task.id}") or "")
+    shown = Telling.read(work.task.store.ref(f"shown/{work.task.id}") or "")
     return shown.checkpoint == work.checkpoint.hash and shown.group != client.group and not any(_resumed(work))
 
 

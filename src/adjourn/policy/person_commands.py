@@ -24,6 +24,7 @@ PUBLISHED: Mapping[str, str] = {
     "classify": "policy classify",
     "gate": "hook",
     "api-keys": "serve keys",
+    "import": "checkpoint import",
 }
 """By the name that `aex` publishes, or that stands in scripts of an earlier version, the path of a command. `adjourn` takes these names, too."""
 

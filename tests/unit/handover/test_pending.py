@@ -103,7 +103,7 @@ def test_a_kept_index_saves_reading_tasks_that_did_not_change(
 
 
 def test_while_another_client_works_on_the_newest_task_nothing_is_offered(workspace: Workspace) -> None:
-    """A new session is told who is at work, and on what."""
+    """A new session learns who is at work, and on what."""
     _saved(workspace)
     workspace.clock.move(seconds=1)
     workspace.work(workspace.context("g2"), "file.write")
@@ -113,7 +113,7 @@ def test_while_another_client_works_on_the_newest_task_nothing_is_offered(worksp
 
 
 def test_a_client_is_told_once_whichever_of_its_servers_starts_first(workspace: Workspace) -> None:
-    """Its hook says nothing after a server did, until it lost its context; another client is told again."""
+    """Its hook says nothing after a server did, until it lost its context; another client receives it again."""
     _saved(workspace)
     reader = workspace.context("g2")
     work = find_pending_work(reader)

@@ -50,7 +50,7 @@ def test_a_preview_needs_nobody_and_changes_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("policy", [("allow *",), ("allow *, aex.*",)])
 def test_a_rollback_is_carried_out_once_a_person_accepts(tmp_path: Path, policy: tuple[str, ...]) -> None:
-    """A no changes nothing. A yes restores files and page, as the command does, and is in the history."""
+    """A denial changes nothing. An approval restores files and page, as the command does, and is in the history."""
     with ProxyWorkspace(tmp_path, *policy) as work:
         client = failed_deployment(work)
         assert refused(rolled_back(client, DECLINE))
@@ -82,7 +82,7 @@ def test_a_checkpoint_of_another_task_is_none_of_this_one(tmp_path: Path) -> Non
 
 
 def test_the_command_of_a_person_names_the_tool(tmp_path: Path) -> None:
-    """An agent that would run `adjourn rollback --yes` is told what it may call instead."""
+    """An agent that would run `adjourn rollback --yes` learns what it may call instead."""
     with ProxyWorkspace(tmp_path, "allow *") as work:
         answer = work.client().call("shell.exec", {"command": "adjourn rollback --yes"})
         assert "aex.rollback, which asks a person" in text_of(answer)

@@ -72,7 +72,7 @@ def test_calls_without_progress_count_for_the_next_session(shared_task: SharedTa
 
 
 def test_checkpoints_and_notices_are_due_in_each_session(shared_task: SharedTask) -> None:
-    """75 and 90 % of a session's calls are due in every session anew, beside those of the task."""
+    """75 and 90 % of a session's calls are due again in every session, beside those of the task."""
     policy = policy_of("use read_file, write_file", "budget calls=100, calls=4 per session", version="v1")
     first = shared_task.opened(policy=policy)
     spend(first, 3, effects=1)

@@ -37,7 +37,7 @@ def test_an_intent_is_written_before_the_call_goes(shared_task: SharedTask) -> N
 
 
 def test_a_call_that_only_reads_keeps_what_it_read(shared_task: SharedTask) -> None:
-    """The text of arguments that its edge gives is kept, so that the next session is told the path."""
+    """The text of arguments that its edge gives is kept, so that the next session learns the path."""
     session = shared_task.opened()
     admit_one(session, ToolRequest(tool="read_file", digest=ONE, effectful=False, arguments='{"path":"a"}'))
     assert shared_task.last(kinds.ToolAllowed).arguments == '{"path":"a"}'

@@ -95,7 +95,7 @@ def test_an_edit_is_shown_whole_as_a_diff_and_a_huge_one_bounded(work: ProxyWork
         ("added", "&lt;script&gt;alert(77)&lt;/script&gt;"),
     ]
     assert "s3cret" not in shown
-    assert "only the beginning of the arguments" in shown
+    assert "only the first part of the arguments" in shown
     assert "<script>" not in shown
     assert len(shown) < 200_000
 

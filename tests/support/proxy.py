@@ -43,7 +43,7 @@ SECONDS = 10.0
 PERSON = Actor("ann", "human")
 META = "io.modelcontextprotocol/"
 META_TOOLS = [
-    "aex.checkpoint", "aex.resume", "aex.finish", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record",
+    "aex.checkpoint", "aex.resume", "aex.finish", "aex.rollback", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record",
     "adjourn.ask",
 ]  # fmt: skip
 

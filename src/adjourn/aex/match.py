@@ -310,9 +310,9 @@ class KnownTools(msgspec.Struct, frozen=True):
             for tool in tools:
                 yield server, tool.name
 
-    def without(self, command: str) -> KnownTools:
-        """All but the servers that a command starts."""
-        own = {server for server in self.servers if command and self.commands.get(server) == command}
+    def without(self, command: str, *, but: str = "") -> KnownTools:
+        """All but the servers that a command starts; `but` is the name of one that stays."""
+        own = {name for name in self.servers if command and name != but and self.commands.get(name) == command}
         if not own:
             return self
         return KnownTools(

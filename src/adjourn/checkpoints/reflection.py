@@ -140,7 +140,7 @@ def is_supported(support: int, n: int, looked_at: int) -> bool:
 # --- the statements
 
 
-class Hypothesis(NamedTuple):
+class CandidateRule(NamedTuple):
     """What chains may support. `vote` returns whether a chain does, None where it does not apply, and the checkpoints that say so; `then`
     the heuristic, given the chains that support it.
     """
@@ -152,7 +152,7 @@ class Hypothesis(NamedTuple):
     then: Callable[[Sequence[Chain]], str]
 
 
-def _best(chains: Sequence[Chain], statements: Sequence[Hypothesis], looked_at: int) -> Statistic:
+def _best(chains: Sequence[Chain], statements: Sequence[CandidateRule], looked_at: int) -> Statistic:
     """The one of alternative statements that most chains support; of equal ones the middle."""
     examined = [_examined(chains, one, looked_at) for one in statements]
     most = max(one.support for one in examined)
@@ -160,7 +160,7 @@ def _best(chains: Sequence[Chain], statements: Sequence[Hypothesis], looked_at: 
     return best[(len(best) - 1) // 2]
 
 
-def _examined(chains: Sequence[Chain], statement: Hypothesis, looked_at: int) -> Statistic:
+def _examined(chains: Sequence[Chain], statement: CandidateRule, looked_at: int) -> Statistic:
     votes = [(chain, *statement.vote(chain)) for chain in chains]
     support = [(chain, proof) for chain, holds, proof in votes if holds]
     against = [page.id for _, holds, proof in votes if holds is False for page in proof]
@@ -177,7 +177,7 @@ def _examined(chains: Sequence[Chain], statement: Hypothesis, looked_at: int) ->
     )
 
 
-def _at(middle: int) -> Hypothesis:
+def _at(middle: int) -> CandidateRule:
     """That most checkpoints of a task are made within ten points of a share of the budget."""
 
     def vote(chain: Chain) -> tuple[bool | None, list[Indexed]]:
@@ -187,7 +187,7 @@ def _at(middle: int) -> Hypothesis:
 
     then = f"checkpoints are made at about {middle} % of the budget; make it a rule: `checkpoint at {middle}%`"
     value = f"make checkpoints at about {middle} % of the budget"
-    return Hypothesis("position", "budget at checkpoint", value, vote, lambda _: then)
+    return CandidateRule("position", "budget at checkpoint", value, vote, lambda _: then)
 
 
 def _age(chain: Chain) -> tuple[bool | None, list[Indexed]]:
@@ -253,24 +253,24 @@ def _recreated(chain: Chain) -> tuple[bool | None, list[Indexed]]:
 
 STATEMENTS = (
     *(_at(middle) for middle in range(10, 100, 10)),
-    Hypothesis("age", "age at resume", "are resumed within 24 h only", _age,
+    CandidateRule("age", "age at resume", "are resumed within 24 h only", _age,
         lambda _: "work is resumed within 24 hours; verify first what is older"),
-    Hypothesis("rollback", "destructive failures", "roll failed destructive steps back", _rolled_back, _prepare),
-    Hypothesis("budget", "budget spent", "end most sessions by it", _spent, _raise),
-    Hypothesis("lost", "calls lost at the end", f"lose more than {MANY_LOST} calls at the end of most sessions", _lost,
+    CandidateRule("rollback", "destructive failures", "roll failed destructive steps back", _rolled_back, _prepare),
+    CandidateRule("budget", "budget spent", "end most sessions by it", _spent, _raise),
+    CandidateRule("lost", "calls lost at the end", f"lose more than {MANY_LOST} calls at the end of most sessions", _lost,
         lambda _: f"make a checkpoint every {MANY_LOST} calls: sessions lose more at their end"),
-    Hypothesis("stuck", "items stuck", "keep an item undone over three sessions", _stuck,
+    CandidateRule("stuck", "items stuck", "keep an item undone over three sessions", _stuck,
         lambda _: "items stay undone over three sessions: ask a person, or split them"),
-    Hypothesis("question", "questions open", "keep a question open over two sessions", _unanswered,
+    CandidateRule("question", "questions open", "keep a question open over two sessions", _unanswered,
         lambda _: "questions stay open over sessions: raise them earlier, or set a default"),
-    Hypothesis("artifacts", "artifacts remade", "make an artifact again", _recreated,
+    CandidateRule("artifacts", "artifacts remade", "make an artifact again", _recreated,
         lambda _: "artifacts are made again: read Artifacts Produced first"),
 )  # fmt: skip
 """All statements that are examined. Those of one name are alternatives."""
 
 
-def _by_name() -> dict[str, list[Hypothesis]]:
-    named: dict[str, list[Hypothesis]] = defaultdict(list)
+def _by_name() -> dict[str, list[CandidateRule]]:
+    named: dict[str, list[CandidateRule]] = defaultdict(list)
     for statement in STATEMENTS:
         named[statement.name].append(statement)
     return named

@@ -100,10 +100,11 @@ class ServedTools:
 
     def judged_by(self, policy: Policy) -> Policy:
         """The policy as it holds for the tools of the server."""
-        name, others = self._given or self.name, self.known.without(self.command)
+        name = self._given or self.name
+        known = self.known.without(self.command, but=name)
         if name or not self.command:
-            return policy.at_server(name, others)
-        return policy.at_server("", others, claim=self._claim or UNNAMED)
+            return policy.at_server(name, known)
+        return policy.at_server("", known, claim=self._claim or UNNAMED)
 
     def listed(self, definitions: Mapping[str, str]) -> None:
         """Take in how the server lists its tools."""

@@ -65,7 +65,9 @@ def test_nothing_on_stderr_or_in_an_answer_is_obeyed(work: ProxyWorkspace, optio
     assert all(json.loads(line) if options else line.startswith("adjourn: ") for line in lines if line)
 
 
-@pytest.mark.parametrize("command", ["status", "log", "show half", "resume half", "tasks", "checkpoints", "record"])
+@pytest.mark.parametrize(
+    "command", ["status", "log", "checkpoint show half", "resume half", "tasks", "checkpoint list", "record"]
+)
 def test_no_command_shows_what_a_terminal_obeys(work: ProxyWorkspace, command: str) -> None:
     """Tables, texts and JSON of the commands have escapes for what agents and servers wrote."""
     client = work.client(name=f"tester {HIDING}")

@@ -69,6 +69,7 @@ def test_meta_tools_are_described_with_their_exact_inputs(tmp_path: Path) -> Non
             },
             "aex.resume": {"name": "string", "more": "string"},
             "aex.finish": {"summary": "string"},
+            "aex.rollback": {"name": "string", "apply": "boolean"},
             "aex.list_tasks": {"more": "string"},
             "aex.review_task": {"task": "string"},
             "adjourn.note": dict.fromkeys(
@@ -83,7 +84,8 @@ def test_meta_tools_are_described_with_their_exact_inputs(tmp_path: Path) -> Non
         }
         assert [schema.get("required", []) for schema in inputs.values()] == [
             ["name"],
-            ["name"],
+            [],
+            [],
             [],
             [],
             ["task"],

@@ -240,7 +240,7 @@ def test_the_sdk_s_client_works_and_a_second_one_goes_on(first: str, second: str
             told = json.loads(text)
             assert told["callsUsed"] == 2
             assert told["budgetRemaining"] == 99_998
-            assert told["toolsCalled"] == ["mcp_git.git_status", "mcp_git.git_log"]
+            assert told["toolsCalled"] == ["git_status", "git_log"]  # as tools/list has them
             assert (await call(client, "git_show", repo_path=site, revision="HEAD"))[0]
 
     asyncio.run(story())

@@ -73,7 +73,7 @@ class NotableCall(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omi
     said: str = ""
 
 
-class Sitting(msgspec.Struct, rename="camel", omit_defaults=True):
+class Sitting(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What the client that opened the task last has spent since: `calls`, and those `carried` from clients before it that got nowhere.
 
     `since` is the position of its first session, `got_on` whether an effect of it succeeded or its agent made a checkpoint.

@@ -304,8 +304,8 @@ def _forget_doubt(ledger: Ledger, call: str) -> OpenCall | None:
 
 def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> None:
     ledger.calls_used += not data.uncounted
-    if event.session:
-        ledger.sitting.calls += not data.uncounted
+    if event.session and not data.uncounted:
+        ledger.sitting = msgspec.structs.replace(ledger.sitting, calls=ledger.sitting.calls + 1)
     ledger.effects += data.effectful and not data.uncounted
     ledger.last_call = event.timestamp
     if event.session and (ledger.worker is None or ledger.worker.id != event.session):
@@ -412,7 +412,7 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
         ledger.doubts[call.call] = call
         return
     if data.outcome == "ok" and call.effectful and event.session:
-        ledger.sitting.got_on = True
+        ledger.sitting = msgspec.structs.replace(ledger.sitting, got_on=True)
     was_given_up = data.call in ledger.doubts and _forget_doubt(ledger, data.call) is not None
     if data.outcome == "ok" and call.effectful and event.session and not data.seen:
         ended = msgspec.structs.replace(call, ended=event.timestamp, answer=data.answer)
@@ -564,7 +564,7 @@ def _confirm_denied(ledger: Ledger, event: Envelope, data: kinds.ConfirmDenied) 
 def _checkpoint_created(ledger: Ledger, event: Envelope, data: kinds.CheckpointCreated) -> None:
     if event.by.type == "agent":  # its client asked for it
         _answered_of(ledger, event.session)
-        ledger.sitting.got_on, ledger.sitting.carried = True, 0
+        ledger.sitting = msgspec.structs.replace(ledger.sitting, got_on=True, carried=0)
     if data.trigger.startswith(BEFORE):
         ledger.before_call = (data.name, data.trigger, event.seq)
     if data.trigger.startswith(ROLLBACK):

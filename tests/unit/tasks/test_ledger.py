@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
-from adjourn.tasks.entries import Approval, OpenCall, OpenSession
+from adjourn.log.merkle import Frontier
+from adjourn.tasks.entries import Approval, OpenCall, OpenSession, Sitting
+from adjourn.tasks.ledger import Ledger
 from support.cases import for_each
 from support.clock import NOON
 from support.events import chained
@@ -406,3 +408,19 @@ def test_an_unknown_kind_is_only_chained() -> None:
     ledger.apply(event, event_hash, None)
     changed = {name for name, value in msgspec.to_builtins(ledger).items() if value != before[name]}
     assert changed == {"seq", "hash", "touched", "tree", "worked"}
+
+
+def test_what_a_ledger_holds_is_frozen() -> None:
+    """A copy of a ledger shares its values, so none of them can be changed in place, but for the tree, which no copy has."""
+    kinds_held = {
+        kind
+        for field in msgspec.structs.fields(Ledger)
+        for kind in (
+            field.type,
+            *get_args(field.type),
+            *(each for arg in get_args(field.type) for each in get_args(arg)),
+        )
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+    }
+    assert Sitting in kinds_held
+    assert {kind for kind in kinds_held if not kind.__struct_config__.frozen} == {Frontier}

@@ -28,9 +28,7 @@ def test_the_session_goes_on_behind_the_command_of_then(work: ElsewhereThen) -> 
     client = start(work, "codex")
     told = client.meta("aex.resume", name=CHECKPOINT)
     assert (told["callsUsed"], told["budgetRemaining"]) == (3, 17)
-    assert told["nextStep"] == [
-        f"{NEXT} (stated before these calls: slow out/report.txt: in doubt; check whether it is done)"
-    ]
+    assert told["nextStep"] == [f"{NEXT} (stated before these calls: slow out/report.txt: in doubt; is it done?)"]
     client.tools()
     waiting = client.begin("slow", DOUBTFUL)
     wait_for(lambda: "slow" in _questions(work))

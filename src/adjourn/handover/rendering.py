@@ -318,10 +318,10 @@ def to_text(handover: Handover, room: int, begin: Sequence[str], end: str) -> st
 def _about_lines(handover: Handover, room: int) -> Iterator[str]:
     """Who and what, as lines of a text."""
     left = "" if handover.calls_left is None else f", {handover.calls_left} left"
-    worked = f" Last worked: {handover.worked}." if handover.worked else ""
+    worked = f" Last: {handover.worked}." if handover.worked else ""
     yield f"Task {handover.task}: {handover.state}. Calls: {handover.calls_used} used{left}.{worked}"
     if handover.as_of:
-        yield f"What was stated is as of {handover.as_of}."
+        yield f"What follows is from {handover.as_of}."
     key = handover.untrusted_signer
     words = f"What was said under the key {key}, which is not trusted here" if key else "What the agent said"
     for title, text, share in (

@@ -313,7 +313,7 @@ def _worked(task: Task, reader: Reader, now: int) -> str:
     last = f", last call {ago(ledger.last_call, now)}" if ledger.last_call else ""
     client = said(worker.client, 60) or "a client"
     sittings = max(1, ledger.sittings - (reader.group == ledger.sitting.group != worker.group))  # without the reader's
-    return f"{client}, {sittings} session{'s' * (sittings != 1)} so far{last}, {_ending(task, worker, reader)}"
+    return f"{client}, {sittings} session{'s' * (sittings != 1)}{last}, {_ending(task, worker, reader)}"
 
 
 def _ending(task: Task, worker: OpenSession, reader: Reader) -> str:

@@ -138,7 +138,7 @@ def _next_step(sources: Sources, progress: Sequence[SectionItem]) -> list[Sectio
     troubles = _lines(trouble.text for trouble in open_troubles(sources.ledger) if trouble.kind != "in doubt")
     point = page.resumption_point if isinstance(page.resumption_point, str) else ""
     if point and (since := _touching(sources.effects_after("resumption_point"), sources)):
-        point = f"{said(point, MAX_STEP)} (stated before these calls: {since}; check whether it is done)"
+        point = f"{said(point, MAX_STEP)} (stated before these calls: {since}; is it done?)"
     if lines := _lines([*known.steps, *([point] if point else ())], MAX_STEP + MAX_LINE):
         return [*troubles, *lines]
     todo = [item for item in progress if item.text.startswith("[ ]") and SINCE not in item.text][:1]

@@ -32,7 +32,7 @@ from adjourn.handover.pending import (
     oldest_announced,
     ranked_tasks,
 )
-from adjourn.handover.rendering import ROOM, to_text
+from adjourn.handover.rendering import ROOM, SMALL, to_text
 from adjourn.handover.resumption import Reader, hand_over, reader_of
 from adjourn.handover.sections import MAX_LINE, surprising_rules
 from adjourn.host import keys
@@ -133,9 +133,10 @@ def _reader(client: ClientProcess, task: Task) -> Reader:
 def _text(work: PendingWork, session: NewSession, client: ClientProcess) -> str:
     task, checkpoint = work.task, work.checkpoint
     name = checkpoint.data.name
+    made = f", made {checkpoint.event.timestamp}" if session.room >= SMALL else ""  # its age follows, too
     begin = [
         HEADING,
-        f'Another session stopped at its checkpoint "{name}", made {checkpoint.event.timestamp}.',
+        f'Another session stopped at its checkpoint "{name}"{made}.',
         _how_to_resume(name, session, same=session.task == task.id),
     ]
     try:

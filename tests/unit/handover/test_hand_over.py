@@ -360,7 +360,7 @@ def test_a_next_step_from_before_the_last_effects_says_so(memory_workspace: Work
     assert told["nextStep"] == [
         (
             "Fix apply_vat in mod_7.py (stated before these calls: file.write \N{MULTIPLICATION SIGN} 3 "
-            "(mod_7.py, docs/CHANGELOG.md): ok; check whether it is done)"
+            "(mod_7.py, docs/CHANGELOG.md): ok; is it done?)"
         )
     ]
     assert told["progress"] == ["[ ] write CHANGELOG.md (since then: file.write docs/CHANGELOG.md: ok)", "[ ] ask ann"]
@@ -388,7 +388,7 @@ def test_who_worked_last_and_how_that_ended_is_told(memory_workspace: Workspace)
     memory_workspace.save(first)
     memory_workspace.leave(first)
     told = memory_workspace.resume(memory_workspace.context("g2"))["lastSession"]
-    assert told == "tester, 1 session so far, last call just now, ended"
+    assert told == "tester, 1 session, last call just now, ended"
 
 
 def test_a_description_from_before_a_person_s_plan_is_left_out(memory_workspace: Workspace) -> None:

@@ -6,8 +6,7 @@ tasks and checkpoints are there (`root`), while what a call's paths mean, what i
 the agent works in (`tree`).
 
 A hook gets its folder from an agent, which can make a policy or a `.git` in any folder that it writes to. For such a folder the outermost
-workspace counts, wherever the repository begins (`outermost`): of those with a policy, if there are any. A stray store above a policy
-rules nothing.
+workspace counts, wherever the repository begins (`outermost`), but for a stray store: one without a policy and without an event.
 """
 
 from __future__ import annotations
@@ -67,9 +66,27 @@ def workspace_of(folder: str = "", *, outermost: bool = False) -> Workspace:
 
 
 def _outermost(workspaces: list[str]) -> str:
-    """The last of these folders that has a policy, else the last one; "" for none. No gated call can make a policy in any of them."""
-    having = [folder for folder in workspaces if any(os.path.lexists(os.path.join(folder, mark)) for mark in _POLICIES)]
-    return (having or workspaces or [""])[-1]
+    """The last of these folders that has a policy, or a store with a history; else the last one; "" for none.
+
+    An agent that makes a policy below a workspace gains nothing: the call that made it is in the store of that workspace.
+    """
+    for folder in reversed(workspaces):
+        if any(os.path.lexists(os.path.join(folder, mark)) for mark in _POLICIES) or _has_history(folder):
+            return folder
+    return workspaces[-1] if workspaces else ""
+
+
+def _has_history(folder: str) -> bool:
+    """Whether the store of a folder has an event. One that cannot be read may have some."""
+    import sqlite3  # only for a store without a policy beside it
+    from contextlib import closing
+    from urllib.parse import quote
+
+    try:
+        with closing(sqlite3.connect(f"file:{quote(os.path.join(folder, DEFAULT_STORE))}?mode=ro", uri=True)) as store:
+            return store.execute("SELECT 1 FROM event LIMIT 1").fetchone() is not None
+    except sqlite3.Error:
+        return True
 
 
 def _upwards(folder: str, top: str) -> Iterator[str]:

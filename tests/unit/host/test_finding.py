@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from adjourn.aex.layers import PLACES
 from adjourn.host.finding import DEFAULT_STORE, MARKS, workspace_of
+from adjourn.store.base import EMPTY, Entry
+from adjourn.store.sqlite import SqliteStore
 
 
 @pytest.fixture
@@ -61,12 +64,19 @@ def test_the_nearest_folder_upwards_is_the_workspace(home: Path, name: str) -> N
 
 
 def test_a_store_above_a_policy_does_not_hide_it(home: Path) -> None:
-    """Of the workspaces around a hook's folder the outermost with a policy counts; with a store alone only where none has a policy."""
-    stray = mark(home / "above", DEFAULT_STORE)
+    """A store without a policy and without an event is no workspace around a hook's folder, unless it is the last one that there is."""
+    stray = home / "above"
+    (stray / ".aex").mkdir(parents=True)
+    SqliteStore(str(stray / DEFAULT_STORE)).close()
     outer = mark(stray / "outer")
     inner = mark(outer / "inner")
     assert workspace_of(str(inner), outermost=True).root == str(outer)
     assert workspace_of(str(below(stray, "other")), outermost=True).root == str(stray)
+    with closing(SqliteStore(str(stray / DEFAULT_STORE))) as store:
+        store.append("t", [Entry("0" * 64, b"{}")], expect=EMPTY)
+    assert workspace_of(str(inner), outermost=True).root == str(stray)
+    (stray / DEFAULT_STORE).write_bytes(b"not a database, and nobody knows what was in it" * 100)
+    assert workspace_of(str(inner), outermost=True).root == str(stray)
 
 
 def test_an_empty_aex_folder_makes_no_workspace(home: Path) -> None:

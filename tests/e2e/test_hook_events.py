@@ -258,7 +258,7 @@ def test_a_failure_beside_the_gate_does_not_hold_the_client_up(work: HookEventWo
 
 
 def test_the_brief_tells_what_waits_and_is_told_again_until_it_is_taken_up(work: HookEventWorkspace) -> None:
-    """Goal, budget, what happened, how to continue, how to get the rest; a second session learns that the first did not resume it."""
+    """Goal, budget, what happened, how to continue, how to get the rest; a second conversation of the client learns it again."""
     assert work.brief() == ""
     work.run("Write", {"file_path": "a.txt", "content": "x"}, "a")
     work.tell("SessionEnd", reason="other")
@@ -273,7 +273,7 @@ def test_the_brief_tells_what_waits_and_is_told_again_until_it_is_taken_up(work:
     ):
         assert part in told
     assert "did not resume it" not in told
-    assert "did not resume it" in work.brief()
+    assert "Unfinished work" in work.brief()
     assert len(told.encode()) <= 8192
 
 
@@ -287,11 +287,11 @@ def test_archived_work_waits_no_more_until_it_is_restored(work: HookEventWorkspa
         subprocess.run(command, cwd=work.root, env=work.environment, check=True, capture_output=True, timeout=60)
 
     adjourn("page", "archive")
-    assert work.brief() == ""
+    assert "no unfinished work" in work.brief()
     adjourn("page", "restore")
     assert "Unfinished work" in work.brief()
     adjourn("page", "archive")
-    assert work.brief() == ""
+    assert "no unfinished work" in work.brief()
     work.run("Write", {"file_path": "b.txt", "content": "x"}, "b")
     assert "2 used" in work.brief()
 
@@ -349,11 +349,13 @@ def test_a_brief_stays_under_its_size_whatever_is_in_the_history(work: HookEvent
 
 
 def test_another_client_s_living_work_is_not_offered(work: HookEventWorkspace) -> None:
-    """It could not be resumed: somebody works on it."""
+    """It could not be resumed: somebody works on it, and that alone is said."""
     work.write_policy("use file.*, echo")
     client = work.client(foreign=True)
     client.call("echo", {"a": 1})
-    assert work.brief("--proxied", "files") == ""
+    told = work.brief("--proxied", "files")
+    assert told.startswith("adjourn: another agent is at work in this workspace: tester")
+    assert "Unfinished" not in told
     client.kill()
     assert "Unfinished work" in work.brief("--proxied", "files")
 

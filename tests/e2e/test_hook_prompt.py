@@ -88,7 +88,7 @@ def test_what_is_no_prompt_is_ignored(work: HookEventWorkspace, prompt: object) 
 def pending(work: HookEventWorkspace) -> str:
     """The task that another client left behind, whose work is pending."""
     other = work.client(foreign=True)
-    other.call("file.read", {"path": "a"})
+    other.call("file.write", {"path": "a", "text": "x"})  # what only read is not offered
     other.close()
     return work.tasks()[0]
 

@@ -177,7 +177,7 @@ def test_the_handover_is_what_the_persons_next_session_receives(pages: Pages) ->
     for one in (previewed, received):  # who holds the task, and where older events are, has changed meanwhile
         del one["state"], one["more"]
     assert previewed == received
-    assert "denied: up.pause for user:uma" in received["rules"]
+    assert "refused: up.pause for user:uma" in received["rules"]
 
 
 def test_a_link_from_elsewhere_leads_to_the_page(pages: Pages) -> None:

@@ -37,6 +37,8 @@ def test_every_command_says_of_it_what_it_said_then(work: ElsewhereThen, expecte
     told = before.answers(work)
     for name in ("auditSummary", "brief", "page"):  # told in another way since (ADR 0019)
         del expected[f"resume {CHECKPOINT}"]["said"][name]
+    for call in expected[f"resume {CHECKPOINT}"]["said"]["inDoubt"]:
+        del call["digest"]  # a model needs none (ADR 0054)
     assert _of_then(told, expected) == expected
     assert {told[name]["code"] for name in ("verify", "record verify", "verify tidy.aex")} == {0}
     assert _rows(work) == rows, "reading changed what is stored"

@@ -111,7 +111,8 @@ def compose(
     derived["artifacts"] = artifacts.derived
     resumption = stated = _clean(sources.point())
     if happened.failed or ledger.failed or not stated:
-        resumption = _clean(_next_step(happened, progress, stated, description))
+        plan = progress if steps.items or not description else ()  # the mission alone is no plan
+        resumption = _clean(_next_step(happened, plan, stated, description))
         derived["resumptionPoint"] = mark(resumption)
         derived["instead"] = stated
     remaining = ledger.remaining(happened.budget)
@@ -307,15 +308,14 @@ def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], stated: s
     if happened.failed:
         return f"Check which effects of the failed step happened, and undo or repeat it.{then}"
     todo = next((step.text for step in progress if step.status != "done"), "")
+    says = f'. The checkpoint says: "{description}"' if description else ""
     first = next(iter(ledger.doubts.values()), None)
     if first is not None:
-        then = f", then continue with: {todo}" if todo else ""
+        then = f", then continue with: {todo}" if todo else says
         return f"Check whether {tool_name(first)} ({first.call}) took effect{then}"
     if todo:
         return f"Continue with: {todo}"
-    return "No next step was stated" + (
-        f'. The checkpoint says: "{description}"' if description else ": review what was done"
-    )
+    return f"No next step was stated{says or ': review what was done'}"
 
 
 def _left_in_session(ledger: Ledger) -> int | UnsetType:

@@ -70,6 +70,8 @@ def write(context: CommandContext, task: str, *, name: str, message: str, source
     TASK is an id or a beginning of it; without it, the task of the active page, or the only one there is.
     """
     report = _said(source) if source else NO_REPORT
+    if message and report.resumption_point is msgspec.UNSET:
+        report = msgspec.structs.replace(report, resumption_point=message)
     opened = context.writable(task or task_here(context))
     saved = save_checkpoint(
         opened,

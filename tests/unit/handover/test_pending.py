@@ -113,7 +113,7 @@ def test_while_another_client_works_on_the_newest_task_nothing_is_offered(worksp
 
 
 def test_a_client_is_told_once_whichever_of_its_servers_starts_first(workspace: Workspace) -> None:
-    """Its hook says nothing after a server did, until it lost its context; another client receives it again."""
+    """Its hook says nothing after a server did, until it lost its context; another client receives it with that note."""
     _saved(workspace)
     reader = workspace.context("g2")
     work = find_pending_work(reader)
@@ -121,4 +121,4 @@ def test_a_client_is_told_once_whichever_of_its_servers_starts_first(workspace: 
     assert "Next step" in instructions(reader, work, "aex.resume")
     assert brief_new_session(reader, NewSession()) == ""
     assert "Next step" in brief_new_session(reader, NewSession(is_forgetful=True))
-    assert "Next step" in brief_new_session(workspace.context("g3"), NewSession())
+    assert "did not resume it" in brief_new_session(workspace.context("g3"), NewSession())

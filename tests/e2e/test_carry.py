@@ -104,7 +104,7 @@ def test_a_checkpoint_is_carried_by_git(ann: Machine, tmp_path: Path) -> None:
         assert (told["task"], told["description"], told["goal"]) == (task, "found the bug", "Fix the login.")
         assert (told["callsUsed"], told["budgetRemaining"]) == (2, 7)
         assert told["toolsCalled"] == ["file.read", "file.write"]
-        assert [line.split(":")[0] for line in told["refused"]] == ["echo.network.fetch"]
+        assert [line.split(":")[0] for line in told["refused"]] == ["network.fetch"]
         assert "inDoubt" not in told
         assert refused(client.call("echo"))  # the policy would, the contract does not
         bob.adjourn("verify")

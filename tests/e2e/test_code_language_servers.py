@@ -111,16 +111,16 @@ def gone(processes: list[int]) -> bool:
 
 
 def test_a_use_is_exact_when_the_server_resolved_it(project: Project, repo: Repo) -> None:
-    """Of two methods of one name the asked one's use is exact, the other's only a name; a new use counts once its file is written."""
+    """Of two methods of one name the asked one's use is exact, and the other's is left out; a new use counts once its file is written."""
     mine, other = (project.user, project.used), (project.user, project.used + 1)
     with Server(repo) as server:
         first = matches(server)
         assert set(first.values()) <= {"scoped", "name"}
         found = until(lambda: (got := matches(server)).get(mine) == "exact" and got)
-        assert found[other] == "name"
+        assert other not in found
         repo.write(project.user, "\n" + project.files[project.user])
         until(lambda: matches(server).get(other) == "exact")
-        assert matches(server)[project.user, project.used + 2] == "name"
+        assert (project.user, project.used + 2) not in matches(server)
 
 
 def test_a_new_and_a_deleted_file_are_known_to_the_server(project: Project, repo: Repo) -> None:

@@ -226,7 +226,8 @@ def _tax(root: Path, clock: WeekClock, now: int) -> None:
     for number in range(14):
         client.call("files.read_file", {"path": f"src/acme/rates/{number}.py"}, after=0.3)
         client.call("shell.run", {"command": f"pytest -q tests/rates/test_{number}.py"}, after=0.5)
-    client.checkpoint("rates-read", "All rates are covered by tests; the sum does not use them yet")
+    stated = AgentReport(resumption_point="Change the total: the sum does not use them yet")
+    client.checkpoint("rates-read", "All rates are covered by tests", stated)
     clock.time = now - 3 * MINUTE
     client.call("files.edit_file", _EDIT, after=1)
     client.call("release.publish", {"version": "1.4.0", "channel": "beta", "notes": "Adds tax rates."}, after=1)

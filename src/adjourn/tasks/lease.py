@@ -132,7 +132,9 @@ class TaskLease:
             self.task.refresh()
             self.task.commit(
                 lambda ledger: [
-                    *self._opening(ledger, take_over=take_over),
+                    *self._opening(
+                        ledger, take_over=take_over, is_run=any(isinstance(d, kinds.RunStarted) for d in also)
+                    ),
                     *(NewEvent(data, self.actor, self.id) for data in also),
                 ],
                 refs=self._leases,
@@ -142,13 +144,14 @@ class TaskLease:
             self.is_open = True
             self.task.keep_head()
 
-    def _opening(self, ledger: Ledger, *, take_over: bool) -> Iterator[NewEvent]:
+    def _opening(self, ledger: Ledger, *, take_over: bool, is_run: bool) -> Iterator[NewEvent]:
         policy_text, contract_text = self._texts
         if not ledger.exists:
             contract = digest(contract_text) if contract_text else ""
             goal = self.policy.goal
             what = goal if contract else self.prompt or goal
-            over, spent = started_over(self.task, what, contract, self.policy.budget)
+            # a contract may be run as often as somebody likes: a new run starts nothing over
+            over, spent = ("", 0) if is_run else started_over(self.task, what, contract, self.policy.budget)
             opened = kinds.TaskOpened(goal=goal, contract=contract, over=over, spent=spent)
             yield NewEvent(opened, SYSTEM, self.id)
         for holder in list(ledger.sessions.values()):

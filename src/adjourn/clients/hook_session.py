@@ -212,10 +212,10 @@ class HookSession(GuardedSession):
         if lease < time_of(store, self.task.clock()) + LEASE_MILLISECONDS // 2:
             self.heartbeat()
 
-    def _opening(self, ledger: Ledger, *, take_over: bool) -> Iterator[NewEvent]:
+    def _opening(self, ledger: Ledger, *, take_over: bool, is_run: bool = False) -> Iterator[NewEvent]:
         """The facts of an opening; none where another hook process has opened the session meanwhile."""
         if self.id not in ledger.sessions:
-            yield from super()._opening(ledger, take_over=take_over)
+            yield from super()._opening(ledger, take_over=take_over, is_run=is_run)
 
     # --- the facts
 

@@ -144,7 +144,7 @@ class TaskLease:
             self.is_open = True
             self.task.keep_head()
 
-    def _opening(self, ledger: Ledger, *, take_over: bool, is_run: bool) -> Iterator[NewEvent]:
+    def _opening(self, ledger: Ledger, *, take_over: bool, is_run: bool = False) -> Iterator[NewEvent]:
         policy_text, contract_text = self._texts
         if not ledger.exists:
             contract = digest(contract_text) if contract_text else ""

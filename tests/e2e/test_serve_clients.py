@@ -78,7 +78,7 @@ def test_a_client_of_the_typescript_sdk_works_and_continues(work: GatewayWorkspa
     work.start()
     calls = [("aex.resume", {"name": "half"}), ("slow", {"text": "two"}), ("echo", {"text": "on"})]
     resumed, again, echoed = continued(work, mode, calls)
-    assert [doubt["tool"] for doubt in json.loads(resumed["text"])["inDoubt"]] == ["up.slow"]
+    assert [doubt["tool"] for doubt in json.loads(resumed["text"])["inDoubt"]] == ["slow"]
     assert "in doubt" in again["text"]
     assert echoed["text"] == "on"
     assert work.called() == ["one", "two"]

@@ -223,7 +223,7 @@ class GatewayApp:
     def backend_session(self, upstream: GatewayUpstream | None, client: str, sender: Sender) -> BackendSession:
         """A part of a client's session with all servers; see `address.Servers`."""
         name, command = ("", "") if upstream is None else (upstream.name, upstream.command)
-        shared = self._contexts.context_of(ContextKey(name, command, client, sender))
+        shared = self._contexts.context_of(ContextKey(name, command, client, sender, names_are_joined=True))
         listing = "never" if name else "always"  # once a client
         resources = self._resources._replace(options=RelayOptions(meta_tools=listing))
         session = BackendSession(resources, shared.context, canonical_server(name))

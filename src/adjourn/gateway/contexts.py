@@ -66,12 +66,15 @@ class GatewayContext(NamedTuple):
 
 
 class ContextKey(NamedTuple):
-    """Where a context works: the server ("" for the gateway's own part), as what it is reached, for which client, and on whose behalf."""
+    """Where a context works: the server ("" for the gateway's own part), as what it is reached, for which client, on whose behalf, and
+    whether the client's list joins the tools of several servers.
+    """
 
     server: str
     command: str
     client: str
     sender: Sender
+    names_are_joined: bool = False
 
 
 @dataclass(eq=False)
@@ -154,7 +157,7 @@ class Contexts:
             home=self._tenants.home(sender.principal),
             secret=self._secret,
             words=self._gateway.incidents.words,
-            names_are_joined=True,
+            names_are_joined=key.names_are_joined,
         )
         context = ClientContext(options, on_event=self._report.event, store=self._gateway.store)
         name = _UNSAFE.sub("-", key.client)[:40] or "client"

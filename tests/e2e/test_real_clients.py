@@ -327,7 +327,7 @@ def test_set_up_without_a_policy_the_first_read_works(agent: Agent, place: Place
     assert "buy milk" in model.results[1]
     assert "requires confirmation" in model.results[2]
     assert "adjourn approve" in model.results[2]
-    assert "deny adjourn.git_reset" in (place.root / ".aex" / "policy.aex").read_text()
+    assert "deny adjourn_2.git_reset" in (place.root / ".aex" / "policy.aex").read_text()
 
 
 def test_three_sessions_of_two_clients_are_told_what_the_one_before_did(place: Place) -> None:

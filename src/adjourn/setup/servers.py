@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from itertools import count, pairwise
 from typing import Any, NamedTuple
 
-from adjourn.aex.match import MAX_SERVER_NAME, canonical_server
+from adjourn.aex.match import MAX_SERVER_NAME, canonical_server, names_own
 from adjourn.clients.options import connect_words
 from adjourn.errors import AdjournError
 from adjourn.host import executables
@@ -442,7 +442,8 @@ def proxied_form(words: Sequence[str]) -> HttpForm | None:
 def names_of(entries: Sequence[tuple[str, Any]]) -> dict[str, str]:
     """The canonical name of each server that entries list, by its name there: that of its proxy, else its own.
 
-    Two that differ only in what a canonical name does not tell, as `my-server` and `my_server`, get names of their own.
+    Two that differ only in what a canonical name does not tell, as `my-server` and `my_server`, get names of their own; so does one whose
+    name no rule can use, as `adjourn`.
     """
     names: dict[str, str] = {}
     for name, server in entries:
@@ -455,9 +456,11 @@ def names_of(entries: Sequence[tuple[str, Any]]) -> dict[str, str]:
 
 
 def _unlike(name: str, taken: Container[str]) -> str:
-    """The name, with a number behind it if it is taken."""
+    """The name, with a number behind it if it is taken, or if no rule can use it."""
     numbered = (f"{name[: MAX_SERVER_NAME - 1 - len(str(number))]}_{number}" for number in count(2))
-    return name if not name or name not in taken else next(each for each in numbered if each not in taken)
+    if not name or (name not in taken and not names_own(f"{name}._")):
+        return name
+    return next(each for each in numbered if each not in taken)
 
 
 def entry_of(path: str, name: str, server: Any, canonical: str = "") -> ServerEntry | None:

@@ -75,6 +75,9 @@ def test_a_name_that_a_person_gave_is_kept() -> None:
     plain = {"command": "run"}
     assert names_of([("stock", plain), ("inv", proxied)]) == {"inv": "stock", "stock": "stock_2"}
     assert names_of([("a" * 70, plain), ("a" * 80, plain)]) == {"a" * 70: "a" * 64, "a" * 80: "a" * 62 + "_2"}
+    assert names_of([("adjourn", plain), ("unknown", plain), ("git", plain)]) == {
+        "adjourn": "adjourn_2", "unknown": "unknown_2", "git": "git",
+    }  # fmt: skip
     assert names_of([("--", plain), ("..", plain)]) == {"--": "", "..": ""}
 
 

@@ -166,7 +166,7 @@ def test_another_agent_goes_on_where_one_was_killed(first: Agent, second: Agent,
 
     told: dict[str, Any] = json.loads(_object_in(model.results[0]))
     assert (told["callsUsed"], told["budgetRemaining"]) == (3, 3)
-    assert told["toolsCalled"] == [f"mcp_git.git_{tool}" for tool in ("status", "add", "commit")]
+    assert told["toolsCalled"] == [f"git_{tool}" for tool in ("status", "add", "commit")]
     assert [doubt["tool"] for doubt in told["inDoubt"]] == ["git_commit"]
     assert "8 bytes" in model.results[1]
     assert "ready" not in model.results[1]

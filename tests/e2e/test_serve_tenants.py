@@ -29,9 +29,10 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayWorkspace]
 
 
 @pytest.fixture(scope="module")
-def ann(work: GatewayWorkspace) -> str:
-    """Ann, who has a task with a note, a question and a checkpoint."""
+def of_ann(work: GatewayWorkspace) -> tuple[str, str]:
+    """Ann's key, and the id of her task with a note, a question and a checkpoint, whatever other tasks there are already."""
     key = work.key("ann", "--human")
+    before = set(tasks_of(work))
 
     async def session(client: Client) -> None:
         await client.call_tool("write", {"text": "of ann"})
@@ -40,15 +41,18 @@ def ann(work: GatewayWorkspace) -> str:
         await client.call_tool("aex.checkpoint", {"name": "half", "description": NOTE})
 
     work.run(session, path="/up/t/release-1/mcp", token=key, mode="legacy")
-    return key
+    (task,) = set(tasks_of(work)) - before
+    return key, task
 
 
 @pytest.fixture(scope="module")
-def theirs(work: GatewayWorkspace, ann: str) -> str:
-    """The id of Ann's task, before anybody else has one."""
-    del ann
-    (task,) = tasks_of(work)
-    return task
+def ann(of_ann: tuple[str, str]) -> str:
+    return of_ann[0]
+
+
+@pytest.fixture(scope="module")
+def theirs(of_ann: tuple[str, str]) -> str:
+    return of_ann[1]
 
 
 @pytest.fixture(scope="module")

@@ -411,7 +411,7 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
     if data.outcome == "no-answer" and call.effectful:
         ledger.doubts[call.call] = call
         return
-    if data.outcome == "ok" and call.effectful and event.session:
+    if data.outcome == "ok" and call.effectful and event.session and not ledger.sitting.got_on:
         ledger.sitting = msgspec.structs.replace(ledger.sitting, got_on=True)
     was_given_up = data.call in ledger.doubts and _forget_doubt(ledger, data.call) is not None
     if data.outcome == "ok" and call.effectful and event.session and not data.seen:
@@ -420,7 +420,8 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
             _miss(ledger, ended)
         else:
             ledger.answered[call.call] = ended
-    _take_outcome(ledger, event, call, data)
+    if data.outcome != "ok" or ledger.failed:
+        _take_outcome(ledger, event, call, data)
 
 
 def _take_outcome(ledger: Ledger, event: Envelope, call: OpenCall, data: kinds.ToolSettled) -> None:

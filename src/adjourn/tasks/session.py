@@ -31,6 +31,7 @@ from adjourn.tasks.decision import (
     OnceClaim,
     RecordedAnswer,
     ToolRequest,
+    WorkspaceState,
     decide,
     is_repeated,
     shown_params,
@@ -246,6 +247,7 @@ class Session(TaskLease):
             pending.workspace = budgets.spent(shared, task.now)
         if pending.durable:
             self.neighbours.refresh()
+        alone = WorkspaceState(self.id, pending.workspace)
         for call in calls:
             claim = None
             if policy.once or ledger.beside or call.key:
@@ -264,7 +266,9 @@ class Session(TaskLease):
                 auto_confirm=self._auto_confirm,
                 claim=claim,
             )
-            state = msgspec.structs.replace(elsewhere.state, session=self.id, spent=pending.workspace)
+            state = alone
+            if elsewhere is not NOTHING_ELSEWHERE:
+                state = msgspec.structs.replace(elsewhere.state, session=self.id, spent=pending.workspace)
             decision = decided(workspace=state)
             if elsewhere is NOTHING_ELSEWHERE and isinstance(decision, Ask):
                 # a person may have answered another task about the same call

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adjourn.policy.protected import calls
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import FOLDER, KEYS, SOCKET, ProtectedPlaces, places_of
 from adjourn.policy.shell.syntax import UnreadError, parse
@@ -289,3 +290,60 @@ def test_any_text_is_judged(text: str) -> None:
     with suppress(UnreadError, RecursionError):
         parse(text)
     protected_path({"command": text, "sql": text, "patch": text, "input": text}, places_of("/nowhere/work"), tool="rm")
+
+
+_NAMES = st.sampled_from(
+    (
+        "a",
+        "folder",
+        "link",
+        "out",
+        "policy.aex",
+        ".aex",
+        ".AEX",
+        "store",
+        "adjourn.db",
+        ".",
+        "..",
+        "",
+        "ke*",
+        "a b",
+        "no",
+        ".mcp.json",
+    )
+)
+_TEXTS = st.one_of(
+    st.lists(_NAMES, min_size=1, max_size=4).map("/".join),
+    st.lists(_NAMES, min_size=1, max_size=3).map(lambda names: "ROOT/" + "/".join(names)),
+    st.sampled_from(
+        ("See .aex/policy.aex, then write.", "file:.aex/policy.aex", "~/x", " a", "a\n.aex/policy.aex", "a\n/../.aex")
+    ),
+)
+_KEYS = st.sampled_from(
+    ("path", "file", "text", "content", "title", "cwd", "pattern", "query", "note", "destination", "x")
+)
+
+
+@given(
+    arguments=st.dictionaries(_KEYS, _TEXTS, min_size=1, max_size=3),
+    tool=st.sampled_from(("notes.set", "fs.write_file", "mark")),
+)
+def test_short_way_agrees_with_the_search(linked: Path, arguments: dict[str, str], tool: str) -> None:
+    """What is passed without a search is what the search passes: links, folders and other spellings included."""
+    places = places_of(str(linked))
+    texts = calls._texts({key: text.replace("ROOT", str(linked)) for key, text in arguments.items()})
+    if calls._names_plain_places(texts, places, calls._traits(tool)):
+        assert calls._Search(places, "", tool, reads=False).found(texts) is None
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with links to what is protected."""
+    root = tmp_path_factory.mktemp("links").resolve()
+    (root / ".aex").mkdir()
+    (root / ".aex/policy.aex").write_text("")
+    (root / "folder").mkdir()
+    (root / "folder/a").write_text("")
+    (root / "link").symlink_to(".aex")
+    (root / "folder/out").symlink_to("../.aex/policy.aex")
+    return root

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import product
-from stat import S_ISDIR
+from stat import S_ISDIR, S_ISLNK
 from time import monotonic_ns
 from typing import NamedTuple
 
@@ -91,7 +91,9 @@ def protected_path(
     if call and monotonic_ns() < places.spared.get(call, 0):
         return None
     places.is_current = False
-    is_plain = call and working_directory in ("", places.root) and _opens_plain_files(given, places, _traits(tool))
+    is_plain = False
+    if working_directory in ("", places.root):
+        is_plain = (_opens_plain_files if reads else _names_plain_places)(given, places, _traits(tool))
     place = None if is_plain else _Search(places, working_directory, tool, reads=reads).found(given)
     if call and place is None and (is_plain or max(map(len, call), default=0) < MAX_PATH):
         # reuse the answer to a call that reaches no private place: but not for long, since a link can be exchanged after any look
@@ -152,6 +154,51 @@ def _opens_plain_files(given: Texts, places: ProtectedPlaces, traits: _Traits) -
                 if S_ISDIR(status.st_mode) or places.private_of((status.st_dev, status.st_ino)):
                     return False
     return True
+
+
+def _names_plain_places(given: Texts, places: ProtectedPlaces, traits: _Traits) -> bool:
+    """Whether the texts of a call with effects lead, through no link, to what is neither protected nor a folder: no search can find more."""
+    if traits.removes or traits.patches:
+        return False
+    for key, text in given:
+        if key in _TAKEN_APART or key in BASE_KEYS or type(text) is not str or "SEARCH" in text:
+            return False
+        is_data = key in traits.data
+        if not texts.is_plain(text):
+            if not is_data or "\0" in text or means_another(text) or text.strip() != text:
+                return False
+            if "\n" in text and "/.." not in text:
+                continue  # no name has a line end
+        if _WILD(text) and (not is_data or is_path_key(key) or key == "pattern"):
+            return False
+        if not _leads_to_plain_place(text, places, is_data=is_data):
+            return False
+    return True
+
+
+_is_spelled_out = re.compile(r"(?!\.\.?(?:/|$))[^/]+(?:/(?!\.\.?(?:/|$))[^/]+)*").fullmatch
+"""Whether a relative path has a name between all of its slashes, and none of them leads back."""
+
+
+def _leads_to_plain_place(text: str, places: ProtectedPlaces, *, is_data: bool) -> bool:
+    """Whether a text names a place in the workspace that no link stands before, and that is neither protected nor, unless it is only
+    text, a folder.
+    """
+    top = places.root.rstrip("/")
+    path = text[len(top) + 1 :] if text.startswith(f"{top}/") else text
+    if len(path) > _MAX_NAME or not _is_spelled_out(path):
+        return False
+    step, mode = top, 0
+    for name in path.split("/"):
+        step = f"{step}/{name}"
+        try:
+            mode = os.lstat(step).st_mode
+        except (OSError, ValueError):
+            mode = 0
+            break
+        if S_ISLNK(mode):
+            return False
+    return not (S_ISDIR(mode) and not is_data) and not places.held(f"{top}/{path}")
 
 
 class _Search:

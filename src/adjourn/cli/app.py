@@ -262,8 +262,8 @@ def _guard(command: click.Command, name: str) -> None:
                 context = values.get("context")
                 if name in WHEN_WRITING and context is not None:
                     context.check_when_writing(name)
-                elif name in WHEN_SAID and attended:
-                    check_when_said(name, context)
+                elif name in WHEN_SAID:
+                    check_when_said(name, context, attended=attended)
                 else:
                     check_person(name, context, attended=attended)
             return callback(**values)

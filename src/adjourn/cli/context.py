@@ -86,9 +86,9 @@ def check_person(command: str, context: CommandContext | None, *, attended: bool
 _SAYS = "adjourn.says"
 
 
-def check_when_said(command: str, context: CommandContext | None) -> None:
+def check_when_said(command: str, context: CommandContext | None, *, attended: bool) -> None:
     """Have the command checked when it calls `speak`."""
-    click.get_current_context().meta[_SAYS] = partial(check_person, command, context, attended=True)
+    click.get_current_context().meta[_SAYS] = partial(check_person, command, context, attended=attended)
 
 
 def speak() -> None:

@@ -18,6 +18,7 @@ from adjourn.cli.context import (
     example,
     flag,
     for_machines,
+    speak,
     text_option,
     user,
 )
@@ -137,6 +138,7 @@ def _signed(context: CommandContext, directory: str, *, dry_run: bool) -> dict[s
         verified = folder_verification.verify(directory)
         before = _owner(context, verified.checkpoint.data.name)
         if not dry_run:
+            speak()
             _, note = import_folder(context.make_store(), verified, vouched=True)
             if note:
                 complain(note)
@@ -175,6 +177,7 @@ def _foreign(context: CommandContext, path: str, work: ForeignWork, *, dry_run: 
             f"{target} holds another checkpoint of that name, which is not in the store",
             "import or move that checkpoint first",
         )
+    speak()
     task = Task(store, clock.task_id(context.now), clock=context.clock, secret=keys.secret())
     imported = import_work(task, context.root, work, user(), context.tree)
     for note in imported.notes:

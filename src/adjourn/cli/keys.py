@@ -104,6 +104,8 @@ def trust(name: str, key: str, *, as_json: bool) -> None:
 @for_machines
 def distrust(name: str, *, as_json: bool) -> None:
     """Stop trusting the key of that name. What was resumed stays as it is."""
+    keys.trusted_path(name)
+    speak()
     keys.distrust(name)
     if as_json:
         say_json(name=name, trusted=False)

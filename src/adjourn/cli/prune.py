@@ -6,7 +6,7 @@ import re
 
 import click
 
-from adjourn.cli.context import CommandContext, at_store, example, flag, for_machines, text_option
+from adjourn.cli.context import CommandContext, at_store, example, flag, for_machines, speak, text_option
 from adjourn.cli.output import counted, safe, say, say_json, say_table, shown_bytes
 from adjourn.cli.terminal import Spinner
 
@@ -72,9 +72,11 @@ def prune_(
     from adjourn.checkpoints.pruning import RetentionRules, plan, prune
 
     rules = RetentionRules(keep_last=keep_last, daily=daily, older_than=older_than, max_bytes=max_size)
-    with Spinner("pruning" if yes else "looking"):
+    with Spinner("looking"):
         pruning = plan(context.store, context.root, rules, context.now)
-        if yes:
+    if yes:
+        speak()
+        with Spinner("pruning"):
             prune(context.store, context.root, pruning)
     if as_json:
         points = [

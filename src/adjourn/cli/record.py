@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import click
 
-from adjourn.cli.context import CommandContext, at_store, example, flag, for_machines, text_option
+from adjourn.cli.context import CommandContext, at_store, example, flag, for_machines, speak, text_option
 from adjourn.cli.output import complain, safe, say, say_json, say_table
 from adjourn.cli.record_transfer import export, import_, prove, verify
 from adjourn.cli.record_view import (
@@ -122,11 +122,12 @@ def merge(context: CommandContext, a: str, b: str, *, as_json: bool, **options: 
     store = records_at(context)
     name = find_id(store, a)
     before = store.resolve(name)
+    other = find_version(store, b) if b else None
+    speak()
     conflicts: Sequence[CRConflict] = ()
     warnings: Sequence[str] = ()
     sides = ""
-    if b:
-        other = find_version(store, b)
+    if other is not None:
         result = store.merge(name, other["contentHash"], settings.strategy, author=author())
         conflicts, warnings = result.conflicts, result.warnings
         sides = f"a is {_name(before)}, b is {_name(other)}"

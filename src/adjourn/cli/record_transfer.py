@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from adjourn.cli.context import FILE_PATH, CommandContext, at_store, example, flag, for_machines, text_option
+from adjourn.cli.context import FILE_PATH, CommandContext, at_store, example, flag, for_machines, speak, text_option
 from adjourn.cli.output import safe, say, say_json
 from adjourn.cli.record_view import author, find_id, find_version, records_at, written
 from adjourn.errors import AdjournError, InvalidError, UsageError
@@ -137,7 +137,8 @@ def import_(context: CommandContext, file: str, *, fork: str, as_json: bool) -> 
     trusted = keys.trusted()
     store = CRStore(context.make_store(), clock=context.clock)
     as_fork = Fork(fork, author(), context.now) if fork else None
-    imported = import_record(store, read_lines(file, MAX_BYTES, MAX_DOCUMENT_BYTES), trusted.values(), as_fork)
+    lines = read_lines(file, MAX_BYTES, MAX_DOCUMENT_BYTES)
+    imported = import_record(store, lines, trusted.values(), as_fork, before_writing=speak)
     names = [name for name, public in trusted.items() if fingerprint(public) == imported.signer]
     signer = names[0] if names else ""
     if as_json:

@@ -114,13 +114,16 @@ def bearer_named(store: Store, secret: bytes, kind: str, name: str) -> str:
     return next(owners, "")
 
 
-def revoke_key(store: Store, secret: bytes, key_id: str) -> ApiKey:
-    """Delete a key, by its id. Raises `NotFoundError`."""
+def revoke_key(
+    store: Store, secret: bytes, key_id: str, *, before_writing: Callable[[], None] = lambda: None
+) -> ApiKey:
+    """Delete a key, by its id, after `before_writing`. Raises `NotFoundError`."""
     name = f"{PREFIX}{key_id}"
     value = store.ref(name) if re.fullmatch(r"[0-9a-z]{10}", key_id) else None
     key = _read(secret, name, value) if value is not None else None
     if key is None:
         raise NotFoundError(f"no API key has the id {key_id[:40]!r}", "list them: adjourn serve keys")
+    before_writing()
     with suppress(ConflictError):  # somebody else has revoked it
         store.swap(name, None, expect=value)
     return key

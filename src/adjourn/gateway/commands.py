@@ -15,7 +15,17 @@ import click
 
 from adjourn.cli import annexes
 from adjourn.cli.annexes import AnnexCommand, AnnexGroup
-from adjourn.cli.context import CommandContext, at_store, example, flag, for_machines, in_folder, needing, text_option
+from adjourn.cli.context import (
+    CommandContext,
+    at_store,
+    example,
+    flag,
+    for_machines,
+    in_folder,
+    needing,
+    speak,
+    text_option,
+)
 from adjourn.cli.output import complain, safe, say, say_json, say_table
 from adjourn.cli.usage import SuggestingGroup
 from adjourn.errors import AdjournError, NotFoundError, UsageError
@@ -253,6 +263,7 @@ def login_(
             f"the variable {client_secret_env[:80]} has no secret, or there is no --client-id for it",
             "set the variable, and give --client-id",
         )
+    speak()
     with needing("gateway"):
         from adjourn.gateway.login_flow import LoginOptions, log_in
 
@@ -307,10 +318,12 @@ def logout(url: str, *, as_json: bool) -> None:
     """Delete the login at the MCP server at URL, and revoke its tokens where the authorization server can."""
     from adjourn.gateway.login_store import alone, canonical, exists, forget, read
 
+    if not exists(url):
+        raise NotFoundError(f"there is no login at {url[:200]}", "nothing is to be deleted")
+    speak()
     with alone(url):
-        login = read(url) if exists(url) else None
-        if not forget(url):
-            raise NotFoundError(f"there is no login at {url[:200]}", "nothing is to be deleted")
+        login = read(url)
+        forget(url)
     told = False
     if login is not None:
         with needing("gateway"):
@@ -397,7 +410,7 @@ def revoke(context: CommandContext, key_id: str, *, as_json: bool) -> None:
     """Revoke a key by its ID. A gateway that serves refuses it within two seconds."""
     from adjourn.gateway.api_keys import revoke_key
 
-    key = revoke_key(context.store, keys.secret(), key_id)
+    key = revoke_key(context.store, keys.secret(), key_id, before_writing=speak)
     if as_json:
         say_json(_api_keys_to_json(key) | {"revoked": True})
     else:

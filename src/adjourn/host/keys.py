@@ -92,12 +92,17 @@ def trust(name: str, public: bytes) -> str:
     return fingerprint(public)
 
 
+def trusted_path(name: str) -> str:
+    """The file of the trusted key of that name. Raises `NotFoundError`."""
+    path = os.path.join(folder(), "trusted", f"{os.path.basename(name)}.pub")
+    if not os.path.lexists(path):
+        raise NotFoundError(f"no trusted key is named {name!r}", "list the keys: adjourn keys")
+    return path
+
+
 def distrust(name: str) -> None:
-    """Stop trusting the key of that name."""
-    try:
-        os.unlink(os.path.join(folder(), "trusted", f"{os.path.basename(name)}.pub"))
-    except FileNotFoundError as error:
-        raise NotFoundError(f"no trusted key is named {name!r}", "list the keys: adjourn keys") from error
+    """Stop trusting the key of that name. Raises `NotFoundError`."""
+    os.unlink(trusted_path(name))
 
 
 def _read_or_make(name: str) -> bytes:

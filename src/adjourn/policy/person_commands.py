@@ -62,8 +62,11 @@ WHEN_WRITING = frozenset((
     "approve", "deny", "answer", "decide", "settle", "tasks finish", "tasks reopen", "record resolve", "record check", "record complete",
 ))  # fmt: skip
 """Of these the commands whose first effect is a write into the store: they are checked then, after their arguments were."""
-WHEN_SAID = frozenset(("keys trust", "rollback", "policy sign", "verify"))
-"""Of these the commands that have themselves checked, after their arguments and before their first effect."""
+WHEN_SAID = frozenset((
+    "keys trust", "keys distrust", "rollback", "policy sign", "verify", "checkpoint import", "record import", "record merge", "store prune",
+    "serve login", "serve logout", "serve keys revoke",
+))  # fmt: skip
+"""Of all these the commands that have themselves checked, after their arguments and before their first effect."""
 OUTSIDE_CLIENT: Mapping[str, tuple[str, ...]] = {
     "init": ("--policy", *_YES),
     "doctor": (*_YES, "--fix"),

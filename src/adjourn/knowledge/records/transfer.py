@@ -9,7 +9,7 @@ Must never: import a version that fails verification, or change one in the store
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -79,9 +79,15 @@ def export_record(store: CRStore, cr_id: str, private: bytes) -> Iterator[bytes]
 
 
 def import_record(
-    store: CRStore, lines: Iterable[bytes], trusted: Iterable[bytes], fork: Fork | None = None
+    store: CRStore,
+    lines: Iterable[bytes],
+    trusted: Iterable[bytes],
+    fork: Fork | None = None,
+    *,
+    before_writing: Callable[[], None] = lambda: None,
 ) -> ImportResult:
-    """Import the lines of a file. `trusted` are public keys: the signature is checked if one of them signed it.
+    """Import the lines of a file. `trusted` are public keys: the signature is checked if one of them signed it. All of the file is
+    verified before `before_writing` is called, and anything written.
 
     If the record has diverged, the file's newest version becomes the `fork`, to be merged. Raises `InvalidError`, `IntegrityError`, and
     without a `fork`, `ConflictError`.
@@ -93,6 +99,7 @@ def import_record(
     if signed.key in keys:
         signed.check(keys[signed.key])
     plans = [_plan(store.versions, groups, record, fork if record == signed.id else None) for record in groups]
+    before_writing()
     added = sum(_write(store.versions, plan, fork) for plan in plans)
     forked = any(plan.forks for plan in plans)
     return ImportResult(store.resolve(fork.id if fork and forked else signed.id), added, signed.key)

@@ -301,8 +301,7 @@ def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], stated: s
     """The derived resumption point."""
     ledger = happened.ledger
     then = f" Then: {stated}" if stated else ""
-    if ledger.failed:
-        troubles = [trouble.text for trouble in open_troubles(ledger) if trouble.kind == "failed"]
+    if troubles := [trouble.text for trouble in open_troubles(ledger) if trouble.kind in ("failed", "tests failed")]:
         more = f" {len(troubles) - 1} more steps failed." if len(troubles) > 1 else ""
         return f"{troubles[-1]}.{more}{then}"
     if happened.failed:

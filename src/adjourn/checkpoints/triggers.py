@@ -1,4 +1,6 @@
-"""Automatic checkpoints: before calls that may destroy something, at shares of the budget, and when it is spent.
+"""Automatic checkpoints: before calls that may destroy something, at shares of the budget and when it is spent, and at milestones.
+
+A milestone is a commit, a merge, or tests that pass after they failed.
 
 A checkpoint is made durably before a destructive call is decided on. If the call succeeds, another is made after it. If it
 fails, the page of the checkpoint before becomes active again, with a note on what failed.
@@ -25,7 +27,7 @@ from adjourn.log.kinds import tool_name
 from adjourn.policy.destructive import DEFAULT, Matcher, Settings, read_settings
 from adjourn.tasks.budgets import BudgetNotice
 from adjourn.tasks.decision import ToolRequest, budgets_used
-from adjourn.tasks.ledger import AT_SHARE, BEFORE, Ledger
+from adjourn.tasks.ledger import AT_SHARE, BEFORE, MILESTONE, Ledger
 from adjourn.tasks.session import Admitted, Session
 
 AFTER, FAILED = "after ", "failed "
@@ -139,7 +141,7 @@ class GuardedSession(Session):
         watch = self._watch
         if watch is None:
             return False
-        if watch.guarded and any(fact.call in watch.guarded for fact in facts):
+        if self.task.ledger.milestone or (watch.guarded and any(fact.call in watch.guarded for fact in facts)):
             return True
         if not watch.has_budgets or (self.task.ledger.calls_used < watch.next_share and not self.policy.budgets):
             return False
@@ -188,17 +190,22 @@ class GuardedSession(Session):
                 if guarded is not None and fact.outcome != "input-required":
                     del watch.guarded[fact.call]
                     notes += _make_after(self, guarded, fact)
+        if self.task.ledger.milestone:
+            notes += _make_milestone(self, watch.settings)
         return notes + _make_due(self, watch) if watch.has_budgets else notes
 
     def checkpoint_after_recorded(self, tool: str, intent: int, fact: kinds.ToolSettled) -> list[str]:
         """`checkpoint_after` for a call that another process admitted: its checkpoint is the one right before its `intent`."""
+        notes: list[str] = []
+        if self.task.ledger.milestone:
+            notes = _make_milestone(self, (self._watch or _Watch(self)).settings)
         for entry in reversed(list(self.task.store.read(self.task.id, max(0, intent - 4), intent))):
             data = kinds.data_of(event := decode(entry.data))
             if isinstance(data, kinds.CheckpointCreated) and event.session == self.id:
                 kind, _, label = data.trigger.partition(": ")
                 guarded = Guarded(tool, label or "policy", entry.hash)
-                return _make_after(self, guarded, fact) if kind == f"{BEFORE}{tool}" else []
-        return []
+                return notes + (_make_after(self, guarded, fact) if kind == f"{BEFORE}{tool}" else [])
+        return notes
 
 
 def due_shares(ledger: Ledger, policy: Policy) -> list[tuple[float, str, str]]:
@@ -250,6 +257,16 @@ def _make_before(session: Session, tool: str, label: str, settings: Settings) ->
         session, "before", f"{BEFORE}{tool}{': ' * named}{label * named}", label=label if named else tool, more=more
     )
     return text, notes + texts
+
+
+def _make_milestone(session: Session, settings: Settings) -> list[str]:
+    """Keep the files and the page at a step of the work that was just done."""
+    from adjourn.checkpoints import git_snapshot  # not on the start path
+
+    ledger, tree = session.task.ledger, session.identity.tree
+    more, notes = git_snapshot.for_page(tree, session.task.id, ledger.seq + 1, settings)
+    done = ledger.milestone
+    return notes + _make(session, "milestone", f"{MILESTONE}{done}", label=done, more=more)[1]
 
 
 def _make_after(session: Session, guarded: Guarded, fact: kinds.ToolSettled) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from adjourn.text.command_lines import runs_tests
 from adjourn.text.redact import LONGEST, beginning, without_secrets
 
 MAX_TEXT = 8000
@@ -39,23 +40,10 @@ _ORDER = re.compile(
 _KEPT = re.compile(r"(?:Full output saved to|For full output see|Saved to): (/[^\s<>]{1,500})")
 _ORDER_MARKS = ("ignore", "disregard", "forget", "agent", "assistant", "model")
 """One of them is in each such order: most texts are not searched further."""
-_TESTS = re.compile(
-    r"(?i)(?<![\w-])(?:pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|"
-    r"(?:go|cargo|npm|pnpm|yarn|bun|deno|make|mvn|gradlew?|dotnet|swift|bazel|rake|mix|just)\s+(?:run\s+)?[\w:-]*(?:test|check)[\w:-]*|"
-    r"[\w./-]*(?:run[-_]?)?tests?(?:[-_]\w+)?\.(?:sh|py|js|ts|rb|pl))(?![\w-])"
-)
-_TEST_MARKS = ("test", "check", "tox", "nox", "jest", "mocha", "rspec", "phpunit")
-"""One of them is in each such command."""
 _READS = re.compile(
     r"^\s*(?:cd\s+\S+\s*&&\s*)?(?:cat|ls|head|tail|grep|rg|find|wc|pwd|echo|seq|which|file|stat|tree|env|date|diff|sed\s+-n|awk|"
     r"git\s+(?:status|log|diff|show|branch|rev-parse|blame|ls-files))\b[^>;&`$]*$"
 )
-
-
-@lru_cache(maxsize=MAX_CALLS)
-def _runs_tests(command: str) -> bool:
-    lower = command.lower()
-    return any(mark in lower for mark in _TEST_MARKS) and _TESTS.search(command) is not None
 
 
 @lru_cache(maxsize=MAX_CALLS)
@@ -104,7 +92,7 @@ class SessionCall(msgspec.Struct, kw_only=True):
     @property
     def is_test(self) -> bool:
         """Whether it is a command that runs tests."""
-        return self.kind == "run" and _runs_tests(self.what)
+        return self.kind == "run" and runs_tests(self.what)
 
     @property
     def has_effects(self) -> bool:

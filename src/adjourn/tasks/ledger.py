@@ -19,6 +19,8 @@ from adjourn.log.kinds import full_name, tool_name
 from adjourn.log.merkle import MAX_LATE, Frontier
 from adjourn.tasks.entries import Approval, FailedStep, NotableCall, OpenCall, OpenSession, Sitting
 from adjourn.tasks.rates import Rates, count_rates
+from adjourn.text.command_lines import WorkStep, command_of, step_of, scope_of_tests
+from adjourn.text.fitting import fit_text
 
 MAX_LISTED_TOOLS = 1000
 MAX_PAUSED_CALLS = 100
@@ -51,6 +53,11 @@ BEFORE = "before "
 """Prefix of the trigger of a checkpoint before a destructive call: `before shell.exec: rm`."""
 ROLLBACK = "rollback to "
 """Prefix of the trigger of a rollback."""
+MILESTONE = "milestone: "
+"""Prefix of the trigger of a checkpoint at a step of the work: `milestone: tests pass again: pytest -q`."""
+MAX_RED = 10
+MAX_MILESTONE = 80
+"""Characters of a command that name a milestone."""
 REQUESTED = frozenset(("agent", "person"))
 """The triggers of checkpoints that somebody asked for."""
 AT_SHARE = "at "
@@ -86,7 +93,8 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     before; both by `definition_key`. `answered` are effects that happened and whose session's client has said nothing since; `unseen` those
     of which the client did not get the answer, as its session ended first. `told` says which session
     has learnt that a call is `unseen`. `finished` is since when the task is finished (empty: it is active), `finished_by` the type of
-    actor that said so. `failed` are destructive calls that failed, by call; `rolled_back` is the checkpoint that the task was rolled back
+    actor that said so. `failed` are destructive calls that failed, by call; `red` are runs of tests that failed, until they, or more, pass;
+    `milestone` is the step of the work that was done last and has no checkpoint yet; `rolled_back` is the checkpoint that the task was rolled back
     to since its agent last made one; `before_call` the last checkpoint before a destructive call: its name, trigger and position.
 
     `effects` counts the calls with effects, `last_call` is the time of the last call. `sittings` counts the clients' sessions, `worker` is the
@@ -113,6 +121,8 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     paused_calls: dict[str, OpenCall] = {}
     doubts: dict[str, OpenCall] = {}
     failed: dict[str, FailedStep] = {}
+    red: dict[str, FailedStep] = {}
+    milestone: str = ""
     rolled_back: str = ""
     before_call: tuple[str, str, int] = ("", "", -1)
     answered: dict[str, OpenCall] = {}
@@ -420,8 +430,28 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
             _miss(ledger, ended)
         else:
             ledger.answered[call.call] = ended
+    if call.effectful and (step := step_of(call.tool, call.arguments)):
+        _take_step(ledger, step, call, data)
     if data.outcome != "ok" or ledger.failed:
         _take_outcome(ledger, event, call, data)
+
+
+def _take_step(ledger: Ledger, step: WorkStep, call: OpenCall, data: kinds.ToolSettled) -> None:
+    """Keep whether tests fail, and which step of the work was done."""
+    shown = fit_text(command_of(call.arguments) or tool_name(call), MAX_MILESTONE)
+    if step == "tests":
+        words = scope_of_tests(call.tool, call.arguments)
+        was_red = bool(ledger.red)
+        for red in [red for red in ledger.red.values() if words <= scope_of_tests(red.call.tool, red.call.arguments)]:
+            del ledger.red[red.call.call]
+        if data.outcome in ("tool-error", "error"):
+            ledger.red[call.call] = FailedStep(call, data.message[:MAX_NOTED])
+            if len(ledger.red) > MAX_RED:
+                del ledger.red[next(iter(ledger.red))]
+        elif data.outcome == "ok" and was_red and not ledger.red:
+            ledger.milestone = f"tests pass again: {shown}"
+    elif data.outcome == "ok":
+        ledger.milestone = f"{step}: {shown}"
 
 
 def _take_outcome(ledger: Ledger, event: Envelope, call: OpenCall, data: kinds.ToolSettled) -> None:
@@ -566,6 +596,8 @@ def _checkpoint_created(ledger: Ledger, event: Envelope, data: kinds.CheckpointC
     if event.by.type == "agent":  # its client asked for it
         _answered_of(ledger, event.session)
         ledger.sitting = msgspec.structs.replace(ledger.sitting, got_on=True, carried=0)
+    if data.trigger.startswith(MILESTONE):
+        ledger.milestone = ""
     if data.trigger.startswith(BEFORE):
         ledger.before_call = (data.name, data.trigger, event.seq)
     if data.trigger.startswith(ROLLBACK):

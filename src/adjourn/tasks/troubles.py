@@ -6,6 +6,7 @@ from typing import NamedTuple
 from adjourn.log.kinds import tool_name
 from adjourn.tasks.entries import OpenCall
 from adjourn.tasks.ledger import Ledger
+from adjourn.text.command_lines import command_of
 from adjourn.text.fitting import fit_text
 
 SHOWN = 120
@@ -13,7 +14,7 @@ SHOWN = 120
 
 
 class OpenTrouble(NamedTuple):
-    """A trouble: its kind (`failed`, `in doubt`, `rolled back`, `spent`), what happened, what to do next, its call ("": none), and what
+    """A trouble: its kind (`failed`, `in doubt`, `tests failed`, `rolled back`, `spent`), what happened, what to do next, its call ("": none), and what
     the server said. That is no part of `text`: a server does not say what comes next.
     """
 
@@ -46,6 +47,12 @@ def _troubles(ledger: Ledger) -> Iterator[OpenTrouble]:
     for call in ledger.doubts.values():
         then = f"check whether it took effect{_way_back(call)}"
         yield OpenTrouble("in doubt", f"{_shown(call)} is in doubt", then, call.call)
+    for red in ledger.red.values():
+        what = command_of(red.call.arguments) or tool_name(red.call)
+        then = "find out why, and run it again before you call the work done"
+        yield OpenTrouble(
+            "tests failed", f"{fit_text(what, SHOWN)} failed", then, red.call.call, fit_text(red.why, SHOWN)
+        )
     if ledger.rolled_back:
         then = "effects outside the workspace were not undone; check them before you repeat a step"
         yield OpenTrouble("rolled back", f"the work was rolled back to {ledger.rolled_back}", then)

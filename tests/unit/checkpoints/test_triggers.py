@@ -236,6 +236,45 @@ def test_a_destructive_call_stands_between_two_checkpoints(
     assert order == ["checkpoint.created", "tool.allowed", "tool.settled", "checkpoint.created"]
 
 
+def run(workspace: Workspace, context: Any, command: str, outcome: str = "ok") -> None:
+    """A command line, run by a shell."""
+    workspace.clock.move(seconds=1)
+    given = {"command": command}
+    one = ToolRequest(tool="shell.exec", digest="1" * 64, arguments=json.dumps(given), given=given)
+    session, (admitted,) = context.sessions.admit([one])
+    facts = [kinds.ToolSettled(call=admitted.call, outcome=outcome)]  # type: ignore[arg-type]
+    session.settle(facts)
+    assert session.is_due_after(facts) == bool(session.task.ledger.milestone)
+    session.checkpoint_after(facts)
+
+
+def test_a_step_of_the_work_makes_a_checkpoint_of_its_own(workspace: Workspace) -> None:
+    """A commit, a merge, and tests that pass after they failed; not those that passed before, nor what failed."""
+    context = plain(workspace)
+    for command, outcome in (
+        ("pytest", "ok"), ("pytest", "tool-error"), ("git commit -m 'Try'", "tool-error"), ("pytest", "ok"), ("pytest", "ok"),
+        ("git commit -m 'Add the retry'", "ok"), ("git merge topic", "ok"),
+    ):  # fmt: skip
+        run(workspace, context, command, outcome)
+    assert [trigger for _, trigger in made(workspace, context)] == [
+        "milestone: tests pass again: pytest", "milestone: commit: git commit -m 'Add the retry'", "milestone: merge: git merge topic",
+    ]  # fmt: skip
+    names = {fact.name for fact in workspace.facts(context.task.current(), kinds.CheckpointCreated)}
+    assert len(names) == 1, "a later one takes the name of the one before"
+
+
+def test_a_milestone_whose_session_was_killed_is_made_by_the_next(workspace: Workspace) -> None:
+    """The step is in the history: whoever settles the next call makes its checkpoint."""
+    context = plain(workspace)
+    given = {"command": "git commit -m x"}
+    one = ToolRequest(tool="shell.exec", digest="1" * 64, arguments=json.dumps(given), given=given)
+    session, (admitted,) = context.sessions.admit([one])
+    session.settle([kinds.ToolSettled(call=admitted.call, outcome="ok")])
+    assert made(workspace, context) == []
+    call(workspace, context, "note")
+    assert [trigger for _, trigger in made(workspace, context)] == ["milestone: commit: git commit -m x"]
+
+
 def test_a_call_that_only_reads_or_changes_nothing_makes_none(workspace: Workspace) -> None:
     """A tool that says it reads is believed, and ordinary calls cost nothing."""
     context = plain(workspace)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
 
 import pytest
@@ -60,6 +62,29 @@ def test_a_failed_destructive_step_is_told_until_the_same_succeeds(shared_task: 
     assert kinds_of(second) == ["failed"]
     end(second, deploy(second, 1), "ok")
     assert kinds_of(second) == []
+
+
+def run_tests(session: Session, command: str, outcome: str) -> None:
+    """A run of tests by a shell."""
+    arguments = json.dumps({"command": command})
+    request = ToolRequest(tool="shell.exec", digest=hashlib.sha256(arguments.encode()).hexdigest(), arguments=arguments)
+    end(session, admit_one(session, request).call, outcome)
+
+
+def test_tests_that_fail_are_told_until_they_or_more_pass(shared_task: SharedTask) -> None:
+    """It survives the session and an agent's checkpoint; a run of other tests says nothing of them."""
+    session = shared_task.opened(policy=POLICY)
+    run_tests(session, "pytest -q tests/vat", "tool-error")
+    checkpoint(session, "later", "agent", report=ONE)
+    run_tests(session, "pytest tests/other", "ok")
+    session.close("client-eof")
+    second = shared_task.opened("g2", policy=POLICY)
+    (trouble,) = open_troubles(second.task.ledger)
+    assert trouble.text == "pytest -q tests/vat failed: find out why, and run it again before you call the work done"
+    assert second.task.ledger.milestone == ""
+    run_tests(second, "python -m pytest", "ok")
+    assert kinds_of(second) == []
+    assert second.task.ledger.milestone == "tests pass again: python -m pytest"
 
 
 def test_a_killed_destructive_step_names_the_checkpoint_before_it(shared_task: SharedTask) -> None:

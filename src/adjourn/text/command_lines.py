@@ -1,0 +1,77 @@
+"""What a call of a tool is for in the course of some work, by its name and its command line: it tests, commits or merges."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from typing import Literal
+
+WorkStep = Literal["", "tests", "commit", "merge"]
+MAX_COMMAND = 2_000
+"""Characters of a command line that are looked at."""
+
+_TESTS = re.compile(
+    r"(?i)(?<![\w-])(?:pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|"
+    r"(?:go|cargo|npm|pnpm|yarn|bun|deno|make|mvn|gradlew?|dotnet|swift|bazel|rake|mix|just)\s+(?:run\s+)?[\w:-]*(?:test|check)[\w:-]*|"
+    r"[\w./-]*(?:run[-_]?)?tests?(?:[-_]\w+)?\.(?:sh|py|js|ts|rb|pl))(?![\w-])"
+)
+_TEST_MARKS = ("test", "check", "tox", "nox", "jest", "mocha", "rspec", "phpunit")
+"""One of them is in each command that tests."""
+_GIT_STEP = re.compile(
+    r"(?:^|[;&|]\s*)git\b(?:\s+-[cC]\s+\S+|\s+-\S+)*\s+(commit|merge)(?![\w-])(?![^;&|]*--(?:abort|dry-run|quit)\b)"
+)
+_STEP_MARKS = (*_TEST_MARKS, "commit", "merge")
+_COMMAND = re.compile(r'"(?:command|cmd|script)"\s*:\s*("(?:[^"\\]|\\.)*)')
+_WORDS = re.compile(r"[._\-/]+")
+_OF_TESTS = frozenset(("test", "tests", "pytest"))
+_STARTERS = frozenset(("python", "python3", "uv", "run", "poetry", "npx", "pipx", "bundle", "exec", "cd", "&&"))
+"""Words that start another program, and say nothing of what is tested."""
+
+
+@lru_cache(maxsize=256)
+def runs_tests(command: str) -> bool:
+    """Whether a command line runs tests."""
+    lower = command.lower()
+    return any(mark in lower for mark in _TEST_MARKS) and _TESTS.search(command[:MAX_COMMAND]) is not None
+
+
+def command_of(arguments: str) -> str:
+    """The command line in the JSON of a call's arguments, which may be cut; "" for none."""
+    if (match := _COMMAND.search(arguments)) is None:
+        return ""
+    try:
+        return str(json.loads(match[1] + '"'))[:MAX_COMMAND]
+    except ValueError:
+        return ""
+
+
+@lru_cache(maxsize=256)
+def step_of(tool: str, arguments: str) -> WorkStep:
+    """What step of the work a call is. `arguments` is their JSON, which may be cut.
+
+    >>> step_of("shell.exec", '{"command":"uv run pytest -q"}')
+    'tests'
+    >>> step_of("git_commit", '{"message":"Add the retry"}')
+    'commit'
+    """
+    lower = f"{tool} {arguments}".lower()
+    if not any(mark in lower for mark in _STEP_MARKS):
+        return ""
+    if command := command_of(arguments):
+        if runs_tests(command):
+            return "tests"
+        match = _GIT_STEP.search(command)
+        return "" if match is None else "commit" if match[1] == "commit" else "merge"
+    words = {*_WORDS.split(tool.lower())}
+    if words & _OF_TESTS and (words & {"run", "execute", "exec"} or words <= _OF_TESTS):
+        return "tests"
+    if "git" in words and "commit" in words:
+        return "commit"
+    return "merge" if "merge" in words and words & {"git", "branch", "pr", "request"} else ""
+
+
+def scope_of_tests(tool: str, arguments: str) -> frozenset[str]:
+    """What a run of tests was limited to, and by which program: one with fewer words tests all that one with more does."""
+    words = (command_of(arguments) or tool).split()
+    return frozenset(word for word in words if word[:1] != "-" and word not in _STARTERS)

@@ -19,7 +19,7 @@ from adjourn.log.kinds import full_name, tool_name
 from adjourn.log.merkle import MAX_LATE, Frontier
 from adjourn.tasks.entries import Approval, FailedStep, NotableCall, OpenCall, OpenSession, Sitting
 from adjourn.tasks.rates import Rates, count_rates
-from adjourn.text.command_lines import WorkStep, command_of, step_of, scope_of_tests
+from adjourn.text.command_lines import WorkStep, command_of, scope_of_tests, step_of
 from adjourn.text.fitting import fit_text
 
 MAX_LISTED_TOOLS = 1000

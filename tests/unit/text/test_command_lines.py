@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from adjourn.text.command_lines import command_of, step_of, scope_of_tests
+from adjourn.text.command_lines import command_of, scope_of_tests, step_of
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import click
 import msgspec
 
@@ -9,7 +11,7 @@ from adjourn.cli.context import TASK_NAME, CommandContext, at_store, example, fl
 from adjourn.cli.output import complain, cut, safe, say, say_facts, say_json
 from adjourn.cli.terminal import Spinner, interactive, width
 from adjourn.errors import NotFoundError
-from adjourn.handover.inbox import Inbox, KnownStream, WaitingItem, find_waiting
+from adjourn.handover.inbox import URGENCIES, Inbox, KnownStream, WaitingItem, find_waiting
 from adjourn.host.keys import reading_secret
 from adjourn.knowledge.records.task_record import record_of
 from adjourn.text.times import ago, left
@@ -24,10 +26,10 @@ _OPTIONS = {"decision": "variant"}
 @at_store
 @for_machines
 def inbox(context: CommandContext, *, task: str, as_list: bool, as_json: bool) -> int:
-    """Show everything that waits for a person, oldest first; on a terminal, answer it with a few keys.
+    """Show everything that waits for a person, the most urgent first; on a terminal, answer it with a few keys.
 
-    Approvals of calls, questions, resume points, calls in doubt, contested decisions and blockers, of all tasks in the store. TASK is
-    an id or a prefix of one. On a terminal: arrow keys or j and k select, a and d answer, ? shows all keys, q quits. Elsewhere, and
+    Approvals of calls, questions, resume points, calls in doubt, contested decisions and blockers, of all tasks in the store: first what
+    expires soon, then what a living session waits for. Below, what is wrong with tasks: failed steps and tests. TASK is an id or a prefix. On a terminal: arrow keys or j and k select, a and d answer, ? shows all keys, q quits. Elsewhere, and
     with --list, each item is printed with the commands that answer it. Exit code 1 when a task or record cannot be read.
     """
     name, missing = _task(context, task)
@@ -46,11 +48,22 @@ def inbox(context: CommandContext, *, task: str, as_list: bool, as_json: bool) -
         return 1 if session.unreadable else 0
     if as_json:
         unreadable = [{"name": name, "reason": str(error)} for name, error in waiting.unreadable.items()]
-        say_json(waiting=[msgspec.to_builtins(item) for item in waiting.items], unreadable=unreadable)
+        troubles = [
+            {"task": trouble.task, "goal": trouble.goal, **trouble.trouble._asdict()} for trouble in waiting.troubles
+        ]
+        say_json(
+            waiting=[msgspec.to_builtins(item) for item in waiting.items], troubles=troubles, unreadable=unreadable
+        )
     else:
         say(counted(len(waiting.items)))
-        for item in waiting.items:
-            _say(item, context.now)
+        for urgency, items in groupby(waiting.items, lambda item: item.urgency):
+            say(f"\n{URGENCIES[urgency]}")
+            for item in items:
+                _say(item, context.now)
+        if waiting.troubles:
+            say("\nWrong, until it is put right")
+        for trouble in waiting.troubles:
+            say(f"  {safe(trouble.trouble.text)} (task {trouble.task})")
     for name, error in waiting.unreadable.items():
         complain(f"{safe(name)} cannot be read: {error.message}", "`adjourn verify` tells more")
     return 1 if waiting.unreadable else 0

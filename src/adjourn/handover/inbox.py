@@ -24,16 +24,22 @@ from adjourn.log.event import timestamp
 from adjourn.log.kinds import tool_name
 from adjourn.store.base import EMPTY, Head, Store
 from adjourn.tasks.approvals import waiting_approvals
-from adjourn.tasks.entries import OpenCall
+from adjourn.tasks.entries import OpenCall, OpenSession
 from adjourn.tasks.lease import is_alive
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
+from adjourn.tasks.troubles import OpenTrouble, open_troubles
 from adjourn.text.redact import without_secrets
 
 if TYPE_CHECKING:
     from adjourn.knowledge.model.documents import Tree
 
 WaitingKind = Literal["approval", "question", "resume-point", "in-doubt", "decision", "blocker"]
+Urgency = Literal["soon", "blocks", "later"]
+URGENCIES: Mapping[Urgency, str] = {"soon": "Expires soon", "blocks": "Blocks a session", "later": "Can wait"}
+"""Why an item comes where it does, the most urgent first."""
+SOON = 15 * 60_000
+"""Milliseconds before an item expires from which on it expires soon."""
 
 MAX_SHOWN = 2_000
 """Characters of one text of an item."""
@@ -47,7 +53,8 @@ class WaitingItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     `title` is the tool, question, label or decision; `context` the arguments, or what was said beside it; `cause` the rule that asks, or
     why it is open. `commands` answer it, the affirmative one first; words in capitals in them stand for the person's own. `goal` is
     that of the task, `who` the one person that may approve it. `released` is why an approval's call does not wait any more: it
-    passes when it is repeated. `document` is the digest of a longer text of the arguments.
+    passes when it is repeated. `document` is the digest of a longer text of the arguments. `urgency` says whether it expires soon, or a
+    session that lives waits for it.
     """
 
     kind: WaitingKind
@@ -67,6 +74,7 @@ class WaitingItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     who: str = ""
     released: str = ""
     document: str = ""
+    urgency: Urgency = "later"
 
     @property
     def key(self) -> str:
@@ -75,15 +83,26 @@ class WaitingItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
         return f"item-{digest(named.encode(errors='replace'))[:16]}"
 
 
+class TaskTrouble(NamedTuple):
+    """Something that is known to be wrong with a task, beside what waits in it."""
+
+    task: str
+    goal: str
+    trouble: OpenTrouble
+
+
 class Inbox(NamedTuple):
-    """What waits, oldest first; and the tasks and records that could not be read, by name, with the reason."""
+    """What waits: first what expires soon, then what a living session waits for, then the rest, the oldest first. The tasks and records
+    that could not be read, by name, with the reason. And what is wrong with tasks, and no answer puts right.
+    """
 
     items: list[WaitingItem]
     unreadable: dict[str, AdjournError]
+    troubles: list[TaskTrouble]
 
 
 class KnownStream(NamedTuple):
-    """What waits in a task or record, and its calls in doubt, as of its head.
+    """What waits in a task or record, its calls in doubt, its open sessions and its troubles, as of its head.
 
     `until` is when that may change without another event: "" is never.
     """
@@ -93,6 +112,8 @@ class KnownStream(NamedTuple):
     doubts: tuple[str, ...] = ()
     is_finished: bool = False
     until: str = ""
+    sessions: tuple[OpenSession, ...] = ()
+    troubles: tuple[TaskTrouble, ...] = ()
 
     def holds(self, head: Head, stamp: str) -> bool:
         """Whether it is still so, at the time `stamp` and where the stream ends now."""
@@ -118,6 +139,7 @@ def find_waiting(
     heads = store.streams() if heads is None else heads
     known = {} if known is None else known
     items, unreadable, doubts, finished = (list[WaitingItem](), dict[str, AdjournError](), set[str](), set[str]())
+    troubles: list[TaskTrouble] = []
     for name in [task] if task else heads:
         if "/" in name or name not in heads:
             continue
@@ -131,6 +153,7 @@ def find_waiting(
             opened.fold_for_readers()
             stream = known[name] = waiting_in_task(opened, now)
         items += stream.items
+        troubles += stream.troubles
         doubts.update(stream.doubts)
         if stream.is_finished:
             finished.add(name)
@@ -139,7 +162,25 @@ def find_waiting(
         of_records, broken = _Records(store, heads, doubts, now).read(names, task, known)
         items += (of_record for of_record in of_records if of_record.task not in finished)
         unreadable |= broken
-    return Inbox(sorted(items, key=_age), unreadable)
+    lives = {name: _lives(store, name, known.get(name), now) for name in {item.task for item in items}}
+    ranked = [_ranked(item, now, lives=lives[item.task]) for item in items]
+    return Inbox(sorted(ranked, key=_rank), unreadable, troubles)
+
+
+def _lives(store: Store, task: str, stream: KnownStream | None, now: int) -> bool:
+    """Whether a session of a task is at work."""
+    return stream is not None and any(is_alive(store, task, session, now) for session in stream.sessions)
+
+
+def _ranked(item: WaitingItem, now: int, *, lives: bool) -> WaitingItem:
+    urgency: Urgency = "blocks" if lives and not item.released else "later"
+    if item.until and item.until <= timestamp(now + SOON):
+        urgency = "soon"
+    return item if urgency == item.urgency else msgspec.structs.replace(item, urgency=urgency)
+
+
+def _rank(item: WaitingItem) -> tuple[int, str, tuple[str, ...]]:
+    return list(URGENCIES).index(item.urgency), item.until if item.urgency == "soon" else "", _age(item)
 
 
 def waiting_in_task(task: Task, now: int) -> KnownStream:
@@ -150,7 +191,13 @@ def waiting_in_task(task: Task, now: int) -> KnownStream:
     may_die = any(call.effectful for call in ledger.open_calls.values())
     until = timestamp(now) if may_die else min((item.until for item in items if item.until), default="")
     doubts = tuple(call.call for call in unsure)
-    return KnownStream(Head(ledger.seq, ledger.hash), items, doubts, _is_finished(ledger), until)
+    troubles = tuple(
+        TaskTrouble(ledger.task, _shown(ledger.goal), trouble)
+        for trouble in open_troubles(ledger)
+        if trouble.kind != "in doubt"  # which waits for an answer
+    )
+    sessions = tuple(ledger.sessions.values())
+    return KnownStream(Head(ledger.seq, ledger.hash), items, doubts, _is_finished(ledger), until, sessions, troubles)
 
 
 def waiting_in_record(store: Store, ledger: Ledger, now: int) -> list[WaitingItem]:

@@ -101,7 +101,7 @@ def test_its_commands_answer_it_until_nothing_waits(run: Shell) -> None:
         words = shlex.split(free[0]["commands"][0])
         run(*(word.lower() if word == "RESOLUTION" else word for word in words[1:]))
     assert run("inbox") == "nothing waits\n"
-    assert run.json("inbox") == {"waiting": [], "unreadable": []}
+    assert run.json("inbox") == {"waiting": [], "troubles": [], "unreadable": []}
 
 
 def test_blockers_are_resolved(run: Shell) -> None:

@@ -54,7 +54,7 @@ def fields(**members: Any) -> dict[str, Any]:
     return {**FIELDS, **members}
 
 
-def test_everything_of_all_tasks_oldest_first_with_its_commands() -> None:
+def test_everything_of_all_tasks_with_its_commands() -> None:
     """Approvals, doubts, questions, resume points, contested decisions and blockers: each with what it says and what answers it."""
     shared = SharedTask()
     in_doubt(shared)
@@ -72,8 +72,8 @@ def test_everything_of_all_tasks_oldest_first_with_its_commands() -> None:
     records.contest_decision("line", "d1", "Use a file", "smaller", PERSON)
     found = {one.id: one for one in inbox(shared)}
     assert [(one.kind, one.id, one.task) for one in found.values()] == [
-        ("in-doubt", "c1", "t1"),
         ("approval", "k1", "t2"),
+        ("in-doubt", "c1", "t1"),
         ("blocker", "b1", "t1"),
         ("resume-point", "go", "t1"),
         ("question", "q1", "t1"),
@@ -97,6 +97,32 @@ def test_everything_of_all_tasks_oldest_first_with_its_commands() -> None:
     assert found["b1"].commands == ("adjourn record resolve b1 RESOLUTION",)
     assert {one.task for one in inbox(shared, "t2")} == {"t2"}
     assert inbox(shared, "t9") == []
+
+
+def test_the_most_urgent_comes_first() -> None:
+    """What expires soon by its deadline, then what a living session waits for, then the oldest; a dead session waits for nothing."""
+    shared = SharedTask()
+    living = shared.opened()
+    asked(shared, "later", task="t2", minutes=600)
+    asked(shared, "lives", minutes=600)
+    asked(shared, "second", task="t4", minutes=14, digest="2" * 64)
+    asked(shared, "first", task="t4", minutes=5)
+    order = [(item.id, item.urgency) for item in inbox(shared)]
+    assert order == [("first", "soon"), ("second", "soon"), ("lives", "blocks"), ("later", "later")]
+    living.close("client-eof")
+    assert {item.id: item.urgency for item in inbox(shared)}["lives"] == "later"
+
+
+def test_what_is_wrong_with_a_task_is_shown_beside_what_waits() -> None:
+    """A failed run of tests is nothing to answer, and stays there until it passes; a call in doubt waits for an answer instead."""
+    shared = SharedTask()
+    task = in_doubt(shared)
+    given = {"digest": "2" * 64, "arguments": '{"command":"pytest"}', "effectful": True}
+    sent = kinds.ToolAllowed(call="c2", tool="shell.exec", **given)  # type: ignore[arg-type]
+    task.commit(lambda _: [NewEvent(sent), NewEvent(kinds.ToolSettled(call="c2", outcome="tool-error"))])
+    found = find_waiting(shared.store, clock=shared.clock, secret=SECRET)
+    assert [(each.task, each.trouble.kind) for each in found.troubles] == [("t1", "tests failed")]
+    assert [item.id for item in found.items] == ["c1"]
 
 
 def test_an_approval_waits_until_it_expires_or_a_person_says_no() -> None:
@@ -147,7 +173,7 @@ def test_a_settled_call_closes_the_question_about_repeating_it() -> None:
     shared = SharedTask()
     task = in_doubt(shared)
     asked(shared, "k1", doubt="c1")
-    assert told(shared) == [("in-doubt", "c1"), ("approval", "k1")]
+    assert told(shared) == [("approval", "k1"), ("in-doubt", "c1")]
     settle_doubt(task, "c1", happened=True, by=ANN)
     assert told(shared) == []
 

@@ -1,4 +1,4 @@
-"""The inbox: all that waits for a person, oldest first, with what one needs to know to answer it; and the form of an answer.
+"""The inbox: all that waits for a person, the most urgent first, with what one needs to know to answer it; and the form of an answer.
 
 `handover` decides what waits, records answers, and knows what each kind of item takes.
 """
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.handover.answering import Answerer, ItemReply, ShownArguments, arguments_of, record_answer
 from adjourn.handover.calls import CallReport
-from adjourn.handover.inbox import WaitingItem
+from adjourn.handover.inbox import URGENCIES, WaitingItem
 from adjourn.ui.site import Form, Notice, Site, WebPage
 
 VIA = "page"
@@ -35,7 +35,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     del fields
     store = site.find_store()
     if store is None:
-        return {"has_store": False, "cards": [], "count": 0, "unreadable": {}, "left": 0}
+        return {"has_store": False, "cards": [], "count": 0, "unreadable": {}, "troubles": [], "left": 0}
     waiting, left = site.overview.waiting(store, site.within)
     cards = []
     for item in waiting.items[:MAX_CARDS]:
@@ -45,8 +45,10 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     return {
         "has_store": True,
         "cards": cards,
+        "urgencies": URGENCIES,
         "count": len(waiting.items),
         "unreadable": waiting.unreadable,
+        "troubles": waiting.troubles[:MAX_CARDS],
         "left": left,
     }
 

@@ -54,7 +54,7 @@ def asks(work: ProxyWorkspace, client: Client, tool: str = "file.write", count: 
 
 
 def test_a_question_appears_and_is_answered_by_keys(work: ProxyWorkspace, opened: Opened) -> None:
-    """The open page shows a new question without a reload; j selects it, r writes a reason, a approves; the call continues."""
+    """The open page shows a new question without a reload; j selects it, r writes a reason, a begins to approve, Enter does; the call continues."""
     client = work.client(elicits=False)
     client.call("echo")
     window = opened()
@@ -69,6 +69,9 @@ def test_a_question_appears_and_is_answered_by_keys(work: ProxyWorkspace, opened
     page.keyboard.type("as agreed")
     page.keyboard.press("Escape")
     page.keyboard.press("a")
+    expect(page.get_by_role("button", name="Approve once")).to_be_focused()
+    assert work.facts("confirm.approved") == []
+    page.keyboard.press("Enter")
     assert not refused(client.answer(call))
     expect(page.get_by_text("Approved: echo.file.write. It runs once.")).to_be_visible()
     expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
@@ -233,6 +236,7 @@ def test_the_page_asks_for_the_pin_and_then_remembers_it(
         page.keyboard.type("as agreed")
         page.keyboard.press("Escape")
         page.keyboard.press("a")
+        page.keyboard.press("Enter")
         field = page.get_by_label("PIN")
         expect(field).to_be_focused()
         check(page, 390)

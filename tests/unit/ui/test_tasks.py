@@ -78,6 +78,35 @@ def test_a_task_shows_what_happened_and_what_the_next_session_receives(page: Pag
     assert "adjourn settle" in page.get("/task?id=invoices-schema")
 
 
+def test_each_thing_that_happened_opens(shared: SharedTask) -> None:
+    """Its arguments one below the other, the rule, how long it took, and its events with their hashes; searched by any of it."""
+    task = opened(shared)
+    arguments = '{"command":"make deploy","to":"prod"}'
+    sent = kinds.ToolAllowed(call="c1", tool="shell.exec", digest="1" * 64, effectful=True, arguments=arguments)
+    task.commit(lambda _: [NewEvent(sent), NewEvent(kinds.ToolSettled(call="c1", outcome="ok", milliseconds=1234))])
+    task.commit(
+        lambda _: [NewEvent(kinds.ToolDenied(tool="mail.send", digest="2" * 64, reason="policy", rule="deny mail.*"))]
+    )
+    page = PageInMemory(shared.store, shared.clock).enter()
+    shown = page.get("/task?id=t1")
+    for text in ("command: make deploy\nto: prod", "1,234 ms", "deny mail.*", "tool.settled", task.ledger.hash):
+        assert text in shown
+    found = page.get("/task?id=t1&q=PROD")
+    assert "make deploy" in found
+    assert "mail.send" not in found
+    assert "nothing has this text" in page.get("/task?id=t1&q=nowhere")
+
+
+def test_tests_that_fail_are_said_on_the_page(shared: SharedTask) -> None:
+    """What is wrong with the task stands in its head, with what to do."""
+    task = opened(shared)
+    sent = kinds.ToolAllowed(
+        call="c1", tool="shell.exec", digest="1" * 64, effectful=True, arguments='{"command":"pytest"}'
+    )
+    task.commit(lambda _: [NewEvent(sent), NewEvent(kinds.ToolSettled(call="c1", outcome="tool-error"))])
+    assert "pytest failed: find out why" in PageInMemory(shared.store, shared.clock).enter().get("/task?id=t1")
+
+
 @pytest.mark.parametrize("address", ["/task", "/task?id=", "/task?id=none", "/task?id=release"])
 def test_a_task_that_is_not_there_is_said(page: PageInMemory, address: str) -> None:
     """Also the beginning of an id is none."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
@@ -27,6 +28,7 @@ from adjourn.store.base import EMPTY, Head, Store
 from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
+from adjourn.tasks.troubles import open_troubles
 from adjourn.text.plot import BudgetPoint, budget_plot
 from adjourn.text.redact import without_secrets
 from adjourn.ui.site import Form, Site, WebPage
@@ -35,6 +37,7 @@ WINDOW = 400
 """Events that are read for one page."""
 MAX_SCANNED = 5_000
 """Events, the last ones, among which checkpoints are searched."""
+MAX_QUERY = 200
 MAX_CHECKPOINTS = 50
 MAX_ARTIFACTS = 100
 _ROLLBACK = "rollback to "
@@ -42,11 +45,45 @@ _MARKS = tuple(f'"event":"{kind.KIND}"'.encode() for kind in (kinds.CheckpointCr
 ODD = frozenset(("error", "refused", "not made", "in doubt", "no answer", "waits", "not done"))
 
 
+_WORDS = {
+    "arguments": "Arguments", "reason": "Why", "rule": "Rule", "cause": "Rule", "approval": "Approval", "via": "Answered on", "milliseconds": "Took",
+    "message": "Answer", "note": "Note", "digest": "Digest of the arguments", "answer": "Digest of the answer", "limits": "Limits", "once": "Once for",
+    "trigger": "Made", "description": "Description", "goal": "Goal", "client": "Client", "host": "Host", "principalName": "For", "lost": "Session",
+}  # fmt: skip
+"""What the members of events are called."""
+_LONG = 64
+"""Characters of a text that is shown on one line."""
+
+
+class Fact(NamedTuple):
+    """One thing that an event says. `is_code`: it is text of a call or a digest."""
+
+    name: str
+    text: str
+    is_code: bool
+
+
+class Proof(NamedTuple):
+    """An event in the chain."""
+
+    seq: int
+    kind: str
+    hash: str
+
+
 class Moment(NamedTuple):
-    """An entry of the timeline, with the tone of its label: `good`, `bad` or `plain`."""
+    """An entry of the timeline, with the tone of its label (`good`, `bad` or `plain`), all that its events say, and these events."""
 
     entry: TimelineEntry
     tone: str
+    facts: Sequence[Fact]
+    proofs: Sequence[Proof]
+
+    def has(self, text: str) -> bool:
+        """Whether what is shown of it contains a text, which is in lower case."""
+        entry = self.entry
+        words = (entry.label, entry.what, entry.about, entry.note, entry.words, *(fact.text for fact in self.facts))
+        return any(text in word.casefold() for word in words)
 
 
 class CheckpointRow(NamedTuple):
@@ -83,7 +120,7 @@ class Told(NamedTuple):
 
 
 def query(site: Site, fields: Form) -> Mapping[str, Any]:
-    """The task, the events before `before` (default: the last ones), and its hand-over."""
+    """The task, the events before `before` (default: the last ones) or those with the text `q`, and its hand-over."""
     store = site.find_store()
     name = fields.get("id", "")
     if store is None or not name:
@@ -92,15 +129,19 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     ledger = task.ledger
     before = fields.get("before", "")[:12]
     end = min(int(before), ledger.seq + 1) if before.isdecimal() else ledger.seq + 1
-    start = max(0, end - WINDOW)
+    q = fields.get("q", "")[:MAX_QUERY]
+    start = max(0, end - (MAX_SCANNED if q else WINDOW))
     events = _events(store, ledger, start, end)
     is_last = end == ledger.seq + 1
+    moments = _moments(events, ledger, timestamp(site.clock()), is_last=is_last)
     artifacts = _artifacts(site, store, ledger) if is_last else []
     return {
         "task": ledger,
         "client": last_client(store, ledger),
-        "moments": _moments(events, ledger, timestamp(site.clock()), is_last=is_last),
-        "plot": plot_of(events, ledger) if is_last else "",
+        "moments": [moment for moment in moments if moment.has(q.casefold())][:WINDOW] if q else moments,
+        "q": q,
+        "scanned": end - start,
+        "plot": plot_of(list(events.values()), ledger) if is_last else "",
         "older": start,
         "is_last": is_last,
         "handover": _handover(site, task) if is_last else Told(),
@@ -110,29 +151,67 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "has_more_artifacts": len(artifacts) > MAX_ARTIFACTS,
         "has_mind": store.head(f"cognition/{ledger.task}") != EMPTY,
         "doubts": list(ledger.doubts.values()),
+        "troubles": [trouble for trouble in open_troubles(ledger) if trouble.kind != "in doubt"],
     }
 
 
-def _events(store: Store, ledger: Ledger, start: int, end: int) -> Sequence[Event]:
-    """A window of events. The last ones are verified up to the head of the chain, older ones among themselves."""
+def _events(store: Store, ledger: Ledger, start: int, end: int) -> Mapping[str, Event]:
+    """A window of events by their hashes. The last ones are verified up to the head of the chain, older ones among themselves."""
     head = Head(ledger.seq, ledger.hash)
     if end <= ledger.seq:
         last = next(iter(store.read(ledger.task, end - 1, end)), None)
         if last is None:
             raise NotFoundError(f"event {end - 1} of {ledger.task} is missing", "run `adjourn verify`")
         head = Head(end - 1, last.hash)
-    return [decode(entry.data) for entry in verified_entries_from(store, ledger.task, start, head)]
+    return {entry.hash: decode(entry.data) for entry in verified_entries_from(store, ledger.task, start, head)}
 
 
-def _moments(events: Sequence[Event], ledger: Ledger, stamp: str, *, is_last: bool) -> list[Moment]:
+def _moments(events: Mapping[str, Event], ledger: Ledger, stamp: str, *, is_last: bool) -> list[Moment]:
     """What happened, the newest first."""
     timeline = Timeline()
-    for event in events:
-        timeline.feed(event)
+    of_entry: dict[int, list[str]] = {}
+    for hash_, event in events.items():
+        for entry in timeline.feed(event):
+            of_entry.setdefault(entry.seq, []).append(hash_)
     if is_last:
         timeline.mark_doubts(list(ledger.doubts))
         timeline.expire(stamp)
-    return [Moment(entry, _tone(entry.label)) for entry in reversed(timeline.entries())]
+    moments = []
+    for entry in reversed(timeline.entries()):
+        those = {hash_: events[hash_] for hash_ in of_entry[entry.seq]}
+        proofs = [Proof(event.seq, event.event, hash_) for hash_, event in those.items()]
+        moments.append(Moment(entry, _tone(entry.label), _facts(those.values()), proofs))
+    return moments
+
+
+def _facts(events: Iterable[Event]) -> list[Fact]:
+    """What the events of one entry say, each thing once."""
+    facts: dict[tuple[str, str], Fact] = {}
+    for event in events:
+        try:
+            data = json.loads(bytes(event.data))
+        except ValueError:
+            continue
+        for member, name in _WORDS.items():
+            value = data.get(member)
+            if value in (None, "", [], 0, "0" * 64):
+                continue
+            text = f"{value:,} ms" if member == "milliseconds" else _text(value)
+            fact = Fact(name, text, member in ("arguments", "digest", "answer", "rule", "cause") or len(text) > _LONG)
+            facts.setdefault((name, text), fact)
+    return list(facts.values())
+
+
+def _text(value: object) -> str:
+    """A member of an event as lines: the arguments of a call one below the other."""
+    if isinstance(value, str) and value[:1] == "{":
+        with suppress(ValueError):
+            value = json.loads(value)
+    if isinstance(value, dict):
+        return without_secrets("\n".join(f"{name}: {_text(item)}" for name, item in value.items()))
+    if isinstance(value, list):
+        return without_secrets(", ".join(map(str, value)))
+    return without_secrets(str(value))
 
 
 def _tone(label: str) -> str:

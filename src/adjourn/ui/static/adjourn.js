@@ -46,7 +46,9 @@ async function refresh() {
   try {
     while (stale && live()) {
       stale = false;
+      const open = [...document.querySelectorAll("[id] > details[open]")].map((one) => one.parentElement.id);
       await htmx.ajax("GET", location.pathname + location.search, { target: "#live", select: "#live", swap: "outerMorph" });
+      for (const id of open) document.getElementById(id)?.querySelector(":scope > details")?.setAttribute("open", "");
       await new Promise((done) => setTimeout(done, REST_MS));
     }
   } finally {
@@ -97,16 +99,23 @@ function move(step) {
   select(all[at < 0 ? 0 : Math.min(all.length - 1, Math.max(0, at + step))]);
 }
 
-function press(number) {
+// A key only begins an answer: Enter, on the button, records it.
+function begin(number) {
   const buttons = selected()?.querySelectorAll(".answer button[name=action]") ?? [];
-  buttons[number]?.click();
+  buttons[number]?.focus();
+}
+
+function open(item) {
+  const details = item?.querySelector(":scope > details");
+  details?.toggleAttribute("open");
 }
 
 const keys = {
   j: () => move(1),
   k: () => move(-1),
-  a: () => press(0),
-  d: () => press(1),
+  a: () => begin(0),
+  d: () => begin(1),
+  o: () => open(selected()),
   r: () => selected()?.querySelector(".answer input[name=text]")?.focus(),
   "?": () => document.getElementById("help").showModal(),
 };
@@ -143,6 +152,14 @@ const help = document.getElementById("help-button");
 help.hidden = false;
 help.addEventListener("click", keys["?"]);
 settle();
-if (location.hash) select(document.getElementById(location.hash.slice(1))?.closest("[data-item]"));
+function arrive() {
+  const item = location.hash && document.getElementById(location.hash.slice(1))?.closest("[data-item]");
+  if (!item) return;
+  select(item);
+  item.querySelector(":scope > details")?.setAttribute("open", "");
+}
+
+addEventListener("hashchange", arrive);
+arrive();
 fade();
 if (live()) follow();

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 from msgspec import UnsetType
@@ -31,12 +32,15 @@ from adjourn.tasks.task import Task
 from adjourn.tasks.troubles import open_troubles
 from adjourn.text.plot import BudgetPoint, budget_plot
 from adjourn.text.redact import without_secrets
+from adjourn.ui.pages.lanes import SessionLanes, session_lanes
 from adjourn.ui.site import Form, Site, WebPage
 
 WINDOW = 400
 """Events that are read for one page."""
 MAX_SCANNED = 5_000
 """Events, the last ones, among which checkpoints are searched."""
+DRAWN: Mapping[str, int] = {"400": 400, "5000": 5_000, "100000": 100_000}
+"""How many of the last events the picture of the sessions may have, by the name in the address."""
 MAX_QUERY = 200
 MAX_CHECKPOINTS = 50
 MAX_ARTIFACTS = 100
@@ -55,7 +59,7 @@ _LONG = 64
 """Characters of a text that is shown on one line."""
 
 
-class Fact(NamedTuple):
+class EventFact(NamedTuple):
     """One thing that an event says. `is_code`: it is text of a call or a digest."""
 
     name: str
@@ -76,7 +80,7 @@ class Moment(NamedTuple):
 
     entry: TimelineEntry
     tone: str
-    facts: Sequence[Fact]
+    facts: Sequence[EventFact]
     proofs: Sequence[Proof]
 
     def has(self, text: str) -> bool:
@@ -135,6 +139,9 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     is_last = end == ledger.seq + 1
     moments = _moments(events, ledger, timestamp(site.clock()), is_last=is_last)
     artifacts = _artifacts(site, store, ledger) if is_last else []
+    drawn = fields.get("drawn", "")
+    drawn = drawn if drawn in DRAWN else "5000"
+    shown = range(0) if q else range(start, end)
     return {
         "task": ledger,
         "client": last_client(store, ledger),
@@ -142,6 +149,9 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "q": q,
         "scanned": end - start,
         "plot": plot_of(list(events.values()), ledger) if is_last else "",
+        "sessions": _sessions(store, ledger, DRAWN[drawn], shown),
+        "drawn": drawn,
+        "spans": {name: limit for name, limit in DRAWN.items() if limit < 2 * ledger.seq or name == drawn},
         "older": start,
         "is_last": is_last,
         "handover": _handover(site, task) if is_last else Told(),
@@ -166,6 +176,17 @@ def _events(store: Store, ledger: Ledger, start: int, end: int) -> Mapping[str, 
     return {entry.hash: decode(entry.data) for entry in verified_entries_from(store, ledger.task, start, head)}
 
 
+def _sessions(store: Store, ledger: Ledger, drawn: int, shown: range) -> SessionLanes:
+    """The picture of the sessions in the last events. Those `shown` are on this page, others on one that has them in its middle."""
+
+    def address(seq: int) -> str:
+        page = "" if seq in shown else f"?{urlencode({'id': ledger.task, 'before': seq + WINDOW // 2, 'drawn': drawn})}"
+        return f"{page}#event-{seq}"
+
+    start, head = max(0, ledger.seq + 1 - drawn), Head(ledger.seq, ledger.hash)
+    return session_lanes(verified_entries_from(store, ledger.task, start, head), list(ledger.doubts), address)
+
+
 def _moments(events: Mapping[str, Event], ledger: Ledger, stamp: str, *, is_last: bool) -> list[Moment]:
     """What happened, the newest first."""
     timeline = Timeline()
@@ -184,9 +205,9 @@ def _moments(events: Mapping[str, Event], ledger: Ledger, stamp: str, *, is_last
     return moments
 
 
-def _facts(events: Iterable[Event]) -> list[Fact]:
+def _facts(events: Iterable[Event]) -> list[EventFact]:
     """What the events of one entry say, each thing once."""
-    facts: dict[tuple[str, str], Fact] = {}
+    facts: dict[tuple[str, str], EventFact] = {}
     for event in events:
         try:
             data = json.loads(bytes(event.data))
@@ -197,7 +218,7 @@ def _facts(events: Iterable[Event]) -> list[Fact]:
             if value in (None, "", [], 0, "0" * 64):
                 continue
             text = f"{value:,} ms" if member == "milliseconds" else _text(value)
-            fact = Fact(name, text, member in ("arguments", "digest", "answer", "rule", "cause") or len(text) > _LONG)
+            fact = EventFact(name, text, member in ("arguments", "digest", "answer", "rule", "cause") or len(text) > _LONG)
             facts.setdefault((name, text), fact)
     return list(facts.values())
 

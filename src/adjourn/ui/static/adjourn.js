@@ -125,7 +125,24 @@ function choose(digit) {
   if (option) option.checked = true;
 }
 
+// In a picture of sessions one mark is reached by Tab, and the arrow keys go on from it.
+function walk(mark, step) {
+  const marks = [...mark.closest(".tracks").querySelectorAll("a")];
+  const next = marks[marks.indexOf(mark) + step];
+  if (!next) return;
+  mark.setAttribute("tabindex", "-1");
+  next.setAttribute("tabindex", "0");
+  next.focus();
+}
+
 document.addEventListener("keydown", (event) => {
+  const mark = event.target.closest(".tracks a");
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (mark && step && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    event.preventDefault();
+    walk(mark, step);
+    return;
+  }
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || document.querySelector("dialog[open]")) return;
   const typing = event.target.matches("input:not([type=radio]), textarea, select");
   if (event.key === "Escape" && typing) select(event.target.closest("[data-item]"));

@@ -26,6 +26,7 @@ from adjourn.store.base import Store
 from adjourn.tasks.approvals import (
     AnsweredError,
     PersonsAnswer,
+    answer,
     answer_first,
     given_answer,
     given_outcome,
@@ -122,6 +123,12 @@ def _approval(by: Answerer, reply: ItemReply) -> ReplyOutcome:
     if approval.refused:
         return ReplyOutcome(f"Approved: {what}. It runs once the agent repeats the call.", is_yes=True)
     return ReplyOutcome(f"Approved: {what}. It runs once.", is_yes=True)
+
+
+def revoke_approval(by: Answerer, task: str, approval: str) -> ReplyOutcome:
+    """Take an approval back that no call has used. Raises `NotFoundError` where one has, or its time is over."""
+    revoked = answer(by.task(task), approval, yes=False, via=by.via, by=by.person, reason="approved, then revoked")
+    return ReplyOutcome(f"Revoked: {tool_name(revoked)}. The agent has to ask again.")
 
 
 def _too_late(by: Answerer, before: PersonsAnswer) -> str:

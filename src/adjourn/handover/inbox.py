@@ -24,7 +24,7 @@ from adjourn.log.event import timestamp
 from adjourn.log.kinds import tool_name
 from adjourn.store.base import EMPTY, Head, Store
 from adjourn.tasks.approvals import waiting_approvals
-from adjourn.tasks.entries import OpenCall, OpenSession
+from adjourn.tasks.entries import Approval, OpenCall, OpenSession
 from adjourn.tasks.lease import is_alive
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
@@ -93,16 +93,18 @@ class TaskTrouble(NamedTuple):
 
 class Inbox(NamedTuple):
     """What waits: first what expires soon, then what a living session waits for, then the rest, the oldest first. The tasks and records
-    that could not be read, by name, with the reason. And what is wrong with tasks, and no answer puts right.
+    that could not be read, by name, with the reason. What is wrong with tasks, and no answer puts right. And the approvals (`granted`) that
+    no call has used yet.
     """
 
     items: list[WaitingItem]
     unreadable: dict[str, AdjournError]
     troubles: list[TaskTrouble]
+    granted: list[WaitingItem]
 
 
 class KnownStream(NamedTuple):
-    """What waits in a task or record, its calls in doubt, its open sessions and its troubles, as of its head.
+    """What waits in a task or record, its calls in doubt, its open sessions, its troubles and its unused approvals, as of its head.
 
     `until` is when that may change without another event: "" is never.
     """
@@ -114,6 +116,7 @@ class KnownStream(NamedTuple):
     until: str = ""
     sessions: tuple[OpenSession, ...] = ()
     troubles: tuple[TaskTrouble, ...] = ()
+    granted: tuple[WaitingItem, ...] = ()
 
     def holds(self, head: Head, stamp: str) -> bool:
         """Whether it is still so, at the time `stamp` and where the stream ends now."""
@@ -139,7 +142,7 @@ def find_waiting(
     heads = store.streams() if heads is None else heads
     known = {} if known is None else known
     items, unreadable, doubts, finished = (list[WaitingItem](), dict[str, AdjournError](), set[str](), set[str]())
-    troubles: list[TaskTrouble] = []
+    troubles, granted = list[TaskTrouble](), list[WaitingItem]()
     for name in [task] if task else heads:
         if "/" in name or name not in heads:
             continue
@@ -154,6 +157,7 @@ def find_waiting(
             stream = known[name] = waiting_in_task(opened, now)
         items += stream.items
         troubles += stream.troubles
+        granted += stream.granted
         doubts.update(stream.doubts)
         if stream.is_finished:
             finished.add(name)
@@ -164,7 +168,7 @@ def find_waiting(
         unreadable |= broken
     lives = {name: _lives(store, name, known.get(name), now) for name in {item.task for item in items}}
     ranked = [_ranked(item, now, lives=lives[item.task]) for item in items]
-    return Inbox(sorted(ranked, key=_rank), unreadable, troubles)
+    return Inbox(sorted(ranked, key=_rank), unreadable, troubles, sorted(granted, key=_age))
 
 
 def _lives(store: Store, task: str, stream: KnownStream | None, now: int) -> bool:
@@ -189,7 +193,12 @@ def waiting_in_task(task: Task, now: int) -> KnownStream:
     unsure = calls_in_doubt(ledger, _over(task.store, ledger, now))
     items = tuple(_of_ledger(ledger, unsure, now))
     may_die = any(call.effectful for call in ledger.open_calls.values())
-    until = timestamp(now) if may_die else min((item.until for item in items if item.until), default="")
+    granted = tuple(
+        _of_approval(ledger, approval)
+        for approval in ledger.approvals.values()
+        if approval.approved and approval.expires > timestamp(now)
+    )
+    until = timestamp(now) if may_die else min((item.until for item in (*items, *granted) if item.until), default="")
     doubts = tuple(call.call for call in unsure)
     troubles = tuple(
         TaskTrouble(ledger.task, _shown(ledger.goal), trouble)
@@ -197,7 +206,8 @@ def waiting_in_task(task: Task, now: int) -> KnownStream:
         if trouble.kind != "in doubt"  # which waits for an answer
     )
     sessions = tuple(ledger.sessions.values())
-    return KnownStream(Head(ledger.seq, ledger.hash), items, doubts, _is_finished(ledger), until, sessions, troubles)
+    head = Head(ledger.seq, ledger.hash)
+    return KnownStream(head, items, doubts, _is_finished(ledger), until, sessions, troubles, granted)
 
 
 def waiting_in_record(store: Store, ledger: Ledger, now: int) -> list[WaitingItem]:
@@ -232,23 +242,27 @@ def _over(store: Store, ledger: Ledger, now: int) -> set[str]:
     return {name for name in sessions if not is_alive(store, ledger.task, ledger.sessions[name], now)}
 
 
+def _of_approval(ledger: Ledger, approval: Approval) -> WaitingItem:
+    return WaitingItem(
+        kind="approval",
+        id=approval.id,
+        task=ledger.task,
+        since=approval.asked,
+        title=_shown(tool_name(approval)),
+        context=_shown(approval.arguments),
+        cause=_shown(approval.cause),
+        until=approval.expires,
+        goal=_shown(ledger.goal),
+        who=_shown(approval.who),
+        released=_shown(approval.refused),
+        document=approval.document,
+        commands=(f"adjourn approve {approval.id}", f"adjourn deny {approval.id}"),
+    )
+
+
 def _of_ledger(ledger: Ledger, unsure: Iterable[OpenCall], now: int) -> Iterator[WaitingItem]:
     for approval in () if _is_finished(ledger) else waiting_approvals(ledger, now):
-        yield WaitingItem(
-            kind="approval",
-            id=approval.id,
-            task=ledger.task,
-            since=approval.asked,
-            title=_shown(tool_name(approval)),
-            context=_shown(approval.arguments),
-            cause=_shown(approval.cause),
-            until=approval.expires,
-            goal=_shown(ledger.goal),
-            who=_shown(approval.who),
-            released=_shown(approval.refused),
-            document=approval.document,
-            commands=(f"adjourn approve {approval.id}", f"adjourn deny {approval.id}"),
-        )
+        yield _of_approval(ledger, approval)
     for call in unsure:
         name = shlex.quote(call.call)
         yield WaitingItem(

@@ -206,3 +206,29 @@ def test_a_form_that_nobody_can_have_seen_records_nothing(
     else:
         assert sent.status_code == 400
     assert len(shared.events()) == count
+
+
+def test_an_approval_is_revoked_until_a_call_used_it(shared: SharedTask, page: PageInMemory) -> None:
+    """The inbox lists what was approved and not used; a revoked approval permits nothing, and a used one is no longer there."""
+    task = opened(shared)
+    asked(task, "k1")
+    assert "Approved, not used yet" not in page.get()
+    assert send(page, item("approval", "k1", "approve")) == "Approved: deploy. It runs once."
+    assert "Approved, not used yet" in page.get()
+    fields = {"csrf": page.access.form_token, "task": "t1", "id": "k1"}
+    assert page.request("POST", "/revoke", data={**fields, "csrf": "x"}).status_code == 403
+    sent = page.request("POST", "/revoke", data=fields)
+    assert "Revoked: deploy. The agent has to ask again." in page.get(sent.headers["location"])
+    task.refresh()
+    assert not task.ledger.approvals["k1"].approved
+    denied = shared.last(kinds.ConfirmDenied)
+    assert (denied.approval, denied.via, denied.reason) == ("k1", "page", "approved, then revoked")
+    assert "Approved, not used yet" not in page.get()
+
+    asked(task, "k2", "pay")
+    send(page, item("approval", "k2", "approve"))
+    sent_call = kinds.ToolAllowed(call="c1", tool="pay", digest="1" * 64, effectful=True, approval="k2")
+    task.commit(lambda _: [NewEvent(sent_call)])
+    assert "Approved, not used yet" not in page.get()
+    late = page.request("POST", "/revoke", data={**fields, "id": "k2"})
+    assert "Not recorded: question k2 of task t1 is not open" in page.get(late.headers["location"])

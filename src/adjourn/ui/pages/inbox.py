@@ -5,12 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.handover.answering import Answerer, ItemReply, ShownArguments, arguments_of, record_answer
-from adjourn.handover.calls import CallReport
+from adjourn.handover.answering import (
+    Answerer,
+    ItemReply,
+    ReplyOutcome,
+    ShownArguments,
+    arguments_of,
+    record_answer,
+    revoke_approval,
+)
+from adjourn.handover.calls import CallReport, telling_argument
 from adjourn.handover.inbox import URGENCIES, WaitingItem
 from adjourn.ui.site import Form, Notice, Site, WebPage
 
@@ -35,7 +43,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     del fields
     store = site.find_store()
     if store is None:
-        return {"has_store": False, "cards": [], "count": 0, "unreadable": {}, "troubles": [], "left": 0}
+        return {"has_store": False, "cards": [], "count": 0, "unreadable": {}, "troubles": [], "granted": [], "left": 0}
     waiting, left = site.overview.waiting(store, site.within)
     cards = []
     for item in waiting.items[:MAX_CARDS]:
@@ -49,17 +57,13 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "count": len(waiting.items),
         "unreadable": waiting.unreadable,
         "troubles": waiting.troubles[:MAX_CARDS],
+        "granted": [(item, telling_argument(item.context)) for item in waiting.granted[-MAX_CARDS:]],
         "left": left,
     }
 
 
 def answer_item(site: Site, form: Form) -> Notice:
     """Record an answer. The form has `kind`, `id`, `task` or `record`, `action`, and what the action needs."""
-    from adjourn.host.keys import secret
-
-    store = site.find_store()
-    if store is None:
-        raise NotFoundError("there is no store any more", "start a session behind `adjourn proxy`")
     option = form.get("option", "")[:6]
     reply = ItemReply(
         form.get("kind", ""),
@@ -70,11 +74,25 @@ def answer_item(site: Site, form: Form) -> Notice:
         form.get("text", ""),
         int(option) if option.isascii() and option.isdecimal() else None,
     )
+    return _recorded(site, lambda by: record_answer(by, reply))
+
+
+def revoke(site: Site, form: Form) -> Notice:
+    """Take back the approval `id` of `task`, if no call has used it."""
+    return _recorded(site, lambda by: revoke_approval(by, form.get("task", ""), form.get("id", "")))
+
+
+def _recorded(site: Site, record: Callable[[Answerer], ReplyOutcome]) -> Notice:
+    from adjourn.host.keys import secret
+
+    store = site.find_store()
+    if store is None:
+        raise NotFoundError("there is no store any more", "start a session behind `adjourn proxy`")
     try:
-        notice = record_answer(Answerer(store, site.person, VIA, site.clock, secret(), site.root, site.tree), reply)
+        notice = record(Answerer(store, site.person, VIA, site.clock, secret(), site.root, site.tree))
     except AdjournError as error:
         return Notice(f"Not recorded: {site.words(error.message)}.", "bad", site.words(error.remedy))
     return Notice(notice.text, "good" if notice.is_yes else "plain")
 
 
-PAGE = WebPage("/", "Inbox", "inbox.html", query, {"answer": answer_item})
+PAGE = WebPage("/", "Inbox", "inbox.html", query, {"answer": answer_item, "revoke": revoke})

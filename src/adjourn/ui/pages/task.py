@@ -218,7 +218,9 @@ def _facts(events: Iterable[Event]) -> list[EventFact]:
             if value in (None, "", [], 0, "0" * 64):
                 continue
             text = f"{value:,} ms" if member == "milliseconds" else _text(value)
-            fact = EventFact(name, text, member in ("arguments", "digest", "answer", "rule", "cause") or len(text) > _LONG)
+            fact = EventFact(
+                name, text, member in ("arguments", "digest", "answer", "rule", "cause") or len(text) > _LONG
+            )
             facts.setdefault((name, text), fact)
     return list(facts.values())
 

@@ -146,14 +146,10 @@ def budgets(store: Store, ledger: Ledger, now: int) -> list[Spent]:
     """The budgets that the last session worked under, but its task's calls, as far as their texts are in the store. Those with
     `seconds` are counted over all tasks.
     """
-    from adjourn.aex.layers import from_text, merge
-    from adjourn.tasks.budgets import workspace_spent
+    from adjourn.tasks.budgets import last_policy, workspace_spent
     from adjourn.tasks.decision import budgets_used
 
-    policy = None
-    for text in (ledger.contract, ledger.policy):
-        if text and (blob := store.get_blob(text)) is not None:
-            policy = merge(from_text(blob.decode(errors="replace"), "")[0], policy)
+    policy = last_policy(store, ledger)
     if policy is None:
         return []
     of_task = [Spent(key, round(used, 4), limit) for key, used, limit in budgets_used(policy, ledger) if key != "calls"]

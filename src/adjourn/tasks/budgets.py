@@ -89,6 +89,17 @@ def _slice(seconds: int, now: int) -> int:
     return now * SLICES // (seconds * 1000)
 
 
+def last_policy(store: Store, ledger: Ledger) -> Policy | None:
+    """The policy and contract that the last session worked under, as far as their texts are in the store."""
+    from adjourn.aex.layers import from_text, merge
+
+    policy = None
+    for text in (ledger.contract, ledger.policy):
+        if text and (blob := store.get_blob(text)) is not None:
+            policy = merge(from_text(blob.decode(errors="replace"), "")[0], policy)
+    return policy
+
+
 # --- work that is started over
 
 

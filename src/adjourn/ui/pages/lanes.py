@@ -272,10 +272,10 @@ class _LaneHistory:
         data, asked = row.data, self._asked.get(row.data.approval)
         is_denied = row.event == "confirm.denied"
         place = place._replace(session=asked.session) if asked else place
-        if is_denied and asked is not None:
-            del self._asked[data.approval]
-            if data.via not in ("repeated", "elsewhere"):
-                self._refused.append(_call(row, place, "refused"))
+        if asked is not None:
+            del self._asked[data.approval]  # the pin takes its place
+        if is_denied and asked is not None and data.via not in ("repeated", "elsewhere"):
+            self._refused.append(_call(row, place, "refused"))
         if row.by.type == "human":
             self._pins[data.approval] = len(self.signs)
             why = f": {data.reason}" if data.reason else ""

@@ -24,14 +24,14 @@ from adjourn.handover.resumption import Preview, resume
 from adjourn.handover.timeline import Timeline, TimelineEntry
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
-from adjourn.log.event import Event, decode, milliseconds, timestamp
+from adjourn.log.event import Event, decode, timestamp
 from adjourn.store.base import EMPTY, Head, Store
 from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
 from adjourn.tasks.troubles import open_troubles
-from adjourn.text.plot import BudgetPoint, budget_plot
 from adjourn.text.redact import without_secrets
+from adjourn.ui.pages.budget import call_times, plot_of, spending_of
 from adjourn.ui.pages.lanes import SessionLanes, session_lanes
 from adjourn.ui.site import Form, Site, WebPage
 
@@ -149,6 +149,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "q": q,
         "scanned": end - start,
         "plot": plot_of(list(events.values()), ledger) if is_last else "",
+        "spending": spending_of(store, ledger, call_times(events.values())) if is_last else [],
         "sessions": _sessions(store, ledger, DRAWN[drawn], shown),
         "drawn": drawn,
         "spans": {name: limit for name, limit in DRAWN.items() if limit < 2 * ledger.seq or name == drawn},
@@ -312,34 +313,6 @@ ROW = 36
 """Height of a row of the list, in pixels; `static/task.css` has the same."""
 LANE, RADIUS = 16, 5
 MAX_LANES = 8
-
-
-def plot_of(events: Sequence[Event], ledger: Ledger) -> Markup:
-    """The picture of a task's last events: how many calls were used is known at the end, so it is counted backwards. Without a
-    call there is none.
-    """
-    if len(events) < 2 or not ledger.calls_used:
-        return Markup()
-    used = ledger.calls_used - sum(map(_counts, events))
-    points = [BudgetPoint(milliseconds(events[0].timestamp), used)]
-    marks = []
-    for event in events:
-        used += _counts(event)
-        at = BudgetPoint(milliseconds(event.timestamp), used)
-        data = kinds.data_of(event) if event.event == kinds.CheckpointCreated.KIND else None
-        if isinstance(data, kinds.CheckpointCreated):
-            marks.append(at._replace(label=without_secrets(f"{data.name}, {event.timestamp}")))
-        if used != points[-1].value or event is events[-1]:
-            points.append(at)
-    title = f"Calls over time: {ledger.calls_used}" + ("" if ledger.budget is None else f" of {ledger.budget}")
-    return Markup(budget_plot(title, points, ledger.budget, marks))  # noqa: S704  # it escapes every text
-
-
-def _counts(event: Event) -> bool:
-    if event.event != kinds.ToolAllowed.KIND:
-        return False
-    data = kinds.data_of(event)
-    return isinstance(data, kinds.ToolAllowed) and not data.uncounted
 
 
 def lanes_of(parents: Sequence[int]) -> list[int]:

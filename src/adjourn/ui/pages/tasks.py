@@ -5,16 +5,21 @@ The overview reads the tasks, not this page.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
-from adjourn.log.event import timestamp
+from adjourn.handover.calls import CallReport
+from adjourn.log.event import milliseconds, timestamp
 from adjourn.store.base import Store
 from adjourn.tasks.lease import is_alive
+from adjourn.ui.pages.budget import calls_last, left_in_words
 from adjourn.ui.site import Form, Site, TaskRow, WebPage
 
 MAX_ROWS = 50
 """Tasks on one page."""
+MAX_NOW = 12
+"""Tasks at work that are shown above the list."""
 SHOWN = {"all": "All", "waiting": "Waiting", "working": "Working", "open": "Open", "finished": "Finished"}
 
 
@@ -26,6 +31,16 @@ class ShownTask(NamedTuple):
     is_working: bool
 
 
+class WorkNow(NamedTuple):
+    """A task that sessions work on: their clients, the last call, and what is left of its calls at the present pace."""
+
+    row: TaskRow
+    clients: Sequence[str]
+    last: CallReport | None
+    left: str
+    waiting: int
+
+
 def query(site: Site, fields: Form) -> Mapping[str, Any]:
     """The tasks that were asked for, the ones used last first."""
     store = site.find_store()
@@ -33,7 +48,17 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     words = fields.get("q", "")[:200]
     values = {"show": filter_name, "words": words, "kinds": SHOWN, "has_store": store is not None}
     if store is None:
-        return {**values, "tasks": [], "count": 0, "total": 0, "left": 0, "first": 0, "page_count": 1, "number": 1}
+        return {
+            **values,
+            "at_work": [],
+            "tasks": [],
+            "count": 0,
+            "total": 0,
+            "left": 0,
+            "first": 0,
+            "page_count": 1,
+            "number": 1,
+        }
     rows, left = site.overview.look(store, site.within)
     stamp = timestamp(site.clock())
     matching = [row for row in rows if words.casefold() in row.words] if words else rows
@@ -44,8 +69,10 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     pages = max(1, -(-len(matching) // MAX_ROWS))
     number = min(int(page), pages) if (page := fields.get("page", "1")[:9]).isdecimal() and int(page) else 1
     part = matching[(number - 1) * MAX_ROWS : number * MAX_ROWS]
+    is_plain = number == 1 and filter_name == "all" and not words
     return {
         **values,
+        "at_work": list(islice(_at_work(store, rows, site), MAX_NOW)) if is_plain else [],
         "tasks": [_now(store, row, stamp, site) for row in part],
         "count": len(matching),
         "total": len(rows),
@@ -53,6 +80,22 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "page_count": pages,
         "number": number,
     }
+
+
+def _at_work(store: Store, rows: Sequence[TaskRow], site: Site) -> Iterator[WorkNow]:
+    """The tasks that living sessions work on, the ones used last first."""
+    now = site.clock()
+    for row in rows:
+        alive = [session for session in row.sessions if is_alive(store, row.id, session, now)]
+        if not alive:
+            continue
+        calls = site.overview.last_calls(row.id)
+        times = sorted(milliseconds(call.at) for call in calls if call.at)
+        left = row.budget - row.used if row.budget is not None else 0
+        text = left_in_words(left, calls_last(left, times), " calls") if row.budget is not None else ""
+        waiting = sum(until > timestamp(now) for until in row.asked)
+        clients = list(dict.fromkeys(session.client or "a client" for session in alive))
+        yield WorkNow(row, clients, calls[-1] if calls else None, text, waiting)
 
 
 def _fits(row: TaskRow, filter_name: str, stamp: str) -> bool:

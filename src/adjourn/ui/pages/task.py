@@ -59,7 +59,7 @@ _LONG = 64
 """Characters of a text that is shown on one line."""
 
 
-class EventFact(NamedTuple):
+class ShownFact(NamedTuple):
     """One thing that an event says. `is_code`: it is text of a call or a digest."""
 
     name: str
@@ -80,7 +80,7 @@ class Moment(NamedTuple):
 
     entry: TimelineEntry
     tone: str
-    facts: Sequence[EventFact]
+    facts: Sequence[ShownFact]
     proofs: Sequence[Proof]
 
     def has(self, text: str) -> bool:
@@ -206,9 +206,9 @@ def _moments(events: Mapping[str, Event], ledger: Ledger, stamp: str, *, is_last
     return moments
 
 
-def _facts(events: Iterable[Event]) -> list[EventFact]:
+def _facts(events: Iterable[Event]) -> list[ShownFact]:
     """What the events of one entry say, each thing once."""
-    facts: dict[tuple[str, str], EventFact] = {}
+    facts: dict[tuple[str, str], ShownFact] = {}
     for event in events:
         try:
             data = json.loads(bytes(event.data))
@@ -219,7 +219,7 @@ def _facts(events: Iterable[Event]) -> list[EventFact]:
             if value in (None, "", [], 0, "0" * 64):
                 continue
             text = f"{value:,} ms" if member == "milliseconds" else _text(value)
-            fact = EventFact(
+            fact = ShownFact(
                 name, text, member in ("arguments", "digest", "answer", "rule", "cause") or len(text) > _LONG
             )
             facts.setdefault((name, text), fact)

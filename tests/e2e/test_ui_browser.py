@@ -79,6 +79,22 @@ def test_a_question_appears_and_is_answered_by_keys(work: ProxyWorkspace, opened
     assert window.errors == []
 
 
+def test_without_its_server_the_page_keeps_what_was_typed(work: ProxyWorkspace, browser: Browser) -> None:
+    """It takes no answer that would be lost, says what to type, and can still be heard."""
+    asks(work, work.client(elicits=False))
+    with browser.new_context(viewport={"width": 360, "height": 800}) as context:
+        with serving(work.root, work.environment) as served:
+            window = Window(context, served)
+            expect(window.page.locator("#state")).not_to_have_attribute("hidden", "")
+            page = window.page
+            page.get_by_label("Reason (optional)").fill("half a sent")
+            expect(page.get_by_text("No answer from adjourn")).to_be_hidden()
+        expect(page.get_by_text("No answer from adjourn. What you typed stays here.")).to_be_visible(timeout=10_000)
+        expect(page.get_by_role("button", name="Approve once")).to_be_disabled()
+        expect(page.get_by_label("Reason (optional)")).to_have_value("half a sent")
+        check(page, 360)
+
+
 def test_what_is_being_typed_stays_when_the_page_updates(work: ProxyWorkspace, opened: Opened) -> None:
     """A second question comes up below the first, whose text and focus stay."""
     client = work.client(elicits=False)

@@ -66,6 +66,15 @@ def clock(stamp: str) -> str:
     return f"{when:%H:%M}" if when else _safe(stamp)
 
 
+def day_clock(stamp: str, now: int) -> str:
+    """`17:30:12` for a time of today, else `2 May 17:30`, both local; the text itself if it is no time stamp."""
+    moment = _local(stamp)
+    if moment is None:
+        return _safe(stamp)
+    is_today = day(stamp, now) == "today"
+    return f"{moment:%H:%M:%S}" if is_today else f"{moment.day} {moment:%b %H:%M}"
+
+
 def _local(stamp: str) -> datetime | None:
     try:
         return datetime.fromtimestamp(milliseconds(stamp) / 1000, UTC).astimezone()

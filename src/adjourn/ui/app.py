@@ -36,7 +36,7 @@ from adjourn.host import pin
 from adjourn.store.base import Head, Store
 from adjourn.text.plot import PLOT_STYLE
 from adjourn.text.redact import visible_lines, without_secrets
-from adjourn.text.times import ago, left
+from adjourn.text.times import ago, day_clock, left
 from adjourn.ui.guard import Access, RequestGuard
 from adjourn.ui.pages import PAGES
 from adjourn.ui.site import Form, Notice, Site, WebPage, read_form
@@ -362,6 +362,11 @@ def _left(context: Context, stamp: str) -> str:
     return left(stamp, context["now"])
 
 
+@pass_context
+def _clock(context: Context, stamp: str) -> str:
+    return day_clock(stamp, context["now"])
+
+
 def renderer() -> Callable[[str, Mapping[str, Any]], str]:
     """A function that renders a template by its name."""
     environment = Environment(
@@ -372,7 +377,7 @@ def renderer() -> Callable[[str, Mapping[str, Any]], str]:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"exact": _exact, "ago": _ago, "left": _left}
+    environment.filters |= {"exact": _exact, "ago": _ago, "left": _left, "clock": _clock}
     return lambda template, values: environment.get_template(template).render(values)
 
 

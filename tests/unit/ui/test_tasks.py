@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 
 from adjourn.host.clock import now
 from adjourn.host.workspace_store import open_at
 from adjourn.log import kinds
-from adjourn.log.event import Actor
+from adjourn.log.event import Actor, milliseconds
 from adjourn.store import Store
 from adjourn.tasks.task import NewEvent, Task
+from adjourn.text.times import day_clock
 from adjourn.ui import site
 from adjourn.ui.pages import task as task_page
 from support.page_in_memory import PageInMemory
@@ -163,3 +165,13 @@ def test_a_look_at_the_list_takes_a_moment_only(shared: SharedTask, monkeypatch:
     assert "still being read" in first
     monkeypatch.setattr(site, "READ_SECONDS", 60.0)
     assert len(names(page.get("/tasks"))) == 5
+
+
+def test_what_happened_has_clock_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With seconds today, with the day before; of any text that is no time, the text."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    today = milliseconds("2026-05-02T15:30:12.345Z")
+    assert day_clock("2026-05-02T09:04:05.000Z", today) == "09:04:05"
+    assert day_clock("2026-05-01T23:59:59.000Z", today) == "1 May 23:59"
+    assert day_clock("soon", today) == "soon"

@@ -21,7 +21,8 @@ function follow() {
     const state = document.getElementById("state");
     state.hidden = false;
     state.classList.toggle("off", lost);
-    document.getElementById("state-text").textContent = lost ? "not connected: is `adjourn ui` running?" : "live";
+    document.getElementById("state-text").textContent = lost ? "not connected" : "live";
+    part(lost);
   };
   const listen = () =>
     new Promise(() => { // until this page is left; then another one listens
@@ -34,6 +35,12 @@ function follow() {
   others.addEventListener("message", ({ data }) => data !== "new" && hear(data));
   others.postMessage("new");
   navigator.locks ? navigator.locks.request("live", listen) : listen();
+}
+
+// Without the server an answer would be lost: what was typed stays, and no button takes it.
+function part(lost) {
+  document.getElementById("gone").hidden = !lost;
+  for (const button of document.querySelectorAll("form[method=post] button")) button.disabled = lost;
 }
 
 let stale = false;

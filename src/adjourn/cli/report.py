@@ -13,12 +13,16 @@ import msgspec
 from adjourn import __version__
 from adjourn.cli.context import TASK_NAME, CommandContext, at_store, example, flag, for_machines, text_option
 from adjourn.cli.output import counted, safe, say, say_json, shown_bytes
-from adjourn.cli.report_value import ReportSource, WorkReport, collect
+from adjourn.cli.report_value import MAX_EVENTS, ReportSource, WorkReport, collect
 from adjourn.cli.task_view import current_task
 from adjourn.cli.terminal import ProgressLine
 from adjourn.errors import UsageError
+from adjourn.handover.lanes import SessionLanes, session_lanes
 from adjourn.host.workspace import write_file
-from adjourn.text.plot import PLOT_STYLE, budget_plot, sparkline
+from adjourn.store.base import Head
+from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.task import Task
+from adjourn.text.plot import LANES_STYLE, PLOT_STYLE, budget_plot, sparkline
 from adjourn.text.redact import visible_line, visible_lines
 
 _HTML = (".html", ".htm")
@@ -47,13 +51,15 @@ def report(context: CommandContext, *, task: str, as_html: bool, as_markdown: bo
     if as_html + as_markdown + as_json > 1:
         raise UsageError("--html, --md and --json exclude each other", "give one of them")
     with ProgressLine("verifying") as progress:
-        work_report = collect(ReportSource(context, current_task(context, task), progress))
+        opened = current_task(context, task)
+        work_report = collect(ReportSource(context, opened, progress))
     code = 0 if work_report.check.valid else 1
     if as_json:
         say_json(msgspec.to_builtins(work_report))
         return code
     is_html = as_html or (not as_markdown and out.lower().endswith(_HTML))
-    text = render_report(work_report, "report.html" if is_html else "report.md")
+    lanes = _lanes(opened, work_report) if is_html else SessionLanes()
+    text = render_report(work_report, "report.html" if is_html else "report.md", lanes)
     if not out:
         say(text.rstrip("\n"))
         return code
@@ -62,6 +68,13 @@ def report(context: CommandContext, *, task: str, as_html: bool, as_markdown: bo
     write_file(folder, name, data)
     say(f"wrote {safe(out)}: {shown_bytes(len(data))}. {verdict(work_report)}")
     return code
+
+
+def _lanes(task: Task, report: WorkReport) -> SessionLanes:
+    """The picture that the task's page has, without links."""
+    start, head = max(0, task.ledger.seq + 1 - MAX_EVENTS), Head(task.ledger.seq, task.ledger.hash)
+    doubts = [item.id for item in report.waiting if item.kind == "in-doubt"]
+    return session_lanes(verified_entries_from(task.store, task.id, start, head), doubts)
 
 
 # --- what the templates are given
@@ -86,7 +99,7 @@ class ReportTable(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-def render_report(report: WorkReport, template: str) -> str:
+def render_report(report: WorkReport, template: str, lanes: SessionLanes) -> str:
     """The report as `report.html`, one file that needs nothing else, or as `report.md`, for a pull request or a ticket."""
     from jinja2 import Environment, PackageLoader, StrictUndefined  # 50 ms
     from markupsafe import Markup
@@ -123,7 +136,8 @@ def render_report(report: WorkReport, template: str) -> str:
         notes=[*report.notes, *left_out],
         sparkline=sparkline(report.plotted, report.limit),
         plot=Markup(plot),  # noqa: S704  # it escapes every text
-        plot_style=Markup(PLOT_STYLE),  # noqa: S704  # our own
+        lanes=lanes,
+        plot_style=Markup(PLOT_STYLE + LANES_STYLE),  # noqa: S704  # our own
         version=__version__,
         made=_when(report.made),
     )

@@ -34,6 +34,37 @@ PLOT_STYLE: Final = """\
 """
 """The rules for a page that has none of its own."""
 
+LANES_STYLE: Final = """\
+.tracks { display: block; width: 100%; min-width: 680px; font: 13px system-ui, sans-serif; }
+.track path { fill: none; stroke: currentColor; stroke-width: 2; opacity: .55; }
+.track text { fill: var(--text, #1c1d1f); font-weight: 550; }
+.track-0 { color: var(--accent, #3355d1); }
+.track-1 { color: var(--violet, #6a3fb5); }
+.track-2 { color: var(--amber, #8a5a00); }
+.track-3 { color: var(--good, #17713f); }
+.track-4 { color: var(--gray, #4d5157); }
+.fold rect { fill: var(--gray-back, #ececea); }
+.idle, .clock { fill: var(--muted, #63666c); font-size: 11px; }
+.mark path { fill: var(--card, #ffffff); stroke: currentColor; stroke-width: 2; vector-effect: non-scaling-stroke; }
+.mark:hover path, .tracks a:focus-visible path { stroke-width: 4; }
+.tracks a:focus-visible { outline: 2px solid var(--ring, #3355d1); outline-offset: 3px; }
+.mark-ok { color: var(--good, #17713f); }
+.mark-ok path { fill: currentColor; stroke: none; opacity: .75; }
+.mark-many.mark-ok path { opacity: 1; }
+.mark-error { color: var(--bad, #b3261e); }
+.mark-refused { color: var(--bad, #b3261e); }
+.mark-doubt { color: var(--amber, #8a5a00); }
+.mark-doubt path { fill: currentColor; }
+.mark-waits { color: var(--blue, #274bb5); }
+.mark-running { color: var(--gray, #4d5157); }
+.sign-flag { color: var(--accent, #3355d1); }
+.sign-flag path, .sign-pin path { fill: currentColor; stroke-width: 1; }
+.sign-pin { color: var(--violet, #6a3fb5); }
+.sign-cut { color: var(--bad, #b3261e); }
+.sign-cut path { stroke-width: 3; }
+"""
+"""The rules for the lanes of sessions (`handover.lanes`)."""
+
 
 class BudgetPoint(NamedTuple):
     """`value` holds from the time `at` (milliseconds) on. `label` is that of a mark."""

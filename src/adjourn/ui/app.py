@@ -34,7 +34,7 @@ from adjourn.clients import person
 from adjourn.errors import AdjournError, NotFoundError, RefusedError, UsageError
 from adjourn.host import pin
 from adjourn.store.base import Head, Store
-from adjourn.text.plot import PLOT_STYLE
+from adjourn.text.plot import LANES_STYLE, PLOT_STYLE
 from adjourn.text.redact import visible_lines, without_secrets
 from adjourn.text.times import ago, day_clock, left
 from adjourn.ui.guard import Access, RequestGuard
@@ -388,7 +388,7 @@ _CONTENT: Final = {
     file.name: file.read_bytes()
     for file in files("adjourn.ui").joinpath("static").iterdir()
     if os.path.splitext(file.name)[1] in _TYPES
-} | {"plot.css": PLOT_STYLE.encode()}
+} | {"plot.css": f"{PLOT_STYLE}{LANES_STYLE}".encode()}
 
 
 async def static_file(request: Request) -> Response:

@@ -156,3 +156,18 @@ def test_a_file_is_written(report: Reporting) -> None:
     assert report("--out", "report.html").startswith("wrote report.html: ")
     assert file.read_text().startswith("<!doctype html>")
     assert "exclude each other" in report("--html", "--md", code=2)
+
+
+def test_the_sessions_are_drawn_as_on_the_page(report: Reporting) -> None:
+    """With each call as a mark, and without a link: the file is read where no page is served."""
+    report.open("g")
+    opened = kinds.SessionOpened(client=HOSTILE, group="g", host="h", pid=1, policy="", started=1)
+    sent = kinds.ToolAllowed(call="c1", tool="shell.run", digest="1" * 64, effectful=True)
+    settled = kinds.ToolSettled(call="c1", outcome="tool-error")
+    report.history.commit(lambda _: [NewEvent(data, session="s1") for data in (opened, sent, settled)])
+    page = report("--html")
+    assert 'class="tracks"' in page
+    assert "<title>shell.run: error</title>" in page
+    assert "<a " not in page
+    assert Elements(page).tags <= TAGS | {"g", "rect"}
+    assert "tracks" not in report("--md")

@@ -19,6 +19,7 @@ from msgspec import UnsetType
 from adjourn.checkpoints.plans import read_report
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.handover.clients import last_client
+from adjourn.handover.lanes import SessionLanes, session_lanes
 from adjourn.handover.rendering import ROOM, to_json, to_lines
 from adjourn.handover.resumption import Preview, resume
 from adjourn.handover.timeline import Timeline, TimelineEntry
@@ -32,7 +33,6 @@ from adjourn.tasks.task import Task
 from adjourn.tasks.troubles import open_troubles
 from adjourn.text.redact import without_secrets
 from adjourn.ui.pages.budget import call_times, plot_of, spending_of
-from adjourn.ui.pages.lanes import SessionLanes, session_lanes
 from adjourn.ui.site import Form, Site, WebPage
 
 WINDOW = 400

@@ -8,12 +8,12 @@ from html import unescape
 
 import pytest
 
+from adjourn.handover.lanes import SessionLanes, session_lanes
 from adjourn.log import kinds
 from adjourn.log.event import Actor, Envelope, encode, timestamp
 from adjourn.store.base import Entry
 from adjourn.tasks.task import NewEvent
 from adjourn.ui.pages import task as task_page
-from adjourn.ui.pages.lanes import SessionLanes, session_lanes
 from support.page_in_memory import PageInMemory
 from support.task_sessions import SECRET, SharedTask
 

@@ -36,6 +36,8 @@ MAX_LANES = 12
 COLOURS = 5
 MAX_LABEL = 20
 
+Address = Callable[[int], str]
+
 OUTCOMES: Mapping[str, str] = {
     "doubt": "in doubt",
     "error": "error",
@@ -140,8 +142,8 @@ class SessionLanes(NamedTuple):
     zone: str = ""
 
 
-def session_lanes(entries: Iterable[Entry], doubts: Collection[str], address: Callable[[int], str]) -> SessionLanes:
-    """The lanes of verified entries. `doubts` are the calls in doubt; `address` gives the link to an event by its position."""
+def session_lanes(entries: Iterable[Entry], doubts: Collection[str], address: Address = lambda _: "") -> SessionLanes:
+    """The lanes of verified entries. `doubts` are the calls in doubt; `address` gives the link to an event by its position; "" for none."""
     history = _LaneHistory()
     count = 0
     for entry in entries:
@@ -371,7 +373,7 @@ def _drawn_sessions(sessions: Sequence[_LaneSession], axis: _FoldedAxis) -> list
 
 
 def _drawn_calls(
-    calls: Sequence[_LaneCall], lanes: Mapping[str, int], axis: _FoldedAxis, address: Callable[[int], str]
+    calls: Sequence[_LaneCall], lanes: Mapping[str, int], axis: _FoldedAxis, address: Address
 ) -> list[str]:
     bins: dict[tuple[int, int], list[_LaneCall]] = {}
     for call in calls:
@@ -390,7 +392,7 @@ def _drawn_calls(
 
 
 def _drawn_signs(
-    signs: Sequence[_LaneSign], lanes: Mapping[str, int], axis: _FoldedAxis, address: Callable[[int], str]
+    signs: Sequence[_LaneSign], lanes: Mapping[str, int], axis: _FoldedAxis, address: Address
 ) -> list[str]:
     """Flags, pins and cuts. The last one of a bin is drawn."""
     bins = {(sign.kind, lanes[sign.place.session], int(axis.x(sign.place.at) // BIN)): sign for sign in signs}
@@ -412,10 +414,11 @@ class _LaneMark(NamedTuple):
 def _link(address: str, label: str, mark: _LaneMark, *, reach: int = -1) -> str:
     """A mark that leads to its event. `reach` is 0 for the one that Tab reaches; the arrow keys walk from it."""
     text = _text(label)
-    return (
-        f'<a class="mark {mark.classes}" href="{escape(address)}" aria-label="{text}" tabindex="{reach}" '
-        f'transform="translate({mark.x:.1f} {mark.y})"><title>{text}</title><path d="{mark.path}"/></a>'
-    )
+    drawn = f'transform="translate({mark.x:.1f} {mark.y})"><title>{text}</title><path d="{mark.path}"/>'
+    if not address:
+        return f'<g class="mark {mark.classes}" {drawn}</g>'
+    link = f'href="{escape(address)}" aria-label="{text}" tabindex="{reach}"'
+    return f'<a class="mark {mark.classes}" {link} {drawn}</a>'
 
 
 def _middle(lane: int) -> int:

@@ -28,7 +28,7 @@ HOSTILE = (
     + "a1B2" * 9
 )
 TAGS = {
-    "html", "head", "meta", "title", "style", "body", "h1", "h2", "dl", "dt", "dd", "p", "ul", "li", "div", "table", "thead", "tbody",
+    "html", "head", "main", "meta", "title", "style", "body", "h1", "h2", "dl", "dt", "dd", "p", "ul", "li", "div", "table", "thead", "tbody",
     "tr", "th", "td", "code", "pre", "svg", "path", "text", "circle",
 }  # fmt: skip
 

@@ -179,3 +179,29 @@ def test_a_conflict_is_resolved_by_choosing(browser: Browser, week: Week) -> Non
     expect(page.get_by_text("Resolved.")).to_be_visible()
     expect(page.get_by_role("heading", name="Choose red")).to_be_visible()
     assert window.errors == []
+
+
+def test_a_mark_of_the_picture_opens_its_call(browser: Browser, read_week: Week) -> None:
+    """Tab reaches one mark, the arrow keys the others, and Enter opens the call with its rule; without JavaScript it is a link."""
+    address = f"{read_week.served.origin}/task?id=release-1-3"
+    with browser.new_context(storage_state=read_week.state) as context:
+        window = Window(context, read_week.served)
+        page = window.page
+        page.goto(address)
+        page.locator('.tracks a[tabindex="0"]').focus()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowRight")
+        expect(page.get_by_role("link", name="git.reset: refused")).to_be_focused()
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("Enter")
+        row = page.locator("[data-selected]")
+        expect(row.locator("pre", has_text="deny git.reset (.aex/policy.aex:4)")).to_be_visible()
+        expect(row.get_by_text("mode: hard")).to_be_visible()
+        check(page, 1280)
+        assert window.errors == []
+    with browser.new_context(java_script_enabled=False, storage_state=read_week.state) as context:
+        page = context.new_page()
+        page.goto(address)
+        page.get_by_role("link", name="git.reset: refused").click()
+        assert re.search(r"#event-\d+$", page.url)

@@ -231,6 +231,9 @@ SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
     (SYSTEM, "", kinds.EffectRepeated(again="c9", task="t2")),
     (SYSTEM, "", kinds.PinRefused(action="adjourn approve", failures=1)),
     (SYSTEM, "", kinds.PinRefused(action="/answer", failures=2, via="page")),
+    (SYSTEM, "", kinds.GraphSaved(checkpoint="1f0a", document=ONE, source="loop", step="3")),
+    (SYSTEM, "", kinds.GraphWritten(checkpoint="1f0a", document=TWO, node="model")),
+    (SYSTEM, "", kinds.GraphDeleted(count=12)),
 ]
 """Every kind, with all its members and with as few as it may have. They show bytes; not each one makes sense here."""
 

@@ -405,6 +405,32 @@ class CheckpointResumed(Data, frozen=True, kw_only=True):
     source: Literal["store", "folder"]
 
 
+class GraphSaved(Data, frozen=True, kw_only=True):
+    """A LangGraph checkpoint of the thread that this task is: its id, the document that has it, where it comes from and its step."""
+
+    KIND = "graph.saved"
+    checkpoint: str
+    document: str
+    source: str = ""
+    step: str = ""
+
+
+class GraphWritten(Data, frozen=True, kw_only=True):
+    """What a node of a graph wrote after a checkpoint: the document that has it, and the node's path or task."""
+
+    KIND = "graph.written"
+    checkpoint: str
+    document: str
+    node: str = ""
+
+
+class GraphDeleted(Data, frozen=True, kw_only=True):
+    """Checkpoints of a thread were deleted, with their documents, at somebody's wish: how many."""
+
+    KIND = "graph.deleted"
+    count: int
+
+
 class TaskImported(Data, frozen=True, kw_only=True):
     """A history made elsewhere was taken in, up to event `seq` with hash `head`; `signer` is the key that signed it.
 

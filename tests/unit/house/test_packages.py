@@ -11,7 +11,14 @@ import pytest
 from house import Source
 
 SOURCE = Source(Path(__file__).parents[3] / "src")
-PUBLIC = {"adjourn", "adjourn.aex", "adjourn.store", "adjourn.store.conformance", "adjourn.testing"}
+PUBLIC = {
+    "adjourn",
+    "adjourn.aex",
+    "adjourn.store",
+    "adjourn.langgraph",
+    "adjourn.store.conformance",
+    "adjourn.testing",
+}
 """Packages with names for users."""
 PACKAGES = sorted(name for name, module in SOURCE.modules.items() if module.is_package)
 

@@ -13,7 +13,7 @@ from typing import Final
 FIXTURES: Final = frozenset({"browser"})
 MODULES: Final = {
     "kills and races, many times": {
-        "test_code_kill", "test_cognition_kill", "test_effects_kill", "test_import_kill", "test_kills", "test_proxy_end_kill",
+        "test_code_kill", "test_cognition_kill", "test_effects_kill", "test_graph_kill", "test_import_kill", "test_kills", "test_proxy_end_kill",
         "test_proxy_kill", "test_proxy_kill_points", "test_run_kill", "test_serve_kill", "test_serve_kill_requests",
         "test_store_crash", "test_workspace_kill",
     },

@@ -40,7 +40,7 @@ from adjourn.log.event import Actor
 from adjourn.store.base import Swap
 from adjourn.store.url import open_store
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.task import NewEvent, Task
+from adjourn.tasks.task import GRAPH_WRITES, GRAPHS, NewEvent, Task
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from adjourn.store.base import Store
 
-SAVED, HEADS, WRITES = "graph/", "graph-head/", "graph-writes/"
+HEADS = "graph-head/"
 MAX_THREADS = 64
 """Threads that are kept open."""
 _T = TypeVar("_T")
@@ -179,7 +179,7 @@ class AdjournSaver(BaseCheckpointSaver[str]):
         end = get_checkpoint_id(before) if before else None
         asked = (config or {}).get("configurable", {})
         wanted, namespace = asked.get("checkpoint_id"), asked.get("checkpoint_ns")
-        prefix = f"{SAVED}{task_of(str(asked['thread_id']))}/" if "thread_id" in asked else SAVED
+        prefix = f"{GRAPHS}{task_of(str(asked['thread_id']))}/" if "thread_id" in asked else GRAPHS
         left = limit
         for ref, value in sorted(self.store.refs(prefix).items(), key=_newest_first):
             if left is not None and left <= 0:
@@ -301,7 +301,7 @@ class AdjournSaver(BaseCheckpointSaver[str]):
         runs = set(map(str, run_ids))
         with self._lock:
             doomed: dict[str, set[tuple[str, str]]] = {}
-            for value in self.store.refs(SAVED).values():
+            for value in self.store.refs(GRAPHS).values():
                 if (found := self._document(value)) is not None and found[0].run in runs:
                     doomed.setdefault(found[0].thread, set()).add((found[0].namespace, found[0].id))
             for thread, checkpoints in doomed.items():
@@ -429,7 +429,7 @@ class AdjournSaver(BaseCheckpointSaver[str]):
         return lambda digest: self._read(opened, digest).values.get(channel)
 
     def _all(self, opened: _Thread) -> Sequence[_SavedCheckpoint]:
-        digests = self.store.refs(f"{SAVED}{opened.task.id}/").values()
+        digests = self.store.refs(f"{GRAPHS}{opened.task.id}/").values()
         return [self._read(opened, digest) for digest in digests]
 
     def _base(
@@ -512,7 +512,9 @@ class AdjournSaver(BaseCheckpointSaver[str]):
 
     def _named(self, opened: _Thread) -> Iterable[str]:
         """The documents that the refs of a thread name."""
-        return [digest for kind in (SAVED, WRITES) for digest in self.store.refs(f"{kind}{opened.task.id}/").values()]
+        return [
+            digest for kind in (GRAPHS, GRAPH_WRITES) for digest in self.store.refs(f"{kind}{opened.task.id}/").values()
+        ]
 
 
 def task_of(thread: str) -> str:
@@ -539,7 +541,7 @@ def _of_namespace(namespace: str) -> str:
 
 
 def _ref(task: str, namespace: str, name: str) -> str:
-    return f"{SAVED}{task}/{_of_namespace(namespace)}/{quote(name, safe='')}"
+    return f"{GRAPHS}{task}/{_of_namespace(namespace)}/{quote(name, safe='')}"
 
 
 def _head(task: str, namespace: str) -> str:
@@ -547,7 +549,7 @@ def _head(task: str, namespace: str) -> str:
 
 
 def _written(task: str, namespace: str, name: str) -> str:
-    return f"{WRITES}{task}/{_of_namespace(namespace)}/{quote(name, safe='')}/"
+    return f"{GRAPH_WRITES}{task}/{_of_namespace(namespace)}/{quote(name, safe='')}/"
 
 
 def _newest_first(item: tuple[str, str]) -> tuple[str, tuple[int, ...]]:

@@ -1,7 +1,8 @@
 """The values of a thread's channels in documents: what is large is stored once, and of a list that grows only its new items.
 
-A document begins with the thread's mark, so that threads share none, and deleting one leaves the others whole. The digests in it are in
-plain text: `adjourn store gc` follows them.
+A document begins with the thread's mark, so that threads share none, and deleting one leaves the others whole. A document
+names another one by that mark and its digest, in plain text: `adjourn store gc` and `adjourn verify` follow them, and no text of a user is
+taken for one.
 """
 
 from __future__ import annotations
@@ -34,13 +35,12 @@ MAX_VALUE = 256 * 1024 * 1024
 """Bytes of one value."""
 MAX_KEPT = 16 * 1024 * 1024
 """Bytes of values, as they were serialised, that are kept in memory for each thread."""
-MARK = 8
-_DIGEST = re.compile(rb"[0-9a-f]{64}")
+MARK, DIGITS = 8, 64
 _ITEMS, _OBJECT, _PART = "items", "object", "part"
 
 Typed: TypeAlias = "tuple[str, bytes]"
 StoredValue: TypeAlias = Any
-"""A value in a document: `[type, bytes, is compressed]`; the digest of a document with that; `["items", […]]` and `["object", {…}]` of such
+"""A value in a document: `[type, bytes, is compressed]`; the name of a document with that; `["items", […]]` and `["object", {…}]` of such
 values; or `["part", document, kept, depth, […]]`, a list: the first `kept` items of the one in the document of another checkpoint, for the
 same channel, then these. `depth` counts the documents below.
 """
@@ -63,6 +63,8 @@ class ThreadValues:
     def __init__(self, store: Store, mark: bytes, serde: SerializerProtocol) -> None:
         self._store = store
         self._mark = mark
+        self._prefix = f"{mark.hex()}:"
+        self._named = re.compile(self._prefix.encode() + rb"([0-9a-f]{64})")
         self._serde = serde
         self._plain: SerializerProtocol = getattr(serde, "serde", serde)
         """What serialises before anything is encrypted, which would make equal values different."""
@@ -114,7 +116,7 @@ class ThreadValues:
             if common == len(prints) == len(before.prints):
                 return None, prints, before.depth
         added = typed[common:] if self._plain is self._serde else map(self._serde.dumps_typed, items[common:])
-        base = before.document if before is not None and common else ""
+        base = f"{self._prefix}{before.document}" if before is not None and common else ""
         depth = before.depth + 1 if before is not None and common else 0
         return [_PART, base, common, depth, [self._stored(item, blobs) for item in added]], prints, depth
 
@@ -128,8 +130,8 @@ class ThreadValues:
         if len(data) <= INLINE:
             return item
         digest = self.document(item, blobs)
-        self._keep(digest, (kind, bytes(whole)))
-        return digest
+        self._keep(f"{self._prefix}{digest}", (kind, bytes(whole)))
+        return f"{self._prefix}{digest}"
 
     # --- reading
 
@@ -156,7 +158,7 @@ class ThreadValues:
     def _typed(self, stored: StoredValue) -> Typed:
         if type(stored) is str and (kept := self._kept.get(stored)) is not None:
             return kept
-        item = msgspec.msgpack.decode(self.read(stored)) if type(stored) is str else stored
+        item = msgspec.msgpack.decode(self.read(stored[-DIGITS:])) if type(stored) is str else stored
         try:
             kind, data, is_compressed = item
         except (TypeError, ValueError) as error:
@@ -170,9 +172,9 @@ class ThreadValues:
             self._keep(stored, (kind, data))
         return kind, data
 
-    def _keep(self, digest: str, typed: Typed) -> None:
-        if digest not in self._kept:
-            self._kept[digest] = typed
+    def _keep(self, name: str, typed: Typed) -> None:
+        if name not in self._kept:
+            self._kept[name] = typed
             self._kept_bytes += len(typed[1])
             while self._kept_bytes > MAX_KEPT:
                 self._kept_bytes -= len(self._kept.popitem(last=False)[1][1])
@@ -189,7 +191,7 @@ class ThreadValues:
                 and data[:MARK] == self._mark
             ):
                 needed.add(digest)
-                waiting += (match.decode() for match in _DIGEST.findall(data))
+                waiting += (match.decode() for match in self._named.findall(data))
         return needed
 
     def forget(self) -> None:
@@ -206,7 +208,7 @@ def _items(stored: StoredValue, list_of: ListOf | None) -> list[Any]:
     """The items of a list, through the documents that it is spread over."""
     parts = [stored]
     while base := parts[-1][1]:
-        above = None if list_of is None else list_of(base)
+        above = None if list_of is None else list_of(base[-DIGITS:])
         if len(parts) > MAX_DEPTH + 1 or not _is_part(above):
             raise IntegrityError(f"the list in document {base} is missing", "restore the store")
         parts.append(above)

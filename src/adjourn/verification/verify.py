@@ -11,6 +11,7 @@ Nothing here writes, prints, or trusts a cache.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from hashlib import sha256
 from itertools import islice
@@ -33,13 +34,13 @@ from adjourn.knowledge.records.store import CRStore
 from adjourn.log.canonical_json import digest
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import GENESIS, decode
-from adjourn.log.kinds import CheckpointCreated, data_of
+from adjourn.log.kinds import CheckpointCreated, GraphSaved, GraphWritten, data_of
 from adjourn.log.signing import fingerprint
 from adjourn.policy.principal import checkpoint_ref
 from adjourn.store.base import Entry, Store
 from adjourn.tasks.heads import KeptHeads
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.task import FOLD_FORM, Task, tasks_of
+from adjourn.tasks.task import FOLD_FORM, GRAPH_WRITES, GRAPHS, Task, tasks_of
 from adjourn.verification.report import (
     CODES,
     NOT_TRUST,
@@ -215,6 +216,8 @@ class TaskCheck:
         self.ledger = Ledger(task=task)
         self._known = {fingerprint(public): public for public in keys.trusted().values()} if deep else {}
         self._strangers: set[str] = set()
+        self._graphs: dict[str, tuple[int, str]] = {}
+        """The documents of a LangGraph thread that events name, with the event's position and hash."""
         self._folding = deep
         self._cached = self._cached_fold() if deep else None
 
@@ -240,6 +243,8 @@ class TaskCheck:
         if whole and self._folding:
             self._check_rest()
         self._check_refs()
+        if self.deep:
+            self._check_graphs()
         return report
 
     def _add(
@@ -316,6 +321,8 @@ class TaskCheck:
         except InvalidError as error:
             data = None
             self._add("data-misfit", error.message, seq=seq, hash=entry.hash)
+        if isinstance(data, GraphSaved | GraphWritten):
+            self._graphs[data.document] = seq, entry.hash
         if isinstance(data, CheckpointCreated):
             self._look_at_checkpoint(TaskCheckpoint(event, entry.hash, data))
         try:
@@ -401,6 +408,37 @@ class TaskCheck:
             if not self._points_at(name, seq, event_hash):
                 message = f'the name "{name}" does not point at a checkpoint of that name'
                 self._add("ref-mismatch", message, seq=seq, hash=event_hash)
+
+    def _check_graphs(self) -> None:
+        """What the refs of a LangGraph thread name must be in its history, and there with all that it names."""
+        checked: set[str] = set()
+        for kind in (GRAPHS, GRAPH_WRITES):
+            for ref, document in self.store.refs(f"{kind}{self.report.task}/").items():
+                if document not in self._graphs:
+                    self._add("ref-mismatch", f"{ref[:200]} names a document that no event of the thread names")
+                    continue
+                self.report.documents += 1
+                self._check_documents(document, checked)
+
+    def _check_documents(self, document: str, checked: set[str]) -> None:
+        seq, event_hash = self._graphs[document]
+        waiting = [document]
+        while waiting:
+            if (name := waiting.pop()) in checked:
+                continue
+            checked.add(name)
+            try:
+                data = self.store.get_blob(name)
+            except (InvalidError, IntegrityError, TypeError):
+                self._add("document-changed", f"document {name} of the thread was changed", seq=seq, hash=event_hash)
+                continue
+            if data is None:
+                self._add("document-missing", f"document {name} of the thread is missing", seq=seq, hash=event_hash)
+                continue
+            named = re.compile(
+                data[:8].hex().encode() + rb":([0-9a-f]{64})"
+            )  # by the mark that the document begins with
+            waiting += (match.decode() for match in named.findall(data))
 
     def _points_at(self, name: str, seq: int, event_hash: str) -> bool:
         if not 0 <= seq < self.report.total:

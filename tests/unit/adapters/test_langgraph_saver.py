@@ -32,6 +32,7 @@ from adjourn.log import kinds
 from adjourn.log.event import decode
 from adjourn.store import MemoryStore, SqliteStore, Store
 from adjourn.tasks.task import Task
+from adjourn.verification.verify import verify_task
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +113,27 @@ def test_a_thread_is_a_task_whose_chain_verifies(store: Store) -> None:
     assert [event.event for event in events].count("graph.saved") == 6
     documents = [data.document for event in events if isinstance(data := kinds.data_of(event), kinds.GraphSaved)]
     assert all(store.get_blob(document) for document in documents)
-    Task(store, task, clock=now, secret=keys.secret()).check_history()
+    report = verify_task(store, task)
+    assert (report.tasks[0].findings, report.documents) == ([], 10)
+
+
+def test_a_digest_in_a_message_is_no_document(store: Store) -> None:
+    """What a user wrote is not followed."""
+    graph = chat(AdjournSaver(store), f"sha256 {'ab' * 32}")
+    say(graph, 1)
+    assert verify_task(store, task_of("t")).tasks[0].findings == []
+
+
+def test_what_was_changed_or_is_missing_is_found(store: Store) -> None:
+    """`adjourn verify` names a document of a thread that is gone, and a ref that no event of it made."""
+    say(chat(AdjournSaver(store)), 1)
+    task = task_of("t")
+    ref, document = next(iter(store.refs(f"graph/{task}/").items()))
+    store.swap(f"{ref}0", "0" * 64, expect=None)
+    store.drop([document])
+    findings = [found.finding.message for found in verify_task(store, task).tasks[0].findings]
+    assert any(f"document {document} of the thread is missing" in message for message in findings)
+    assert any("no event of the thread names" in message for message in findings)
 
 
 def test_messages_that_grow_are_stored_once(store: Store) -> None:

@@ -232,3 +232,19 @@ def test_an_approval_is_revoked_until_a_call_used_it(shared: SharedTask, page: P
     assert "Approved, not used yet" not in page.get()
     late = page.request("POST", "/revoke", data={**fields, "id": "k2"})
     assert "Not recorded: question k2 of task t1 is not open" in page.get(late.headers["location"])
+
+
+def test_what_waits_is_searched(shared: SharedTask, page: PageInMemory) -> None:
+    """By kind, tool, argument and goal; the title still counts all."""
+    task = opened(shared)
+    for number, tool in enumerate(("deploy", "mail.send", "pay", "release.publish", "git.push")):
+        asked(task, f"k{number}", tool, arguments=f'{{"to":"place {number}"}}')
+    assert page.get().count("<article") == 5
+    for words in ("MAIL", "place 1"):
+        shown = page.get(f"/?q={words}")
+        assert shown.count("<article") == 1
+        assert "mail.send" in shown
+        assert "1 of 5" in shown
+        assert "<title>(5) Inbox" in shown
+    assert page.get("/?q=Release").count("<article") == 5  # the goal
+    assert "nothing that waits has this text" in page.get("/?q=nowhere")

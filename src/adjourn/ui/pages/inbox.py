@@ -26,6 +26,7 @@ VIA = "page"
 """How events name this way of answering."""
 MAX_CARDS = 50
 """Items on the page at once; the others follow when these are answered."""
+MAX_QUERY = 200
 MAX_CALLS = 3
 """Calls before an item that are shown with it."""
 
@@ -39,14 +40,25 @@ class Card(NamedTuple):
 
 
 def query(site: Site, fields: Form) -> Mapping[str, Any]:
-    """The items, which tasks and records could not be read, and how many tasks are left to be read."""
-    del fields
+    """The items with the text `q`, which tasks and records could not be read, and how many tasks are left to be read."""
+    q = fields.get("q", "")[:MAX_QUERY]
     store = site.find_store()
     if store is None:
-        return {"has_store": False, "cards": [], "count": 0, "unreadable": {}, "troubles": [], "granted": [], "left": 0}
+        return {
+            "has_store": False,
+            "cards": [],
+            "count": 0,
+            "shown": 0,
+            "q": q,
+            "unreadable": {},
+            "troubles": [],
+            "granted": [],
+            "left": 0,
+        }
     waiting, left = site.overview.waiting(store, site.within)
     cards = []
-    for item in waiting.items[:MAX_CARDS]:
+    items = [item for item in waiting.items if _has(item, q.casefold())]
+    for item in items[:MAX_CARDS]:
         arguments = arguments_of(store, item, site.tree)
         before = [call for call in site.overview.last_calls(item.task) if call.call != item.id]
         cards.append(Card(item, arguments, before[-MAX_CALLS:]))
@@ -55,11 +67,18 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "cards": cards,
         "urgencies": URGENCIES,
         "count": len(waiting.items),
+        "shown": len(items),
+        "q": q,
         "unreadable": waiting.unreadable,
         "troubles": waiting.troubles[:MAX_CARDS],
         "granted": [(item, telling_argument(item.context)) for item in waiting.granted[-MAX_CARDS:]],
         "left": left,
     }
+
+
+def _has(item: WaitingItem, words: str) -> bool:
+    """Whether an item has a text, which is in lower case."""
+    return any(words in text.casefold() for text in (item.kind, item.title, item.context, item.goal, item.task))
 
 
 def answer_item(site: Site, form: Form) -> Notice:

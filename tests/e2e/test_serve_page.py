@@ -171,7 +171,7 @@ def test_the_handover_is_what_the_persons_next_session_receives(pages: Pages) ->
 
     assert "half" in ask("aex.checkpoint", name="half")
     browser = pages.enter(key)
-    (task,) = re.findall(r'href="/task\?id=([^"]+)"', browser.get("/tasks").text)
+    (task,) = re.findall(r'class="task" href="/task\?id=([^"]+)"', browser.get("/tasks").text)
     (shown,) = re.findall(r'tabindex="0">(\{.*?)</pre>', browser.get("/task", params={"id": task}).text)
     previewed, received = json.loads(html.unescape(shown)), json.loads(ask("aex.resume", name="half"))
     for one in (previewed, received):  # who holds the task, and where older events are, has changed meanwhile

@@ -47,7 +47,7 @@ from adjourn.cli.output import (
 )
 from adjourn.cli.task_view import who
 from adjourn.cli.terminal import width
-from adjourn.errors import AdjournError, IntegrityError
+from adjourn.errors import AdjournError, IntegrityError, UsageError
 from adjourn.handover.rendering import MAX_ROOM, MIN_ROOM, ROOM
 from adjourn.host.keys import reading_secret
 from adjourn.log.event import decode
@@ -188,9 +188,15 @@ LINES_BESIDE = 200
     metavar="BYTES",
     help=f"Limit the answer to this size (default: {ROOM}).",
 )
+@flag(
+    "--verdict",
+    "Say what to do next in this workspace, for scripts: exit code 0 resume, 4 nothing, 5 wait, 6 settle, 7 ask.",
+)
 @at_store
 @for_machines
-def resume(context: CommandContext, name: str, *, more: str, brief_bytes: int, as_json: bool) -> None:
+def resume(
+    context: CommandContext, name: str, *, more: str, brief_bytes: int, verdict: bool, as_json: bool
+) -> int | None:
     """Show what a session that resumes the checkpoint NAME will receive. Starts no session and writes nothing.
 
     Without NAME: the only open task, or a list of all, the most important first.
@@ -202,12 +208,16 @@ def resume(context: CommandContext, name: str, *, more: str, brief_bytes: int, a
     from adjourn.handover.resumption import Preview
     from adjourn.handover.resumption import resume as handover_resume
 
+    if verdict:
+        if name:
+            raise UsageError("--verdict is about the whole workspace", "leave out NAME")
+        return _print_verdict(context, as_json=as_json)
     reader = Preview(lambda: context.store, context.root, context.clock, reading_secret(), context.tree)
     if not name and context.store_or_none() is not None:
         listed = open_work(context.store, context.clock, reading_secret(), context.tree)
         if len(listed) > 1 or (listed and not listed[0][1]):
             _print_open(listed, as_json=as_json)
-            return
+            return None
         name = listed[0][1] if listed else ""
     resumed = handover_resume(reader, name or only_checkpoint(context))
     if as_json:
@@ -224,6 +234,29 @@ def resume(context: CommandContext, name: str, *, more: str, brief_bytes: int, a
             f"another client's resume is refused until {'those sessions end' if holders[1:] else 'that session ends'}, "
             "or it starts with --take-over",
         )
+    return None
+
+
+VERDICTS = {"resume": 0, "nothing": 4, "wait": 5, "settle": 6, "ask": 7}
+"""The exit code of each verdict."""
+
+
+def _print_verdict(context: CommandContext, *, as_json: bool) -> int:
+    from adjourn.handover.inbox import find_waiting
+    from adjourn.handover.pending import WorkVerdict, open_work, verdict_of
+
+    found = WorkVerdict("nothing", "no session has run here yet")
+    if (store := context.store_or_none()) is not None:
+        secret = reading_secret()
+        waiting = find_waiting(store, clock=context.clock, secret=secret)
+        found = verdict_of(open_work(store, context.clock, secret, context.tree), waiting.items)
+    if as_json:
+        say_json({name: value for name, value in found._asdict().items() if value})
+    else:
+        say(f"{found.verdict}: {safe(found.why)}")
+        if found.command:
+            say(f"  {safe(found.command)}")
+    return VERDICTS[found.verdict]
 
 
 def _print(handover: Handover, now: int, room: int) -> None:

@@ -95,6 +95,7 @@ EXIT_CODES: Final = {
     "1": "a check failed, or the command could not do its work",
     "2": "wrong usage",
     "3": "refused by a policy, by the holder of the task, or because a signer is not trusted",
+    "4-7": "`resume --verdict`: nothing to do, wait, settle a call first, ask a person first",
     "130": "interrupted by Ctrl-C",
     "141": "the output was closed before its end (`adjourn log | head -1`)",
 }

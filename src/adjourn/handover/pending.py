@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -30,6 +30,9 @@ from adjourn.tasks.task import Task
 from adjourn.text.quoting import one_line
 from adjourn.text.redact import without_secrets
 from adjourn.text.times import ago
+
+if TYPE_CHECKING:
+    from adjourn.handover.inbox import WaitingItem
 
 RANKS = ("calls in doubt", "waits for a person", "a stated plan", "notes", "calls with effects")
 """What makes a task worth resuming, the most important first. The rank of a task is a position in it."""
@@ -113,6 +116,42 @@ def open_work(
                 checkpoint = best_checkpoint(task)
                 listed.append((task, checkpoint.data.name if checkpoint is not None else ""))
     return listed
+
+
+class WorkVerdict(NamedTuple):
+    """What to do next in a workspace, for a script that starts agents: `resume` the checkpoint; `wait`, since an agent is at work; `settle` a
+    call in doubt or `ask` a person first, by the command; or `nothing`.
+    """
+
+    verdict: Literal["resume", "nothing", "wait", "settle", "ask"]
+    why: str
+    task: str = ""
+    checkpoint: str = ""
+    command: str = ""
+
+
+def verdict_of(open_tasks: Sequence[tuple[Task, str]], waiting: Sequence[WaitingItem]) -> WorkVerdict:
+    """The verdict on a workspace with these open tasks (`open_work`), in which this waits for a person. Writes nothing."""
+    for task, _ in sorted(open_tasks, key=lambda pair: pair[0].ledger.touched, reverse=True)[:1]:
+        alive = [each for each in task.ledger.sessions.values() if is_alive(task.store, task.id, each, task.clock())]
+        if alive:
+            client = one_line(without_secrets(alive[0].client or "a client"), 60)
+            return WorkVerdict("wait", f"{client} is at work on it ({describe_holder(alive[0])})", task.id)
+    for verdict, kinds_ in (
+        ("settle", ("in-doubt",)),
+        ("ask", ("approval", "question", "resume-point", "decision", "blocker")),
+    ):
+        for item in waiting:
+            if item.kind in kinds_:
+                name: Literal["settle", "ask"] = "settle" if verdict == "settle" else "ask"
+                return WorkVerdict(
+                    name, one_line(f"{item.kind}: {item.title}", 200), item.task, command=item.commands[0]
+                )
+    for task, checkpoint in open_tasks:
+        if checkpoint:
+            why = one_line(without_secrets(task.ledger.goal or RANKS[min(rank_of(task), ONLY_READ - 1)]), 200)
+            return WorkVerdict("resume", why, task.id, checkpoint, f"adjourn resume {checkpoint}")
+    return WorkVerdict("nothing", "no open task can be resumed")
 
 
 def open_line(task: Task, name: str) -> str:

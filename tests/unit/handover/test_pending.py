@@ -8,11 +8,15 @@ import pytest
 
 from adjourn.checkpoints.save import finish, reopen
 from adjourn.handover import pending
-from adjourn.handover.pending import older_work, ranked_tasks
+from adjourn.handover.inbox import find_waiting
+from adjourn.handover.pending import WorkVerdict, older_work, open_work, ranked_tasks, verdict_of
 from adjourn.handover.session_brief import NewSession, brief_new_session, find_pending_work, instructions
+from adjourn.host import keys
+from adjourn.log import kinds
+from adjourn.log.event import timestamp
 from adjourn.store.base import Store
 from adjourn.tasks.decision import ToolRequest
-from adjourn.tasks.task import Task
+from adjourn.tasks.task import NewEvent, Task
 from support.workspace import ANN, Workspace
 
 DAY = 86_400
@@ -122,3 +126,29 @@ def test_a_client_is_told_once_whichever_of_its_servers_starts_first(workspace: 
     assert brief_new_session(reader, NewSession()) == ""
     assert "Next step" in brief_new_session(reader, NewSession(is_forgetful=True))
     assert "did not resume it" in brief_new_session(workspace.context("g3"), NewSession())
+
+
+def _verdict(workspace: Workspace) -> WorkVerdict:
+    store, clock, secret = workspace.store, workspace.clock, keys.secret()
+    waiting = find_waiting(store, clock=clock, secret=secret).items
+    return verdict_of(open_work(store, clock, secret, str(workspace.root)), waiting)
+
+
+def test_the_verdict_on_a_workspace_is_one_of_five(workspace: Workspace) -> None:
+    """Nothing; wait while an agent works; resume its checkpoint; a question first; a call in doubt before that."""
+    assert _verdict(workspace).verdict == "nothing"
+    context = workspace.context("g1")
+    workspace.work(context, "file.read", "file.write")
+    checkpoint = workspace.save(context, "half").data.name
+    busy = _verdict(workspace)
+    assert (busy.verdict, busy.task) == ("wait", context.task.current())
+    workspace.leave(context)
+    resume = _verdict(workspace)
+    assert (resume.verdict, resume.checkpoint, resume.command) == ("resume", checkpoint, f"adjourn resume {checkpoint}")
+    expires = timestamp(workspace.clock() + 10**7)
+    asked = kinds.ConfirmRequired(approval="k1", tool="mail.send", digest="2" * 64, expires=expires, cause="confirm")
+    workspace.task(resume.task).commit([NewEvent(asked)])
+    assert _verdict(workspace)[::2] == ("ask", resume.task, "adjourn approve k1")
+    sent = kinds.ToolAllowed(call="c1", tool="pay", digest="1" * 64, effectful=True)
+    workspace.task(resume.task).commit([NewEvent(sent)])
+    assert _verdict(workspace)[::2] == ("settle", resume.task, "adjourn settle c1 --done")

@@ -53,11 +53,17 @@ _given = pins.PinMemory()
 class Waivers(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
     """The settings: `true`, or the folders in which everything that a command changes must be.
 
-    `allow_unattended` waives the terminal, `allow_inside_client` lets descendants of a governed client speak.
+    `allow_unattended` waives the terminal, `allow_inside_client` lets descendants of a governed client speak. `ignore_transcripts` are the
+    folders whose sessions nobody reads from their clients' transcripts.
     """
 
     allow_unattended: bool | list[str] = False
     allow_inside_client: bool | list[str] = False
+    ignore_transcripts: bool | list[str] = False
+
+    def ignores(self, folder: str) -> bool:
+        """Whether the transcripts of sessions in a folder are not to be read."""
+        return bool(self.ignore_transcripts) and _covers(self.ignore_transcripts, [os.path.realpath(folder)])
 
 
 def check(
@@ -270,7 +276,9 @@ def home() -> str:
 def read_waivers() -> Waivers:
     """The settings, if there are any. Raises `InvalidError` for those that cannot be read, or that others may write."""
     path = _settings()
-    remedy = "set only allow-unattended and allow-inside-client, each to true or to a list of folders"
+    remedy = (
+        "set only allow-unattended, allow-inside-client and ignore-transcripts, each to true or to a list of folders"
+    )
     found = read_own_toml(path, Waivers, remedy) if os.path.isabs(path) else None
     return found.settings if found else Waivers()
 

@@ -7,7 +7,8 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from adjourn.errors import AdjournError, InvalidError, NotFoundError
+from adjourn.clients.person import SETTINGS, read_waivers
+from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError
 from adjourn.host.finding import top_of
 from adjourn.sessions.claims import judge
 from adjourn.sessions.claude_code import ClaudeCode
@@ -38,11 +39,14 @@ def trees_of(folder: str) -> list[str]:
 
 
 def sessions(trees: Sequence[str]) -> list[SessionFile]:
-    """The sessions in these folders, or all; the newest first, a fork folded into the session that it was made from."""
+    """The sessions in these folders, or all, but for those that the settings ignore; the newest first, a fork folded into the session
+    that it was made from.
+    """
     found: list[SessionFile] = []
+    settings = read_waivers()
     for reader in READERS:
         with suppress(AdjournError, OSError):
-            found += reader.find(trees)
+            found += (file for file in reader.find(trees) if not settings.ignores(file.folder))
     found.sort(key=lambda file: (file.touched, file.stamp, file.id), reverse=True)
     return _folded(found)
 
@@ -70,7 +74,12 @@ def named(name: str) -> SessionFile:
                 found += [file for file in reader.find((), name) if file.id.startswith(name)]
     exact = [file for file in found if file.id == name]
     if len(exact or found) == 1:
-        return (exact or found)[0]
+        file = (exact or found)[0]
+        if read_waivers().ignores(file.folder):
+            raise RefusedError(
+                f"the transcripts of sessions in {file.folder} are not read", f"see ignore-transcripts in ~/{SETTINGS}"
+            )
+        return file
     if not found:
         raise NotFoundError(
             f"no session is named {name!r}", "list the sessions of this folder: adjourn continue --list"

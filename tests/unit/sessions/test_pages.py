@@ -221,6 +221,27 @@ def test_two_unfinished_sessions_are_never_chosen_between(
     assert "## Other sessions in this folder" in output
 
 
+def test_transcripts_of_ignored_folders_are_not_read(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A person's settings exclude a folder, or all: its sessions are in no list and no search, and cannot be named."""
+    monkeypatch.setattr("adjourn.clients.person.home", lambda: str(home))
+    settings = home / ".config/adjourn/settings.toml"
+    settings.parent.mkdir(parents=True)
+    transcript = bakery(ClaudeTranscript(folder=str(home / "private/diary")))
+    transcript.save(home)
+    assert len(catalog.sessions([])) == 1
+    settings.write_text(f'ignore-transcripts = ["{home}/private"]\n')
+    settings.chmod(0o600)
+    assert catalog.sessions([]) == []
+    assert main(["continue", transcript.id], "adjourn") == 3
+    assert "see ignore-transcripts in" in capsys.readouterr().err
+    settings.write_text(f'ignore-transcripts = ["{home}/other"]\n')
+    assert len(catalog.sessions([])) == 1
+    settings.write_text("ignore-transcripts = true\n")
+    assert catalog.sessions([]) == []
+
+
 def test_the_list(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The list has a line for each session of this folder, with its end, and nothing that a terminal obeys or a secret."""
     tree = home / "bakery"

@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 
 @click.command(epilog=example("adjourn approve", 'adjourn approve k3f9q2 --note "only on staging"'))
 @click.argument("question", default="")
-@text_option("--note TEXT", "Tell the agent something with the approval.")
+@text_option("--note TEXT", "Record something with the approval; the next session learns it.")
 @RECORD_OPTION
 @at_store
 @for_machines

@@ -21,7 +21,7 @@ _COMMANDS: Final = {
         "list": "tasks|checkpoint list", "ls": "tasks|checkpoint list", "ps": "tasks|status", "jobs": "tasks",
         "task": "tasks", "sessions": "tasks", "history": "log", "events": "log", "audit": "log|verify", "journal": "log",
         "tail": "log", "info": "status", "state": "status", "budget": "status", "watch": "status --watch",
-        "continue": "resume", "load": "resume", "pick": "resume", "checkpoints": "checkpoint list",
+        "load": "resume", "pick": "resume", "checkpoints": "checkpoint list",
         "save": "checkpoint write", "snapshot": "checkpoint write", "commit": "checkpoint write",
         "revert": "rollback", "undo": "rollback|init --undo", "reset": "rollback", "done": "tasks finish",
         "close": "tasks finish", "complete": "tasks finish", "end": "tasks finish", "open": "tasks reopen",

@@ -39,7 +39,8 @@ def test_every_outcome_is_told_with_its_argument(tmp_path: Path) -> None:
     assert by.endswith(" as done")
     assert done == {"src/done.py": "ok", "pytest -q": "error"}
     assert [call["arguments"] for call in told["inDoubt"]] == ['{"order":"second"}']
-    [step] = told["nextStep"]
+    trouble, step = told["nextStep"]
+    assert trouble == "pytest -q failed: find out why, and run it again before you call the work done"
     assert step.startswith("Go on with part two (stated before these calls: ")
     for line in (
         "echo src/done.py: ok",

@@ -73,6 +73,9 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
         [opened()],
         {"sessions": {"s1": THE_SESSION}, "policy": ONE, "budget": 5},
     ),
+    ("graph.saved changes nothing but the chain", [(kinds.GraphSaved(checkpoint="1", document=ONE), "")], {}),
+    ("graph.written changes nothing but the chain", [(kinds.GraphWritten(checkpoint="1", document=ONE), "")], {}),
+    ("graph.deleted changes nothing but the chain", [(kinds.GraphDeleted(count=1), "")], {}),
     ("session.opened without a budget has no limit", [opened(), opened("s2", budget=-1)], {"budget": None}),
     ("session.closed unseats it", [opened(), (kinds.SessionClosed(reason="eof"), "s1")], {"sessions": {}}),
     (

@@ -52,8 +52,8 @@ def test_the_inbox_shows_a_waiting_call_and_a_note_and_its_commands_answer_both(
         deadline = time.monotonic() + PERSON_SECONDS
         while len(waiting := context.ok("inbox", "--json").json["waiting"]) < 2:
             assert time.monotonic() < deadline
-        assert [one["kind"] for one in waiting] == ["blocker", "approval"]
-        assert waiting[1]["context"] == '{"text":"x"}'
+        assert [one["kind"] for one in waiting] == ["approval", "blocker"]
+        assert waiting[0]["context"] == '{"text":"x"}'
         assert context.ok("inbox").out.startswith("2 things wait for you\n")
         assert "2 waiting" in context.ok("status").out.splitlines()[0]
         for one in waiting:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import lru_cache
 from typing import Literal
+
+import msgspec
 
 WorkStep = Literal["", "tests", "commit", "merge"]
 MAX_COMMAND = 2_000
@@ -41,8 +42,8 @@ def command_of(arguments: str) -> str:
     if (match := _COMMAND.search(arguments)) is None:
         return ""
     try:
-        return str(json.loads(match[1] + '"'))[:MAX_COMMAND]
-    except ValueError:
+        return msgspec.json.decode(match[1] + '"', type=str)[:MAX_COMMAND]
+    except (msgspec.DecodeError, UnicodeError):  # cut inside of an escape
         return ""
 
 

@@ -36,6 +36,7 @@ import relays
 import resuming
 import starts
 import stores
+import threads
 import ui_load
 from sizes import FULL, QUICK, TINY, Sizes
 from tables import Table
@@ -50,6 +51,7 @@ SECTIONS: dict[str, Section] = {
     "stores": stores.run,
     "backends": backends.run,
     "record": records.run,
+    "threads": threads.run,
     "resume": resuming.run,
     "decide": deciding.run,
     "code": code_index.run,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from adjourn.langgraph.saver import task_of
 from adjourn.langgraph.values import MARK
 from adjourn.log import kinds
 from adjourn.log.event import decode
-from adjourn.store import MemoryStore, SqliteStore, Store
+from adjourn.store import MemoryStore, SqliteStore, Store, open_store
 from adjourn.tasks.task import Task
 from adjourn.verification.verify import verify_task
 
@@ -86,13 +86,18 @@ def size_of(store: Store) -> int:
     return blobs + sum(len(entry.data) for stream in store.streams() for entry in store.read(stream))
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_it_passes_the_conformance_suite_whole(kind: str, tmp_path: Path) -> None:
-    """All eight capabilities that LangGraph's suite knows, the three extended ones included."""
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
+def test_it_passes_the_conformance_suite_whole(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """All eight capabilities that LangGraph's suite knows, the three extended ones included, on every store."""
+    make: dict[str, Callable[[], Store]] = {
+        "memory": MemoryStore,
+        "sqlite": lambda: SqliteStore(tmp_path / "conformance.db"),
+        "postgres": lambda: open_store(request.getfixturevalue("new_postgres_url")()),
+    }
 
     @checkpointer_test(name="AdjournSaver")
     async def made() -> AsyncIterator[AdjournSaver]:
-        opened = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "conformance.db")
+        opened = make[kind]()
         yield AdjournSaver(opened)
         opened.close()
 

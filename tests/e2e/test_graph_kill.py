@@ -1,4 +1,4 @@
-"""A LangGraph graph on `AdjournSaver` whose process is killed at any instant goes through all its steps, each once in its state.
+"""A LangGraph graph on `AdjournSaver` whose process is killed at any instant: no step is lost, and no effect happens twice.
 
 Short here; ADJOURN_CAMPAIGN=1 kills 200 times.
 """
@@ -22,17 +22,32 @@ KILLS = 200 if os.environ.get("ADJOURN_CAMPAIGN") == "1" else 6
 STEPS = 12
 PROGRAM = """
 import operator, sys, time
+from contextlib import suppress
 from typing import Annotated, TypedDict
+from langchain_core.runnables import RunnableConfig
 from langgraph.graph import END, START, StateGraph
 from adjourn.langgraph import AdjournSaver
 
 class State(TypedDict):
     done: Annotated[list[int], operator.add]
 
-def step(state):
+def sent():
+    with suppress(FileNotFoundError), open(sys.argv[1] + ".log") as log:
+        return log.read().split()
+    return []
+
+def step(state, config: RunnableConfig):
     print("in", flush=True)
-    time.sleep(0.01)
-    return {"done": [len(state["done"])]}
+    number = len(state["done"])
+    happened = lambda effect: str(number) in sent()
+    with saver.effect(config, "mail", "send", {"number": number}, key=f"mail {number}", probe=happened) as effect:
+        time.sleep(0.005)
+        if effect.run:
+            with open(sys.argv[1] + ".log", "a") as log:
+                print(number, file=log)
+            time.sleep(0.005)
+            effect.outputs = {"number": number}
+    return {"done": [effect.outputs["number"] if effect.outputs else number]}
 
 builder = StateGraph(State).add_node("step", step).add_edge(START, "step")
 builder.add_conditional_edges("step", lambda state: "step" if len(state["done"]) < int(sys.argv[2]) else END)
@@ -49,11 +64,12 @@ with AdjournSaver.from_conn_string("threads.db") as saver:
 def begin(folder: Path, thread: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "ADJOURN_CONFIG": str(folder / "config")}
     command = [sys.executable, "-c", PROGRAM, thread, str(STEPS)]
-    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+    with (folder / "stderr").open("w") as errors:
+        return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True)
 
 
 @pytest.mark.timeout(7200 if KILLS > 10 else 600)
-def test_no_step_is_lost_or_doubled(tmp_path: Path) -> None:
+def test_no_step_is_lost_and_no_effect_doubled(tmp_path: Path) -> None:
     """Killed inside of a node, while a checkpoint is written, or between two steps; the next process continues from the last one."""
     chance = random.Random(7)
     kills, number = 0, 0
@@ -79,9 +95,11 @@ def test_no_step_is_lost_or_doubled(tmp_path: Path) -> None:
                     process.kill()
                     kills += 1
                     break
-            process.wait()
+            code = process.wait()
             process.stdout.close()
+            assert code in (0, -9), (tmp_path / "stderr").read_text()
     store = SqliteStore(tmp_path / "threads.db")
     for each in range(number):
+        assert (tmp_path / f"t{each}.log").read_text().split() == [str(step) for step in range(STEPS)]
         assert verify_task(store, task_of(f"t{each}")).tasks[0].findings == []
     store.close()

@@ -128,7 +128,7 @@ def test_a_terminal_that_an_agent_makes_gives_no_answer(work: ProxyWorkspace, ac
 
 @pytest.mark.parametrize("apart", [True, False])
 @pytest.mark.parametrize(
-    "command", [("keys", "pin"), ("keys", "pin", "--remove"), ("keys", "distrust", "ann"), ("init", "--yes"), ("init", "--policy"), ("policy", "tighten", "--write"), ("doctor", "--fix"),
+    "command", [("keys", "pin"), ("keys", "pin", "--remove"), ("keys", "trust", "ann", "7sB1" + "A" * 39 + "="), ("init", "--yes"), ("init", "--policy"), ("policy", "tighten", "--write"), ("doctor", "--fix"),
                 ("run", "task.aex", "--auto-confirm"), ("api-keys", "add", "ci", "--human"), ("ui", "--no-open")],
     ids=" ".join,
 )  # fmt: skip

@@ -11,8 +11,8 @@ import asyncio
 import random
 import re
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from hashlib import sha256
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -34,6 +34,10 @@ from langgraph.checkpoint.base import (
 from adjourn.errors import IntegrityError, UsageError
 from adjourn.host import keys
 from adjourn.host.clock import now
+from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.records.effect_lookup import EffectCall
+from adjourn.knowledge.records.effects import Probe, RunningEffect
+from adjourn.knowledge.records.store import CRStore
 from adjourn.langgraph.values import MARK, SHORTEST_LIST, KnownList, ListOf, ThreadValues
 from adjourn.log import kinds
 from adjourn.log.event import Actor
@@ -53,6 +57,7 @@ MAX_THREADS = 64
 """Threads that are kept open."""
 _T = TypeVar("_T")
 _BY = Actor("langgraph", "system")
+_AUTHOR = CRAuthor(id="langgraph", type="system")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,80}").fullmatch
 
 
@@ -288,6 +293,48 @@ class AdjournSaver(BaseCheckpointSaver[str]):
             document = opened.values.document(_SavedWrites(task_id, list(merged.values())), blobs)
             fact = kinds.GraphWritten(checkpoint=checkpoint, document=document, node=task_path or task_id)
             opened.commit(fact, swaps={ref: Swap(digest, document)}, blobs=list(blobs.values()))
+
+    def effect(
+        self,
+        config: RunnableConfig,
+        tool: str,
+        operation: str,
+        inputs: Mapping[str, Any],
+        *,
+        key: str,
+        probe: Probe | None = None,
+    ) -> AbstractContextManager[RunningEffect]:
+        """A block in a node whose effect happens once in the thread, whatever is killed and resumed: `key` names it.
+
+        Where the block was left by an exception or a kill, nobody knows whether it happened: the next attempt asks `probe`, else raises
+        `RefusedError` until a person settles it.
+
+        Example:
+            >>> from adjourn.langgraph import AdjournSaver
+            >>> from adjourn.store import MemoryStore
+            >>> saver, config = AdjournSaver(MemoryStore()), {"configurable": {"thread_id": "first"}}
+            >>> for attempt in (1, 2):
+            ...     with saver.effect(config, "mail", "send", {"to": "ann"}, key="welcome") as effect:
+            ...         if effect.run:
+            ...             effect.outputs = {"sent": attempt}
+            >>> effect.outputs
+            {'sent': 1}
+
+        """
+        thread, _ = _place(config)
+        with self._lock:
+            name = self._opened(thread).task.id
+            records = CRStore(self.store, clock=now)
+            if records.get(name) is None:
+                task = {
+                    "id": name,
+                    "goal": f"LangGraph thread {thread}",
+                    "successCriteria": [],
+                    "status": "in-progress",
+                }
+                records.create({"task": task}, author=_AUTHOR, cr_id=name)
+        call = EffectCall(tool, operation, dict(inputs), key=key)
+        return records.effects.once(name, call, _AUTHOR, probe=probe)
 
     # --- deleting
 

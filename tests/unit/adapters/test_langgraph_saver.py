@@ -22,7 +22,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, MessagesState, StateGraph
 
 from adjourn.checkpoints.pruning import collect
-from adjourn.errors import UsageError
+from adjourn.errors import RefusedError, UsageError
 from adjourn.host import keys
 from adjourn.host.clock import now
 from adjourn.langgraph import AdjournSaver
@@ -300,6 +300,30 @@ def test_a_thread_of_another_checkpointer_is_taken_over(store: Store) -> None:
         theirs.list({"configurable": {"thread_id": "t"}})
     )
     assert len(say(chat(ours), 3)) == 8
+
+
+def test_an_effect_of_a_node_happens_once(store: Store) -> None:
+    """A node that runs again gets what was kept of the first time; one that failed in it is refused until a person settles it."""
+    config: Any = {"configurable": {"thread_id": "t"}}
+    sent = []
+    for saver in (AdjournSaver(store), AdjournSaver(store)):
+        with saver.effect(config, "mail", "send", {"to": "ann"}, key="welcome") as effect:
+            if effect.run:
+                sent.append("welcome")
+                effect.outputs = {"id": 7}
+        assert effect.outputs == {"id": 7}
+    assert sent == ["welcome"]
+    with (
+        pytest.raises(OSError, match="cut"),
+        AdjournSaver(store).effect(config, "mail", "send", {"to": "bob"}, key="bye"),
+    ):
+        raise OSError("cut")
+    again = AdjournSaver(store)
+    with pytest.raises(RefusedError), again.effect(config, "mail", "send", {"to": "bob"}, key="bye"):
+        sent.append("bye")
+    with again.effect(config, "mail", "send", {"to": "bob"}, key="bye", probe=lambda _: False) as effect:
+        assert effect.run
+    assert sent == ["welcome"]
 
 
 @pytest.mark.parametrize("thread", ["a/b", "ä ö", "x" * 300, "..", "thread:1"])

@@ -10,10 +10,12 @@ Must never: run a tool, or treat an unsettled claim as an effect that did not ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Literal, NamedTuple, Protocol
 from uuid import uuid4
+
+import msgspec
 
 from adjourn.errors import IntegrityError, NotFoundError, RefusedError
 from adjourn.host import keys
@@ -46,6 +48,15 @@ class EffectClaim(NamedTuple):
     run: bool
     record: str
     effect: Tree
+
+
+class RunningEffect(msgspec.Struct):
+    """An effect inside of a block (`Effects.once`). `run`: run the tool in the block, and set `outputs`. Else it happened before, and
+    `outputs` are what was kept of it.
+    """
+
+    run: bool
+    outputs: Mapping[str, Any] | None = None
 
 
 class Compensation(NamedTuple):
@@ -111,6 +122,20 @@ class Effects:
             )
         self._look(owner, cr_id, effect, author, probe)
         return self.claim(cr_id, call, author)
+
+    @contextmanager
+    def once(
+        self, cr_id: str, call: EffectCall, author: CRAuthor, *, probe: Probe | None = None
+    ) -> Iterator[RunningEffect]:
+        """Claim an effect for a block, and settle it at the end. After an exception, or a kill, it is in doubt: nobody knows how far it
+        came. Raises what `claim` raises.
+        """
+        claim = self.claim(cr_id, call, author, probe=probe)
+        effect = RunningEffect(run=claim.run, outputs=claim.effect.get("outputs"))
+        began = self._clock()
+        yield effect
+        if claim.run:
+            self.complete(claim, effect.outputs, author, took_ms=max(0, self._clock() - began))
 
     def complete(
         self, claim: EffectClaim, outputs: Mapping[str, Any] | None, author: CRAuthor, *, took_ms: int = 0

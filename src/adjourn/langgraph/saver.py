@@ -333,7 +333,8 @@ class AdjournSaver(BaseCheckpointSaver[str]):
                     "status": "in-progress",
                 }
                 records.create({"task": task}, author=_AUTHOR, cr_id=name)
-        call = EffectCall(tool, operation, dict(inputs), key=key)
+        # of this thread: an equal effect of another thread that is in doubt is no reason to hold this one
+        call = EffectCall(tool, operation, {"thread_id": thread, **inputs}, key=key)
         return records.effects.once(name, call, _AUTHOR, probe=probe)
 
     # --- deleting

@@ -326,6 +326,24 @@ def test_an_effect_of_a_node_happens_once(store: Store) -> None:
     assert sent == ["welcome"]
 
 
+def test_an_equal_effect_of_another_thread_is_another_effect(store: Store) -> None:
+    """One that was cut off and found to have happened, and one that is in doubt, hold no other thread's effect with the same inputs."""
+    saver = AdjournSaver(store)
+
+    def effect(thread: str, **options: Any) -> Any:
+        return saver.effect(
+            {"configurable": {"thread_id": thread}}, "mail", "send", {"to": "ann"}, key="welcome", **options
+        )
+
+    for thread in ("done", "doubt"):
+        with pytest.raises(OSError, match="cut"), effect(thread):
+            raise OSError("cut")
+    with effect("done", probe=lambda _: True) as known:
+        assert not known.run
+    with effect("other", probe=lambda _: pytest.fail("it asks about another thread")) as fresh:
+        assert fresh.run
+
+
 @pytest.mark.parametrize("thread", ["a/b", "ä ö", "x" * 300, "..", "thread:1"])
 def test_any_text_names_a_thread(thread: str) -> None:
     """Names that no task could have are kept apart."""

@@ -140,7 +140,8 @@ def look_up(task: Task, ledger: Ledger, call: EffectCall, names: Sequence[str]) 
     if done := _done_by_others(task, ledger, call):
         return FoundEffect(done, "done")
     elsewhere = open_elsewhere(task, call.digest)
-    for open_call in (*elsewhere.state.doubts, *elsewhere.state.unseen):
+    # a key is its caller's own: what another task did under one is another effect
+    for open_call in (*elsewhere.state.doubts, *(() if call.key else elsewhere.state.unseen)):
         if call.name in (open_call.tool, tool_name(open_call)):
             return FoundEffect(
                 open_call.call, "done" if open_call.ended else "doubt", owner=elsewhere.owners[open_call.call]

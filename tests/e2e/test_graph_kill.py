@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.langgraph.saver import task_of
+from adjourn.langgraph.thread import task_of
 from adjourn.store import SqliteStore
 from adjourn.verification.verify import verify_task
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from adjourn.errors import RefusedError, UsageError
 from adjourn.host import keys
 from adjourn.host.clock import now
 from adjourn.langgraph import AdjournSaver
-from adjourn.langgraph.saver import task_of
+from adjourn.langgraph.thread import task_of
 from adjourn.langgraph.values import MARK
 from adjourn.log import kinds
 from adjourn.log.event import decode
@@ -286,6 +287,33 @@ def test_two_savers_on_one_store_write_one_thread(store: Store, tmp_path: Path) 
     for turn in range(6):
         ids = say(graphs[turn % 2], turn)
     assert len(ids) == 12
+    other.close()
+
+
+def test_racing_writers_of_one_checkpoint_lose_nothing(store: Store, tmp_path: Path) -> None:
+    """Many threads and two processes' stores put writes and checkpoints at once: all are there, the newest is the newest."""
+    other = SqliteStore(tmp_path / "adjourn.db")
+    savers = [AdjournSaver(store), AdjournSaver(other)]
+    first = savers[0].put({"configurable": {"thread_id": "t"}}, empty_checkpoint(), {}, {})
+    made = [empty_checkpoint() for _ in range(20)]
+
+    def work(number: int) -> None:
+        saver = savers[number % 2]
+        saver.put_writes(first, [(f"c{number}", number)], "shared" if number % 4 < 2 else f"w{number}")
+        saver.put_writes(first, [("__interrupt__", number)], "shared")
+        saver.put(first, made[number], {"step": number}, {})
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(20)))
+    found = savers[0].get_tuple(first)
+    assert found is not None
+    written = {channel for _, channel, _ in found.pending_writes or ()}
+    assert written >= {f"c{number}" for number in range(20) if number % 4 >= 2} | {"__interrupt__"}
+    every = [each.checkpoint["id"] for each in savers[1].list({"configurable": {"thread_id": "t"}})]
+    assert set(every) >= {each["id"] for each in made}
+    newest = savers[1].get_tuple({"configurable": {"thread_id": "t"}})
+    assert newest is not None
+    assert newest.checkpoint["id"] == max(every)
     other.close()
 
 

@@ -30,7 +30,7 @@ from adjourn.log import kinds
 from adjourn.log.event import Actor
 from adjourn.store.base import PermanentConflictError, Swap
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.task import GRAPH_WRITES, GRAPHS, NewEvent, Task
+from adjourn.tasks.task import GRAPH_HEADS, GRAPH_WRITES, GRAPHS, NewEvent, Task
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from adjourn.store.base import Store
 
-HEADS = "graph-head/"
 MAX_ATTEMPTS = 20
 """How often something is written again that another process was faster with."""
 _T = TypeVar("_T")
@@ -298,7 +297,7 @@ class GraphThread:
         return f"{GRAPHS}{self.task}/{_of_namespace(namespace)}/{quote(name, safe='')}"
 
     def _head(self, namespace: str) -> str:
-        return f"{HEADS}{self.task}/{_of_namespace(namespace)}"
+        return f"{GRAPH_HEADS}{self.task}/{_of_namespace(namespace)}"
 
     def _written(self, namespace: str, name: str) -> str:
         return f"{GRAPH_WRITES}{self.task}/{_of_namespace(namespace)}/{quote(name, safe='')}/"

@@ -374,8 +374,8 @@ def existing(store: Store, task: str, *, clock: Callable[[], int], secret: bytes
 # --- the index of what is open about calls
 
 OPEN_INDEX = "open/"
-GRAPHS, GRAPH_WRITES = "graph/", "graph-writes/"
-"""Refs that name the documents of a LangGraph thread, by task."""
+GRAPHS, GRAPH_WRITES, GRAPH_HEADS = "graph/", "graph-writes/", "graph-head/"
+"""Refs that name the documents of a LangGraph thread, by task, and its newest checkpoints."""
 OPEN_CHANGING = frozenset(
     (
         kinds.SessionClosed,

@@ -23,6 +23,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, MessagesState, StateGraph
 
 from adjourn.checkpoints.pruning import collect
+from adjourn.cli.app import main
 from adjourn.errors import RefusedError, UsageError
 from adjourn.host import keys
 from adjourn.host.clock import now
@@ -121,6 +122,17 @@ def test_a_thread_is_a_task_whose_chain_verifies(store: Store) -> None:
     assert all(store.get_blob(document) for document in documents)
     report = verify_task(store, task)
     assert (report.tasks[0].findings, report.documents) == ([], 10)
+
+
+def test_the_commands_know_a_thread(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`log` has its steps, `status` says how it is continued, `verify` counts its documents."""
+    with AdjournSaver.from_conn_string(str(tmp_path / "threads.db")) as saver:
+        say(chat(saver), 1)
+    at = ["thread-t", "--store", str(tmp_path / "threads.db")]
+    assert [main([command, *at]) for command in ("log", "status", "verify")] == [0, 0, 0]
+    shown = " ".join(capsys.readouterr().out.split())
+    for text in ("step 1", "invoke its graph with the same thread_id", "5 documents"):
+        assert text in shown
 
 
 def test_a_digest_in_a_message_is_no_document(store: Store) -> None:

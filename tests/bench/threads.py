@@ -24,7 +24,7 @@ WORDS = [
 def run(sizes: Sizes, folder: str) -> list[Table]:
     """The table of this section; files are made in `folder`."""
     table = Table(
-        f"LangGraph: a thread of {sizes.thread_turns} turns",
+        "LangGraph: a thread",
         [
             "checkpointer, bytes of a message",
             "turn p50, ms",
@@ -33,7 +33,7 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
             "file, bytes",
             "of the messages",
         ],
-        note="Each turn is a message and an answer; SqliteSaver stores all messages again at each of its three checkpoints. The last column "
+        note=f"{sizes.thread_turns} turns of a message and an answer. SqliteSaver stores all messages again at each of its three checkpoints. The last column "
         "is the file's size by that of the messages as LangGraph serialises them. One process, files on one disk, turns interleaved.",
     )
     for size in sizes.thread_messages:

@@ -26,7 +26,7 @@ from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.knowledge.records.effects import Probe, RunningEffect
 from adjourn.knowledge.records.store import CRStore
-from adjourn.langgraph.thread import GraphThread, SavedCheckpoint, decoded, task_of
+from adjourn.langgraph.thread import GraphThread, ThreadCheckpoint, decoded, task_of
 from adjourn.langgraph.values import MARK
 from adjourn.store.url import open_store
 from adjourn.tasks.task import GRAPHS
@@ -314,10 +314,10 @@ class AdjournSaver(BaseCheckpointSaver[str]):
         self._threads.move_to_end(thread)
         return opened
 
-    def _saved(self, digest: str) -> SavedCheckpoint | None:
+    def _saved(self, digest: str) -> ThreadCheckpoint | None:
         """The document of a checkpoint; None where it was deleted meanwhile."""
         data = self.store.get_blob(digest)
-        return None if data is None else decoded(data[MARK:], SavedCheckpoint)
+        return None if data is None else decoded(data[MARK:], ThreadCheckpoint)
 
 
 def _place(config: RunnableConfig) -> tuple[str, str]:
@@ -333,5 +333,5 @@ def _newest_first(item: tuple[str, str]) -> tuple[str, tuple[int, ...]]:
     return place, tuple(-ord(char) for char in name)
 
 
-def _but(kept: Collection[tuple[str, str]]) -> Callable[[SavedCheckpoint], bool]:
+def _but(kept: Collection[tuple[str, str]]) -> Callable[[ThreadCheckpoint], bool]:
     return lambda saved: (saved.namespace, saved.id) not in kept

@@ -45,7 +45,7 @@ _BY = Actor("langgraph", "system")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,80}").fullmatch
 
 
-class SavedCheckpoint(msgspec.Struct, array_like=True, frozen=True):
+class ThreadCheckpoint(msgspec.Struct, array_like=True, frozen=True):
     """The document of a checkpoint. `head` is the checkpoint without its values."""
 
     thread: str
@@ -97,7 +97,7 @@ class GraphThread:
         """The id of the newest checkpoint of a namespace."""
         return self._store.ref(self._head(namespace))
 
-    def metadata(self, saved: SavedCheckpoint) -> dict[str, Any]:
+    def metadata(self, saved: ThreadCheckpoint) -> dict[str, Any]:
         """The metadata of a checkpoint."""
         return cast("dict[str, Any]", self._values.load(saved.metadata))
 
@@ -168,7 +168,7 @@ class GraphThread:
                 lists[channel] = prints, depth
             else:
                 values[channel] = self._values.dump_items(value, blobs)
-        saved = SavedCheckpoint(
+        saved = ThreadCheckpoint(
             thread=self.id,
             namespace=namespace,
             id=checkpoint["id"],
@@ -211,7 +211,7 @@ class GraphThread:
 
     # --- deleting
 
-    def delete(self, doomed: Callable[[SavedCheckpoint], bool]) -> None:
+    def delete(self, doomed: Callable[[ThreadCheckpoint], bool]) -> None:
         """Delete checkpoints and their writes: their refs with the event, then the documents that nothing needs any more."""
         saved = self._all()
         gone = [each for each in saved if doomed(each)]
@@ -266,13 +266,13 @@ class GraphThread:
 
         self._task.commit(lambda ledger: list(facts(ledger)), swaps=swaps, **what)
 
-    def _read(self, digest: str) -> SavedCheckpoint:
-        return decoded(self._values.read(digest), SavedCheckpoint)
+    def _read(self, digest: str) -> ThreadCheckpoint:
+        return decoded(self._values.read(digest), ThreadCheckpoint)
 
     def _writes(self, digest: str) -> _SavedWrites:
         return decoded(self._values.read(digest), _SavedWrites)
 
-    def _all(self) -> list[SavedCheckpoint]:
+    def _all(self) -> list[ThreadCheckpoint]:
         return [self._read(digest) for digest in self._store.refs(f"{GRAPHS}{self.task}/").values()]
 
     def _named(self) -> Collection[str]:
@@ -284,7 +284,7 @@ class GraphThread:
     def _list_of(self, channel: str) -> ListOf:
         return lambda digest: self._read(digest).values.get(channel)
 
-    def _base(self, namespace: str, channel: str, above: str, before: SavedCheckpoint | None) -> KnownList | None:
+    def _base(self, namespace: str, channel: str, above: str, before: ThreadCheckpoint | None) -> KnownList | None:
         """The list of the checkpoint before, whose document is `above`, for a list to follow on: no other is sure to stay."""
         if before is None:
             return None

@@ -99,6 +99,19 @@ def test_each_thing_that_happened_opens(shared: SharedTask) -> None:
     assert "nothing has this text" in page.get("/task?id=t1&q=nowhere")
 
 
+def test_hostile_arguments_of_a_call_are_shown_and_harm_nothing(shared: SharedTask) -> None:
+    """Values nested thousands deep, text that turns the reading direction, and markup: the page answers, and all of it is text."""
+    task = opened(shared)
+    for number, arguments in enumerate(
+        ('{"a":' * 5_000 + "1" + "}" * 5_000, '{"a":"\\u202eevil<b>"}', "{", "[" * 5_000)
+    ):
+        sent = kinds.ToolAllowed(call=f"c{number}", tool="x", digest="1" * 64, effectful=True, arguments=arguments)
+        task.commit([NewEvent(sent)])
+    shown = PageInMemory(shared.store, shared.clock).enter().get("/task?id=t1")
+    assert "\u202e" not in shown
+    assert "evil&lt;b&gt;" in shown
+
+
 def test_tests_that_fail_are_said_on_the_page(shared: SharedTask) -> None:
     """What is wrong with the task stands in its head, with what to do."""
     task = opened(shared)

@@ -31,7 +31,7 @@ from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
 from adjourn.tasks.troubles import open_troubles
-from adjourn.text.redact import without_secrets
+from adjourn.text.redact import visible_lines, without_secrets
 from adjourn.ui.pages.budget import call_times, plot_of, spending_of
 from adjourn.ui.site import Form, Site, WebPage
 
@@ -200,7 +200,7 @@ def _moments(events: Mapping[str, Event], ledger: Ledger, stamp: str, *, is_last
         timeline.expire(stamp)
     moments = []
     for entry in reversed(timeline.entries()):
-        those = {hash_: events[hash_] for hash_ in of_entry[entry.seq]}
+        those = {hash_: events[hash_] for hash_ in of_entry.get(entry.seq, ())}
         proofs = [Proof(event.seq, event.event, hash_) for hash_, event in those.items()]
         moments.append(Moment(entry, _tone(entry.label), _facts(those.values()), proofs))
     return moments
@@ -210,15 +210,12 @@ def _facts(events: Iterable[Event]) -> list[ShownFact]:
     """What the events of one entry say, each thing once."""
     facts: dict[tuple[str, str], ShownFact] = {}
     for event in events:
-        try:
-            data = json.loads(bytes(event.data))
-        except ValueError:
-            continue
+        data = _json(bytes(event.data))
         for member, name in _WORDS.items():
             value = data.get(member)
             if value in (None, "", [], 0, "0" * 64):
                 continue
-            text = f"{value:,} ms" if member == "milliseconds" else _text(value)
+            text = f"{value:,} ms" if member == "milliseconds" and type(value) is int else _text(value)
             fact = ShownFact(
                 name, text, member in ("arguments", "digest", "answer", "rule", "cause") or len(text) > _LONG
             )
@@ -226,16 +223,23 @@ def _facts(events: Iterable[Event]) -> list[ShownFact]:
     return list(facts.values())
 
 
+def _json(text: str | bytes) -> dict[str, Any]:
+    """A JSON object; an empty one for anything else, however deep."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def _text(value: object) -> str:
-    """A member of an event as lines: the arguments of a call one below the other."""
-    if isinstance(value, str) and value[:1] == "{":
-        with suppress(ValueError):
-            value = json.loads(value)
-    if isinstance(value, dict):
-        return without_secrets("\n".join(f"{name}: {_text(item)}" for name, item in value.items()))
-    if isinstance(value, list):
-        return without_secrets(", ".join(map(str, value)))
-    return without_secrets(str(value))
+    """A member of an event as lines: the arguments of a call one below the other. Nothing in it is hidden."""
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    with suppress(RecursionError):
+        members = _json(text) if text[:1] == "{" else {}
+        lines = [f"{name}: {item if isinstance(item, str) else json.dumps(item)}" for name, item in members.items()]
+        text = "\n".join(lines) or text
+    return visible_lines(without_secrets(text))
 
 
 def _tone(label: str) -> str:

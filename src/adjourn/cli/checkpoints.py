@@ -243,13 +243,13 @@ VERDICTS = {"resume": 0, "nothing": 4, "wait": 5, "settle": 6, "ask": 7}
 
 def _print_verdict(context: CommandContext, *, as_json: bool) -> int:
     from adjourn.handover.inbox import find_waiting
-    from adjourn.handover.pending import WorkVerdict, open_work, verdict_of
+    from adjourn.handover.pending import WorkVerdict, verdict_of
 
     found = WorkVerdict("nothing", "no session has run here yet")
     if (store := context.store_or_none()) is not None:
         secret = reading_secret()
         waiting = find_waiting(store, clock=context.clock, secret=secret)
-        found = verdict_of(open_work(store, context.clock, secret, context.tree), waiting.items)
+        found = verdict_of(store, context.clock, secret, context.tree, waiting.items)
     if as_json:
         say_json({name: value for name, value in found._asdict().items() if value})
     else:

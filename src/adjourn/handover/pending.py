@@ -130,26 +130,21 @@ class WorkVerdict(NamedTuple):
     command: str = ""
 
 
-def verdict_of(open_tasks: Sequence[tuple[Task, str]], waiting: Sequence[WaitingItem]) -> WorkVerdict:
-    """The verdict on a workspace with these open tasks (`open_work`), in which this waits for a person. Writes nothing."""
-    for task, _ in sorted(open_tasks, key=lambda pair: pair[0].ledger.touched, reverse=True)[:1]:
-        alive = [each for each in task.ledger.sessions.values() if is_alive(task.store, task.id, each, task.clock())]
-        if alive:
-            client = one_line(without_secrets(alive[0].client or "a client"), 60)
-            return WorkVerdict("wait", f"{client} is at work on it ({describe_holder(alive[0])})", task.id)
-    for verdict, kinds_ in (
-        ("settle", ("in-doubt",)),
-        ("ask", ("approval", "question", "resume-point", "decision", "blocker")),
-    ):
-        for item in waiting:
-            if item.kind in kinds_:
-                name: Literal["settle", "ask"] = "settle" if verdict == "settle" else "ask"
-                return WorkVerdict(
-                    name, one_line(f"{item.kind}: {item.title}", 200), item.task, command=item.commands[0]
-                )
-    for task, checkpoint in open_tasks:
+def verdict_of(
+    store: Store, clock: Callable[[], int], secret: bytes, tree: str, waiting: Sequence[WaitingItem]
+) -> WorkVerdict:
+    """The verdict on a workspace in which this waits for a person. Writes nothing."""
+    if (at_work := _at_work(store, clock, secret, ranked_tasks(store, clock, secret, keep=False))) is not None:
+        task, holder = at_work
+        client = one_line(without_secrets(holder.client or "a client"), 60)
+        return WorkVerdict("wait", f"{client} is at work ({describe_holder(holder)})", task.id)
+    first = next((item for item in waiting if item.kind == "in-doubt"), next(iter(waiting), None))
+    if first is not None:
+        why = one_line(f"{first.kind}: {first.title}", 200)
+        return WorkVerdict("settle" if first.kind == "in-doubt" else "ask", why, first.task, command=first.commands[0])
+    for task, checkpoint in open_work(store, clock, secret, tree):
         if checkpoint:
-            why = one_line(without_secrets(task.ledger.goal or RANKS[min(rank_of(task), ONLY_READ - 1)]), 200)
+            why = one_line(without_secrets(task.ledger.goal or RANKS[rank_of(task)]), 200)
             return WorkVerdict("resume", why, task.id, checkpoint, f"adjourn resume {checkpoint}")
     return WorkVerdict("nothing", "no open task can be resumed")
 
@@ -183,12 +178,19 @@ def busy_notice(client: ClientProcess) -> str:
 
 def _holder_of_newest(client: ClientProcess, ranking: Sequence[RankedTask]) -> tuple[Task, OpenSession] | None:
     """The task with the newest event, and who works on it, if that is another client."""
+    return _at_work(client.store, client.clock, client.secret, ranking, client.group)
+
+
+def _at_work(
+    store: Store, clock: Callable[[], int], secret: bytes, ranking: Sequence[RankedTask], but: str = ""
+) -> tuple[Task, OpenSession] | None:
+    """The task with the newest event, and who works on it, if that is no client of the group `but`."""
     newest = max((entry for entry in ranking if entry.rank < CLOSED), key=lambda entry: entry.touched, default=None)
     if newest is None:
         return None
     with suppress(AdjournError):
-        task = Task(client.store, newest.task, clock=client.clock, secret=client.secret)
-        holder = _holder(task, client.group)
+        task = Task(store, newest.task, clock=clock, secret=secret)
+        holder = _holder(task, but)
         return (task, holder) if holder is not None else None
     return None
 

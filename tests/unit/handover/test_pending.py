@@ -9,7 +9,7 @@ import pytest
 from adjourn.checkpoints.save import finish, reopen
 from adjourn.handover import pending
 from adjourn.handover.inbox import find_waiting
-from adjourn.handover.pending import WorkVerdict, older_work, open_work, ranked_tasks, verdict_of
+from adjourn.handover.pending import WorkVerdict, older_work, ranked_tasks, verdict_of
 from adjourn.handover.session_brief import NewSession, brief_new_session, find_pending_work, instructions
 from adjourn.host import keys
 from adjourn.log import kinds
@@ -131,13 +131,15 @@ def test_a_client_is_told_once_whichever_of_its_servers_starts_first(workspace: 
 def _verdict(workspace: Workspace) -> WorkVerdict:
     store, clock, secret = workspace.store, workspace.clock, keys.secret()
     waiting = find_waiting(store, clock=clock, secret=secret).items
-    return verdict_of(open_work(store, clock, secret, str(workspace.root)), waiting)
+    return verdict_of(store, clock, secret, str(workspace.root), waiting)
 
 
 def test_the_verdict_on_a_workspace_is_one_of_five(workspace: Workspace) -> None:
     """Nothing; wait while an agent works; resume its checkpoint; a question first; a call in doubt before that."""
     assert _verdict(workspace).verdict == "nothing"
     context = workspace.context("g1")
+    workspace.work(context, "file.read")
+    assert _verdict(workspace).verdict == "wait", "an agent that has only read so far is at work, too"
     workspace.work(context, "file.read", "file.write")
     checkpoint = workspace.save(context, "half").data.name
     busy = _verdict(workspace)

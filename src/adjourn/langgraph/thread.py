@@ -212,7 +212,14 @@ class GraphThread:
     # --- deleting
 
     def delete(self, doomed: Callable[[ThreadCheckpoint], bool]) -> None:
-        """Delete checkpoints and their writes: their refs with the event, then the documents that nothing needs any more."""
+        """Delete checkpoints and their writes: their refs with the event, then the documents that nothing needs any more.
+
+        Not while another process writes the same thread: it may rely on a document that is being dropped.
+        """
+        _again(lambda: self._delete(doomed))
+
+    def _delete(self, doomed: Callable[[ThreadCheckpoint], bool]) -> None:
+        heads = self._store.refs(f"{GRAPH_HEADS}{self.task}/")
         saved = self._all()
         gone = [each for each in saved if doomed(each)]
         if not gone:
@@ -222,10 +229,12 @@ class GraphThread:
             refs[self._ref(each.namespace, each.id)] = None
             refs.update(dict.fromkeys(self._store.refs(self._written(each.namespace, each.id))))
         left = [each for each in saved if self._ref(each.namespace, each.id) not in refs]
+        swaps: dict[str, Swap] = {}
         for namespace in {each.namespace for each in gone}:
-            refs[self._head(namespace)] = max((each.id for each in left if each.namespace == namespace), default=None)
+            newest = max((each.id for each in left if each.namespace == namespace), default=None)
+            swaps[self._head(namespace)] = Swap(heads.get(self._head(namespace)), newest)
         before = self._named()
-        self._commit(kinds.GraphDeleted(count=len(gone)), refs=refs)
+        self._commit(kinds.GraphDeleted(count=len(gone)), refs=refs, swaps=swaps)
         self._lists.clear()
         self._values.forget()
         self._store.drop(self._values.reachable(before) - self._values.reachable(self._named()))

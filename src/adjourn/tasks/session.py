@@ -248,6 +248,20 @@ class Session(TaskLease):
         if pending.durable:
             self.neighbours.refresh()
         alone = WorkspaceState(self.id, pending.workspace)
+
+        def decided(call: ToolRequest, claim: OnceClaim | None, workspace: WorkspaceState) -> Decision:
+            return decide(
+                policy,
+                ledger,
+                call,
+                now=task.now,
+                spent=pending.spent,
+                counted=pending.counted,
+                workspace=workspace,
+                auto_confirm=self._auto_confirm,
+                claim=claim,
+            )
+
         for call in calls:
             claim = None
             if policy.once or ledger.beside or call.key:
@@ -255,27 +269,16 @@ class Session(TaskLease):
             elsewhere = NOTHING_ELSEWHERE
             if call.effectful and not call.named_only:
                 elsewhere = self.neighbours.look_up(call.digest)
-            decided = partial(
-                decide,
-                policy,
-                ledger,
-                call,
-                now=task.now,
-                spent=pending.spent,
-                counted=pending.counted,
-                auto_confirm=self._auto_confirm,
-                claim=claim,
-            )
             state = alone
             if elsewhere is not NOTHING_ELSEWHERE:
                 state = msgspec.structs.replace(elsewhere.state, session=self.id, spent=pending.workspace)
-            decision = decided(workspace=state)
+            decision = decided(call, claim, state)
             if elsewhere is NOTHING_ELSEWHERE and isinstance(decision, Ask):
                 # a person may have answered another task about the same call
                 elsewhere = workspace_calls.open_elsewhere(task, call.digest)
                 if elsewhere is not NOTHING_ELSEWHERE:
                     state = msgspec.structs.replace(elsewhere.state, session=self.id, spent=pending.workspace)
-                    decision = decided(workspace=state)
+                    decision = decided(call, claim, state)
             goes_on = decision.call if isinstance(decision, Continue) else ""
             used = decision.approval if isinstance(decision, Forward) else goes_on
             if used and (used in pending.taken or not (goes_on or self._uses(pending, call, used, elsewhere))):

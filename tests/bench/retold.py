@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from adjourn import CognitiveStore, MemoryStore, ResumableAnthropic, ResumableOpenAI
 from adjourn.knowledge.brief.compose import REPLY_TAGS
 from adjourn.knowledge.cognition.store import SessionOptions
+from adjourn.testing import ModelServer, ScriptedReply
 from support.clock import Clock
-from support.model_server import Reply, serving
 
 CALLS = 20
 PROGRAM = "You release software. " + "Follow the release handbook, section by section. " * 40
@@ -55,10 +55,10 @@ class Elsewhere:
         return {**request, "messages": [first, {"role": "system", "content": told}, *rest]}
 
 
-def replies() -> Iterator[Reply]:
+def replies() -> Iterator[ScriptedReply]:
     for number in range(CALLS):
         text = f"I did step {number}. " + "It took some looking around, and here is how it went. " * 4
-        yield Reply(f"{text}\nFACT: step {number} is done and its log is in logs/{number}.txt")
+        yield ScriptedReply(f"{text}\nFACT: step {number} is done and its log is in logs/{number}.txt")
 
 
 def sent(kind: type[Any], way: str, *, conversation: bool) -> Sent:
@@ -66,7 +66,7 @@ def sent(kind: type[Any], way: str, *, conversation: bool) -> Sent:
     memory = CognitiveStore(
         MemoryStore(), "job", goal="Release 2", options=SessionOptions(clock=Clock(10**12, step=1000))
     )
-    with serving(*replies()) as server:
+    with ModelServer(*replies()) as server:
         os.environ.update(server.environment())
         client = kind(memory)
         if way != "now":

@@ -16,7 +16,7 @@ from adjourn.adapters import models
 from adjourn.adapters.models import PROVIDERS, choose
 from adjourn.errors import UsageError
 from adjourn.runs.model import Completion, Model, ModelError
-from support.model_server import Reply, serving
+from adjourn.testing import ModelServer, ScriptedReply
 
 VARIABLES = (
     "AEX_MODEL",
@@ -40,7 +40,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], name: s
 @each_provider
 def test_an_answer_comes_with_its_model_and_what_it_cost(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The text, the model's own name and the tokens arrive; instructions, question and key are sent where they belong."""
-    with serving(Reply("hello")) as server:
+    with ModelServer(ScriptedReply("hello")) as server:
         answer = chosen(monkeypatch, server.environment(), f"{provider}:some-model").complete("be brief", "greet")
     assert answer == Completion(text="hello", model="some-model-dated", input_tokens=11, output_tokens=7)
     (asked,) = server.asked
@@ -64,7 +64,7 @@ def test_the_model_is_the_environments_where_none_is_named(provider: str, monkey
 @pytest.mark.parametrize("status", [429, 500])
 def test_what_passes_is_tried_again(provider: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too many requests, or a server's fault, once: the answer comes all the same."""
-    with serving(Reply("not now", status=status), Reply("hello")) as server:
+    with ModelServer(ScriptedReply("not now", status=status), ScriptedReply("hello")) as server:
         assert chosen(monkeypatch, server.environment(), provider).complete("s", "p").text == "hello"
     assert len(server.asked) == 2
 
@@ -78,7 +78,7 @@ def test_a_lasting_failure_is_told_with_its_status(
 ) -> None:
     """After the SDK's attempts the provider's own words and a remedy arrive as a `ModelError`."""
     with (
-        serving(Reply("out of order", status=status)) as server,
+        ModelServer(ScriptedReply("out of order", status=status)) as server,
         pytest.raises(ModelError, match=f"{status}.*out of order") as raised,
     ):
         chosen(monkeypatch, server.environment(), provider).complete("s", "p")
@@ -90,43 +90,43 @@ def test_a_lasting_failure_is_told_with_its_status(
 @pytest.mark.parametrize(
     "reply",
     [
-        Reply(body=b"<html>hello</html>"),
-        Reply(body=b"{}"),
-        Reply(body=b'{"choices": [], "content": {}}'),
-        Reply(body=b'{"choices": [{"message": {"content": 5}}], "content": [{"type": "text", "text": 5}]}'),
-        Reply(body=b"\xff\xfe"),
-        Reply(body=b"[" * 100_000),
-        Reply("  \n"),
-        Reply("x" * (models.MAX_TEXT + 1)),
+        ScriptedReply(body=b"<html>hello</html>"),
+        ScriptedReply(body=b"{}"),
+        ScriptedReply(body=b'{"choices": [], "content": {}}'),
+        ScriptedReply(body=b'{"choices": [{"message": {"content": 5}}], "content": [{"type": "text", "text": 5}]}'),
+        ScriptedReply(body=b"\xff\xfe"),
+        ScriptedReply(body=b"[" * 100_000),
+        ScriptedReply("  \n"),
+        ScriptedReply("x" * (models.MAX_TEXT + 1)),
     ],
     ids=["html", "empty", "no-answer", "no-text", "not-utf8", "deep", "blank", "huge"],
 )
-def test_what_is_no_answer_is_an_error(provider: str, reply: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_answer_is_an_error(provider: str, reply: ScriptedReply, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever else comes is a `ModelError`, never a text and never another exception."""
-    with serving(reply) as server, pytest.raises(ModelError):
+    with ModelServer(reply) as server, pytest.raises(ModelError):
         chosen(monkeypatch, server.environment(), provider).complete("s", "p")
 
 
 @pytest.mark.parametrize(
     ("provider", "reply"),
     [
-        ("anthropic", Reply("half a pat", stop="max_tokens")),
-        ("anthropic", Reply("no", stop="refusal")),
-        ("openai", Reply("half a pat", stop="length")),
-        ("openai", Reply("", stop="content_filter")),
-        ("openai", Reply("", refusal="I would rather not")),
+        ("anthropic", ScriptedReply("half a pat", stop="max_tokens")),
+        ("anthropic", ScriptedReply("no", stop="refusal")),
+        ("openai", ScriptedReply("half a pat", stop="length")),
+        ("openai", ScriptedReply("", stop="content_filter")),
+        ("openai", ScriptedReply("", refusal="I would rather not")),
     ],
 )
-def test_a_part_of_an_answer_is_none(provider: str, reply: Reply, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_of_an_answer_is_none(provider: str, reply: ScriptedReply, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer that was cut off, or declined, is not taken for a whole one."""
-    with serving(reply) as server, pytest.raises(ModelError, match=r"cut off|declined"):
+    with ModelServer(reply) as server, pytest.raises(ModelError, match=r"cut off|declined"):
         chosen(monkeypatch, server.environment(), provider).complete("s", "p")
 
 
 @each_provider
 def test_a_slow_answer_is_given_up_in_time(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that drips, so that no single silence is long, is abandoned as well."""
-    with serving(Reply("hello", seconds=60)) as server:
+    with ModelServer(ScriptedReply("hello", seconds=60)) as server:
         model = chosen(monkeypatch, server.environment(), provider)
         monkeypatch.setattr(model, "_seconds", 0.3)
         started = time.monotonic()

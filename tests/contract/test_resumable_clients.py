@@ -23,7 +23,7 @@ from adjourn.adapters.models import with_state
 from adjourn.errors import NotFoundError, UsageError
 from adjourn.knowledge.brief.compose import INTRODUCTION, STATE_RULES
 from adjourn.runs.model import ModelError
-from support.model_server import Asked, ModelServer, Reply, serving
+from adjourn.testing import ModelRequest, ModelServer, ScriptedReply
 
 VARIABLES = [f"{name}_{part}" for name in ("ANTHROPIC", "OPENAI") for part in ("API_KEY", "MODEL", "BASE_URL")]
 
@@ -65,7 +65,7 @@ each_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.path)
 each_client = pytest.mark.parametrize("way", WAYS[:2], ids=lambda way: way.sdk)
 
 
-def system_of(asked: Asked) -> str:
+def system_of(asked: ModelRequest) -> str:
     """The whole system prompt of a request, wherever its provider has it."""
     told = asked.body.get("system") or asked.body.get("instructions") or []
     if isinstance(told, str):
@@ -75,7 +75,7 @@ def system_of(asked: Asked) -> str:
     return "\n\n".join(texts)
 
 
-def state_of(asked: Asked, said: str = "go on") -> str:
+def state_of(asked: ModelRequest, said: str = "go on") -> str:
     """The state that ends a request, behind what the user said."""
     last = (asked.body.get("messages") or asked.body["input"])[-1]
     assert last["role"] == "user"
@@ -107,7 +107,9 @@ def facts(memory: CognitiveStore) -> list[str]:
 def test_a_session_is_kept_and_gone_on_with(way: Way, environment: Callable[[ModelServer], None]) -> None:
     """Each request says what the answers before it said; another client continues with it, and counts on."""
     store = MemoryStore()
-    with serving(Reply("FACT: the port is 8080"), Reply("INTENT: deploy"), Reply("done")) as server:
+    with ModelServer(
+        ScriptedReply("FACT: the port is 8080"), ScriptedReply("INTENT: deploy"), ScriptedReply("done")
+    ) as server:
         environment(server)
         client = way.client(CognitiveStore(store, "job", goal="ship it"), auto_checkpoint_interval=2)
         response = way.create(client, system="be brief")
@@ -137,7 +139,7 @@ def test_a_session_is_kept_and_gone_on_with(way: Way, environment: Callable[[Mod
 def test_a_tag_in_the_system_prompt_resumes(way: Way, environment: Callable[[ModelServer], None]) -> None:
     """The state of the checkpoint is shown in the place of the tag; an unknown one is an error before anything is sent."""
     store = MemoryStore()
-    with serving(Reply("FACT: a")) as server:
+    with ModelServer(ScriptedReply("FACT: a")) as server:
         environment(server)
         first = way.client(CognitiveStore(store, "first"))
         way.create(first)
@@ -159,7 +161,7 @@ def test_a_tag_in_the_system_prompt_resumes(way: Way, environment: Callable[[Mod
 def test_parts_of_a_system_prompt_stay_as_they_are(environment: Callable[[ModelServer], None]) -> None:
     """Blocks keep what else they say; a message that was but a tag is left out; messages may come from a generator."""
     store = MemoryStore()
-    with serving(Reply("FACT: a")) as server:
+    with ModelServer(ScriptedReply("FACT: a")) as server:
         environment(server)
         anthropic = ResumableAnthropic(CognitiveStore(store, "a"))
         name = anthropic.save_checkpoint("here")
@@ -183,7 +185,7 @@ def test_parts_of_a_system_prompt_stay_as_they_are(environment: Callable[[ModelS
 
 def test_only_the_part_that_never_changes_is_marked_for_the_cache(environment: Callable[[ModelServer], None]) -> None:
     """Anthropic's cache mark is on the rules, unless the program has marks of its own; what is before the last message is stable."""
-    with serving(Reply("FACT: a")) as server:
+    with ModelServer(ScriptedReply("FACT: a")) as server:
         environment(server)
         client = ResumableAnthropic(CognitiveStore(MemoryStore(), "job", goal="ship it"))
         history = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
@@ -218,7 +220,7 @@ def test_the_state_ends_a_conversation(messages: Any, ends: Any) -> None:
 
 def test_a_conversation_that_the_provider_keeps_gets_no_states(environment: Callable[[ModelServer], None]) -> None:
     """With `previous_response_id` the state is in the instructions, which the provider forgets, and the input is the program's."""
-    with serving(Reply("FACT: a")) as server:
+    with ModelServer(ScriptedReply("FACT: a")) as server:
         environment(server)
         client = ResumableOpenAI(CognitiveStore(MemoryStore(), "job", goal="ship it"))
         client.responses.create(model="m", input="go on", previous_response_id="resp_0", instructions="be brief")
@@ -233,7 +235,7 @@ def test_a_failed_call_is_the_sdks_error_and_does_not_count(
 ) -> None:
     """What the SDK raises comes through; the session is as it was."""
     memory = CognitiveStore(MemoryStore(), "job")
-    with serving(Reply("no", status=400), Reply("FACT: a")) as server:
+    with ModelServer(ScriptedReply("no", status=400), ScriptedReply("FACT: a")) as server:
         environment(server)
         client = way.client(memory)
         with pytest.raises(Exception, match="400") as raised:
@@ -255,7 +257,7 @@ def test_a_failed_call_is_the_sdks_error_and_does_not_count(
 def test_what_is_no_answer_is_an_error(way: Way, body: bytes, environment: Callable[[ModelServer], None]) -> None:
     """Whatever else comes does not count, and is reported: by the SDK, or by us."""
     memory = CognitiveStore(MemoryStore(), "job")
-    with serving(Reply(body=body)) as server:
+    with ModelServer(ScriptedReply(body=body)) as server:
         environment(server)
         with pytest.raises((ModelError, ValueError), match=r"did not answer with a completion|Expecting value"):
             way.create(way.client(memory))
@@ -270,7 +272,7 @@ def test_tokens_that_cannot_be_are_not_counted(tokens: Any, environment: Callabl
         "choices": [{"index": 0, "message": {"role": "assistant", "content": "FACT: a"}, "finish_reason": "stop"}],
         "usage": {"total_tokens": tokens}, "model": "m", "id": "i", "object": "chat.completion", "created": 1,
     }  # fmt: skip
-    with serving(Reply(body=json.dumps(body).encode())) as server:
+    with ModelServer(ScriptedReply(body=json.dumps(body).encode())) as server:
         environment(server)
         ResumableOpenAI(CognitiveStore(store, "job")).ask("go on")
     assert facts(CognitiveStore(store, "job")) == ["a"]
@@ -280,7 +282,7 @@ def test_tokens_that_cannot_be_are_not_counted(tokens: Any, environment: Callabl
 def test_an_asynchronous_client_is_the_same(way: Way, environment: Callable[[ModelServer], None]) -> None:
     """The SDK's asynchronous client can be given; its calls are awaited."""
     memory = CognitiveStore(MemoryStore(), "job")
-    with serving(Reply("FACT: a")) as server:
+    with ModelServer(ScriptedReply("FACT: a")) as server:
         environment(server)
 
         async def work() -> str:
@@ -300,7 +302,7 @@ def test_one_question_gets_one_text(
     way: Way, environment: Callable[[ModelServer], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`ask` sends one message, without those before it, to the model that the environment names."""
-    with serving(Reply("hello")) as server:
+    with ModelServer(ScriptedReply("hello")) as server:
         environment(server)
         monkeypatch.setenv(f"{way.sdk.upper()}_MODEL", "mine")
         client = way.client(CognitiveStore(MemoryStore(), "job"))
@@ -313,7 +315,7 @@ def test_one_question_gets_one_text(
 @each_way
 def test_a_stream_is_refused(way: Way, environment: Callable[[ModelServer], None]) -> None:
     """It would not be taken in, so it is not started in silence."""
-    with serving(Reply("hello")) as server:
+    with ModelServer(ScriptedReply("hello")) as server:
         environment(server)
         with pytest.raises(UsageError, match="streamed"):
             way.create(way.client(CognitiveStore(MemoryStore(), "job")), stream=True)
@@ -331,7 +333,7 @@ def test_without_a_key_nothing_starts(way: Way) -> None:
 def test_a_checkpoint_is_restored_by_its_id(way: Way, environment: Callable[[ModelServer], None]) -> None:
     """What was learned since is gone from the state, and still in the store; warnings say what to examine."""
     memory = CognitiveStore(MemoryStore(), "job")
-    with serving(Reply("FACT: a"), Reply("FACT: b"), Reply("done")) as server:
+    with ModelServer(ScriptedReply("FACT: a"), ScriptedReply("FACT: b"), ScriptedReply("done")) as server:
         environment(server)
         client = way.client(memory)
         client.ask("one")
@@ -359,10 +361,10 @@ def test_a_killed_process_is_gone_on_with(way: Way, tmp_path: Path) -> None:
     path = tmp_path / "work.db"
     program = PROGRAM.format(kind=way.client.__name__)
     replies = (
-        Reply("FACT: the port is 8080"), Reply("QUESTION: who owns it?"), Reply("INTENT: deploy"),
-        Reply("FACT: never arrived", seconds=30), Reply("FACT: it is done"),
+        ScriptedReply("FACT: the port is 8080"), ScriptedReply("QUESTION: who owns it?"), ScriptedReply("INTENT: deploy"),
+        ScriptedReply("FACT: never arrived", seconds=30), ScriptedReply("FACT: it is done"),
     )  # fmt: skip
-    with serving(*replies) as server:
+    with ModelServer(*replies) as server:
         environment = {**os.environ, **server.environment()}
         command = [sys.executable, "-c", program, str(path)]
         killed = subprocess.Popen([*command, "9"], env=environment, stdout=subprocess.PIPE, text=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.aex.templates import sample_task
-from support.model_server import ModelServer, Reply, serving
+from adjourn.testing import ModelServer, ScriptedReply
 from support.policies import POLICY
 from support.proxy import Done, run
 
@@ -55,7 +55,7 @@ def place(tmp_path: Path) -> Place:
 
 def test_a_draft_comes_from_a_provider(place: Place) -> None:
     """The first answer goes beyond the policy; the second is kept. The model saw the policy and the findings."""
-    with serving(Reply(f"```aex\n{BEYOND}```"), Reply(GOOD)) as server:
+    with ModelServer(ScriptedReply(f"```aex\n{BEYOND}```"), ScriptedReply(GOOD)) as server:
         done = place.run("draft", "read", "the", "notes", "--model", "openai:some-model", server=server)
     assert done.code == 0, done
     (path,) = place.drafts()
@@ -122,7 +122,7 @@ def test_what_cannot_start_says_why_and_writes_nothing(
 
 def test_a_provider_that_fails_leaves_nothing(place: Place) -> None:
     """Its words and its status are shown, made safe."""
-    with serving(Reply("no\x1b[31m way", status=400)) as server:
+    with ModelServer(ScriptedReply("no\x1b[31m way", status=400)) as server:
         done = place.run("draft", "x", "--model", "openai", server=server)
     assert done.code == 1
     assert "answered 400" in done.err

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from adjourn.testing import ModelServer, ScriptedReply
 from evaluation import questions
 from evaluation.catalogue import PLOTS, Played
 from evaluation.judging import LARGE, SMALL, Reading
 from evaluation.questions import QUESTIONS, Answered
 from evaluation.reader import USEFUL, VITAL, Needle, Score, Trap, whole
 from evaluation.stage import Stage
-from support.model_server import Reply, serving
 
 GOAL = Needle("goal", VITAL, (whole("4711"),), "", ("Goal", "Close ticket 4711"))
 STEP = Needle("next step", VITAL, (whole("raven-queue"),), "next", ("Next step", "Drain raven-queue"))
@@ -32,7 +32,7 @@ def played(tmp_path: Path) -> Played:
 def _asked(played: Played, reply: str, monkeypatch: pytest.MonkeyPatch, provider: str) -> tuple[Answered, str]:
     """The outcome of a model's reply, and what the model was asked."""
     given = Reading(played.plot, 1, questions.WHAT, LARGE, Score(1, 1, 1, True, [], [], 9), HANDOVER)
-    with serving(Reply(reply)) as server:
+    with ModelServer(ScriptedReply(reply)) as server:
         for name, value in server.environment().items():
             monkeypatch.setenv(name, value)
         other = given._replace(what="session hook")

@@ -1,4 +1,4 @@
-"""For tests of servers, policies and stores: a relay in this process, a store in memory, and the suite for stores.
+"""For tests of servers, policies, agents and stores: a relay in this process, kills, a model provider, and the suite for stores.
 
     from adjourn.testing import InProcessRelay, ToolServer
 
@@ -16,15 +16,22 @@ until a test moves it (`InProcessRelay.advance`).
 from adjourn.store.conformance import StoreConformance
 from adjourn.store.memory import MemoryStore
 from adjourn.testing._client import InProcessClient, ToolAnswer
+from adjourn.testing._kills import Killed, kill_points
+from adjourn.testing._model import ModelRequest, ModelServer, ScriptedReply
 from adjourn.testing._relay import InProcessRelay
 from adjourn.testing._server import LineServer, ToolServer
 
 __all__ = [
     "InProcessClient",
     "InProcessRelay",
+    "Killed",
     "LineServer",
     "MemoryStore",
+    "ModelRequest",
+    "ModelServer",
+    "ScriptedReply",
     "StoreConformance",
     "ToolAnswer",
     "ToolServer",
+    "kill_points",
 ]

@@ -1,18 +1,19 @@
-"""A model provider on loopback: speaks Anthropic's messages and OpenAI's chat completions, and answers as it is asked to."""
+"""A model provider on loopback: speaks Anthropic's messages and OpenAI's responses and chat completions, and answers what a test wrote."""
 
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, NamedTuple
+from threading import Thread
+from typing import Any, NamedTuple, Self
 
 
-class Reply(NamedTuple):
-    """One answer. A `body` is sent as it is, else a completion with `text`; `seconds` passes before the last byte."""
+class ScriptedReply(NamedTuple):
+    """One answer. A `body` is sent as it is, else a completion with `text`; `seconds` passes before the last byte.
+
+    `stop` is the provider's word for why the model stopped, `refusal` what it refused.
+    """
 
     text: str = ""
     status: int = 200
@@ -22,7 +23,9 @@ class Reply(NamedTuple):
     seconds: float = 0.0
 
 
-class Asked(NamedTuple):
+class ModelRequest(NamedTuple):
+    """A request that came in: its path, the key that it was made with, and its body."""
+
     path: str
     key: str
     body: dict[str, Any]
@@ -35,20 +38,34 @@ class Asked(NamedTuple):
 
     @property
     def prompt(self) -> str:
+        """The last message."""
         text: str = self.body["messages"][-1]["content"]
         return text
 
 
 class ModelServer:
-    """`replies` are given in order, the last one again and again; `asked` is what came in."""
+    """A provider on a port of its own, from `with` to its end. `replies`, texts or more, are given in order, the last one again and again.
 
-    def __init__(self, *replies: Reply) -> None:
-        self.replies = list(replies)
-        self.asked: list[Asked] = []
-        self.url = ""
+    `asked` is what came in. An SDK that is started with `environment()` asks here.
+
+    >>> with ModelServer("FACT: the port is 8080") as model:
+    ...     sorted(model.environment())
+    ['ANTHROPIC_API_KEY', 'ANTHROPIC_BASE_URL', 'OPENAI_API_KEY', 'OPENAI_BASE_URL']
+    """
+
+    def __init__(self, *replies: ScriptedReply | str) -> None:
+        self.replies = [ScriptedReply(reply) if isinstance(reply, str) else reply for reply in replies]
+        self.asked: list[ModelRequest] = []
+        self._http = _Http(("127.0.0.1", 0), _handler(self))
+        self._thread = Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
 
     def environment(self) -> dict[str, str]:
-        """What makes both SDKs come here."""
+        """The variables that make both SDKs ask here."""
         return {
             "ANTHROPIC_BASE_URL": self.url,
             "ANTHROPIC_API_KEY": "key-of-anthropic",
@@ -56,15 +73,28 @@ class ModelServer:
             "OPENAI_API_KEY": "key-of-openai",
         }
 
-    def next_reply(self) -> Reply:
+    def next_reply(self) -> ScriptedReply:
+        """The reply to the next request."""
         return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
 
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
 
-@contextmanager
-def serving(*replies: Reply) -> Iterator[ModelServer]:
-    """The provider, on a port of its own."""
-    server = ModelServer(*replies)
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
 
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *_arguments: Any) -> None:
+        pass  # the client gave up
+
+
+def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -74,7 +104,7 @@ def serving(*replies: Reply) -> Iterator[ModelServer]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             key = self.headers.get("x-api-key") or self.headers.get("authorization") or ""
-            server.asked.append(Asked(self.path, key, body))
+            server.asked.append(ModelRequest(self.path, key, body))
             reply = server.next_reply()
             data = reply.body if reply.body is not None else _body(self.path, body, reply)
             self.send_response(reply.status)
@@ -91,29 +121,14 @@ def serving(*replies: Reply) -> Iterator[ModelServer]:
                 time.sleep(seconds / len(data))
             self.wfile.write(b"" if seconds else data)
 
-    class Http(ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, *_arguments: Any) -> None:
-            pass  # a client that gave up
-
-    http = Http(("127.0.0.1", 0), Handler)
-    server.url = f"http://127.0.0.1:{http.server_address[1]}"
-    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield server
-    finally:
-        http.shutdown()
-        http.server_close()
-        thread.join()
+    return Handler
 
 
-def _body(path: str, asked: dict[str, Any], reply: Reply) -> bytes:
+def _body(path: str, asked: dict[str, Any], reply: ScriptedReply) -> bytes:
     if reply.status != 200:
-        told: Any = {"type": "error", "error": {"type": "some_error", "message": reply.text}}
+        answer: Any = {"type": "error", "error": {"type": "some_error", "message": reply.text}}
     elif path.endswith("/messages"):
-        told = {
+        answer = {
             "id": "msg_1", "type": "message", "role": "assistant", "model": asked["model"] + "-dated",
             "content": [{"type": "thinking", "thinking": "…", "signature": ""}, {"type": "text", "text": reply.text}],
             "stop_reason": reply.stop or "end_turn", "stop_sequence": None,
@@ -121,7 +136,7 @@ def _body(path: str, asked: dict[str, Any], reply: Reply) -> bytes:
         }  # fmt: skip
     elif path.endswith("/responses"):
         part = {"type": "output_text", "text": reply.text, "annotations": []}
-        told = {
+        answer = {
             "id": "resp_1", "object": "response", "created_at": 1, "model": asked["model"] + "-dated", "status": "completed",
             "output": [{"id": "m_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}],
             "parallel_tool_calls": True, "tool_choice": "auto", "tools": [],
@@ -130,9 +145,9 @@ def _body(path: str, asked: dict[str, Any], reply: Reply) -> bytes:
         }  # fmt: skip
     else:
         message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
-        told = {
+        answer = {
             "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": asked["model"] + "-dated",
             "choices": [{"index": 0, "message": message, "finish_reason": reply.stop or "stop", "logprobs": None}],
             "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
         }  # fmt: skip
-    return json.dumps(told).encode()
+    return json.dumps(answer).encode()

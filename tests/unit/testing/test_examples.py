@@ -14,7 +14,7 @@ from adjourn import aex, testing
 
 NAMED = {
     adjourn: {
-        "AdjournError", "CRStore", "CognitiveStore", "MemoryStore", "Middleware", "SqliteStore", "brief", "create_checkpoint",
+        "AdjournError", "CRStore", "CognitiveStore", "MemoryStore", "Middleware", "SqliteStore", "TaskRecord", "brief", "create_checkpoint",
         "diff_checkpoints", "estimate_tokens", "format_state_for_prompt", "open_store", "parse_reply", "restore_checkpoint",
         "validate_checkpoint",
     },
@@ -22,7 +22,7 @@ NAMED = {
         "classify", "compiled", "examine", "explain", "fold", "formatted", "from_text", "glob_text", "load", "matches", "merge",
         "parse", "render", "safe_name", "split_scope", "unparse",
     },
-    testing: set(testing.__all__),
+    testing: {*testing.__all__} - {"Killed", "ModelRequest", "ScriptedReply"},
 }  # fmt: skip
 """The names of each list that people use most."""
 

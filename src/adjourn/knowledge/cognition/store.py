@@ -31,6 +31,7 @@ from adjourn.knowledge.cognition.repository import (
     fired_triggers,
     head_of,
 )
+from adjourn.knowledge.cognition.verbs import SessionVerbs, typed_state
 from adjourn.knowledge.model import drafts
 from adjourn.knowledge.model.cognition import (
     CognitiveCheckpoint,
@@ -74,7 +75,7 @@ class _Change(NamedTuple):
     resumed_from: str | None = None
 
 
-class CognitiveStore:
+class CognitiveStore(SessionVerbs):
     """One session over a `Store`: opened if the store has one of that id, else created with `goal` as its root intent.
 
     A change is durable when its method returns. Threads and processes may change one session at the same time: each change is made on the
@@ -126,6 +127,11 @@ class CognitiveStore:
     def session(self) -> Tree:
         """The present session. Of its checkpoints it has the last one of its branch; `get_checkpoint` returns any."""
         return copy_of(self._kept.session)
+
+    @property
+    def state(self) -> WorkingState:
+        """The present working state, typed: its steps, what is known, the goals."""
+        return typed_state(self._kept.session)
 
     @property
     def resumed_from(self) -> str:

@@ -10,7 +10,7 @@ Must never: write for a session that does not hold the task, or store a secret t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -165,27 +165,30 @@ def read_question(arguments: Mapping[str, Any]) -> AgentQuestion:
 
 
 def add(session: Session, note: AgentNote) -> NoteResult:
-    """Add a note to the task's record, which is created if need be, and revise it. Skips items that it has in the same words.
-
-    Raises `HeldError` if another client holds the task, `InvalidError` if the record would get too many items.
-    """
+    """Add a note to the record of the task that a session holds, as `write_note`. Raises `HeldError` if another client holds the task."""
     session.hold()
-    records, author = CRStore(session.task.store, clock=session.task.clock), author_of(session)
-    record = _own(records, session.task, author)
-    now = session.task.clock()
+    author = author_of(session)
+    return write_note(session.task, note, author, own_record(session.task, author))
+
+
+def write_note(task: Task, note: AgentNote, author: CRAuthor, record: Tree) -> NoteResult:
+    """Add a note to a record of the task, and revise it. Skips items that it has in the same words.
+
+    Raises `InvalidError` if the record would get too many items.
+    """
     # what is refused is refused before anything is written
-    noted(record, note, author, now)
-    minded = _remember(session.task, note)
+    noted(record, note, author, task.clock())
+    minded = _remember(task, note, goal=task.ledger.goal or record["task"]["goal"])
     counts: list[dict[str, int]] = []
     ignored: list[str] = []
 
     def operation(before: Tree, at: int) -> Transition:
-        step, added, revised = noted(before, note, author, at, _newest_of_mind(session.task))
+        step, added, revised = noted(before, note, author, at, _newest_of_mind(task))
         counts[:] = [{**added, **minded.added}, revised]
         ignored[:] = revisions.ignored(before, minded.before, note)
         return step
 
-    after = records.act(record["id"], operation, author)
+    after = CRStore(task.store, clock=task.clock).act(record["id"], operation, author)
     added, revised = ({name: count for name, count in of.items() if count} for of in counts)
     for name, count in minded.revised.items():
         revised[name] = revised.get(name, 0) + count
@@ -206,18 +209,23 @@ def noted(
 
 
 def ask(session: Session, question: AgentQuestion) -> AskResult:
-    """Add a question for a person to the task's record. Returns an equal question instead if it is open or answered.
-
-    Raises `HeldError` if another client holds the task, `InvalidError` if the record would get too many questions.
-    """
+    """Ask a person in the record of the task that a session holds, as `write_question`. Raises `HeldError` if another client holds the task."""
     session.hold()
-    records, author = CRStore(session.task.store, clock=session.task.clock), author_of(session)
-    record = _own(records, session.task, author)
+    author = author_of(session)
+    return write_question(session.task, question, author, own_record(session.task, author))
 
-    def said(before: Tree, at: int) -> Tree:
-        return {} if find_question(before, question) else added_question(before, question, at)
 
-    after = _change(records, record["id"], said, author)
+def write_question(task: Task, question: AgentQuestion, author: CRAuthor, record: Tree) -> AskResult:
+    """Add a question for a person to a record of the task. Returns an equal question instead if it is open or answered.
+
+    Raises `InvalidError` if the record would get too many questions.
+    """
+
+    def said(before: Tree, at: int) -> Transition:
+        members = {} if find_question(before, question) else added_question(before, question, at)
+        return update_record(before, members, author, at)
+
+    after = CRStore(task.store, clock=task.clock).act(record["id"], said, author)
     stored = find_question(after, question)
     assert stored is not None  # it was there, or was just put there
     return AskResult(after, stored)
@@ -450,23 +458,17 @@ def _said(value: Any) -> Any:
     return [_said(item) for item in value] if isinstance(value, list) else value
 
 
-def _own(records: CRStore, task: Task, author: CRAuthor) -> Tree:
-    """The task's record, created if need be."""
+def own_record(task: Task, author: CRAuthor, goal: str = "") -> Tree:
+    """The task's record, created if need be: with this goal, if the task has none."""
     record = record_of(task.store, task.id)
     if record is not None:
         return record
-    about = {"id": task.id, "goal": task.ledger.goal or f"Task {task.id}", "status": "in-progress"}
+    records = CRStore(task.store, clock=task.clock)
+    about = {"id": task.id, "goal": task.ledger.goal or goal or f"Task {task.id}", "status": "in-progress"}
     try:
         return records.create({"task": about}, author=author, cr_id=task.id)
     except ConflictError:  # another proxy created it first
         return records.resolve(task.id)
-
-
-def _change(records: CRStore, name: str, said: Callable[[Tree, int], Tree], author: CRAuthor) -> Tree:
-    def operation(record: Tree, at: int) -> Transition:
-        return update_record(record, said(record, at), author, at)
-
-    return records.act(name, operation, author)
 
 
 class _Minded(NamedTuple):
@@ -477,7 +479,7 @@ class _Minded(NamedTuple):
     revised: Mapping[str, int] = {}
 
 
-def _remember(task: Task, note: AgentNote) -> _Minded:
+def _remember(task: Task, note: AgentNote, goal: str) -> _Minded:
     """Revise the state of mind by a note, and add to it, if the note has anything for it; and create a checkpoint."""
     about = statements(note)
     revises = bool(note.withdraw or note.answers) and SessionRepository(task.store).open(task.id) is not None
@@ -494,7 +496,7 @@ def _remember(task: Task, note: AgentNote) -> _Minded:
         return after
 
     options = SessionOptions(clock=task.clock)
-    mind = CognitiveStore(task.store, task.id, goal=task.ledger.goal, triggers=(), options=options)
+    mind = CognitiveStore(task.store, task.id, goal=goal, triggers=(), options=options)
     if not _is_kept(mind.change(edit)):
         mind.create_checkpoint("Note")
     return result[0]

@@ -1,8 +1,8 @@
 """What mkdocs asks when it builds the site (`make docs`), and llms.txt: `python docs/build_site.py`; with --check, compare only.
 
 The site has the pages of the navigation in mkdocs.yml at the places that they have in the repository, so that their links lead to the
-same files; a file that is no page is copied if a page links it. The page of the commands is generated from them, and no file of the
-repository. A link to a Markdown file that is not on the site becomes plain text. Beside each page is its Markdown, for programs.
+same files; a file that is no page is copied if a page links it. The pages of the commands and of the Python API are generated, and no files of
+the repository. A link to a Markdown file that is not on the site becomes plain text. Beside each page is its Markdown, for programs.
 
 Owns: which files the site has, and llms.txt. Must never: change what a page says.
 """
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 LLMS = ROOT / "llms.txt"
-COMMANDS = "docs/reference/cli.md"
+GENERATED = {"docs/reference/cli.md": "write_commands.py", "docs/reference/python.md": "write_api.py"}
+"""The pages that are no files, and what writes them."""
 _FENCED = re.compile(r"^( *)(```.*?^ *```)", re.DOTALL | re.MULTILINE)
 _COMMENT = re.compile(r"^ *<!--.*?-->\n?", re.DOTALL | re.MULTILINE)
 _FILE = re.compile(r"^( *)<!-- file: (\S+) -->\n( *```\w+)$", re.MULTILINE)
@@ -86,10 +87,10 @@ def shown(markdown: str) -> str:
 
 
 def text_of(path: str) -> str:
-    """The Markdown of a page: a file of the repository, or the generated page of the commands."""
-    if path != COMMANDS:
+    """The Markdown of a page: a file of the repository, or what is generated for it."""
+    if path not in GENERATED:
         return (ROOT / path).read_text("utf-8")
-    page: str = runpy.run_path(str(ROOT / "docs" / "write_commands.py"))["reference"]()
+    page: str = runpy.run_path(str(ROOT / "docs" / GENERATED[path]))["reference"]()
     return page
 
 
@@ -181,7 +182,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     copied = {path for page in pages for path in linked(page) if path.is_file() and path.suffix != ".md"}
     names = [*pages, *config.extra_css, *sorted(path.relative_to(ROOT).as_posix() for path in copied)]
     for name in names:
-        if name == COMMANDS:
+        if name in GENERATED:
             files.append(File.generated(config, name, content=text_of(name)))
         else:
             files.append(File(name, str(ROOT), config.site_dir, config.use_directory_urls))

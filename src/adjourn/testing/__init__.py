@@ -16,7 +16,7 @@ until a test moves it (`InProcessRelay.advance`).
 from adjourn.store.conformance import StoreConformance
 from adjourn.store.memory import MemoryStore
 from adjourn.testing._client import InProcessClient, ToolAnswer
-from adjourn.testing._kills import Killed, kill_points
+from adjourn.testing._kills import kill_points
 from adjourn.testing._model import ModelRequest, ModelServer, ScriptedReply
 from adjourn.testing._relay import InProcessRelay
 from adjourn.testing._server import LineServer, ToolServer
@@ -24,7 +24,6 @@ from adjourn.testing._server import LineServer, ToolServer
 __all__ = [
     "InProcessClient",
     "InProcessRelay",
-    "Killed",
     "LineServer",
     "MemoryStore",
     "ModelRequest",

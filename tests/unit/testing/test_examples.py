@@ -22,7 +22,7 @@ NAMED = {
         "classify", "compiled", "examine", "explain", "fold", "formatted", "from_text", "glob_text", "load", "matches", "merge",
         "parse", "render", "safe_name", "split_scope", "unparse",
     },
-    testing: {*testing.__all__} - {"Killed", "ModelRequest", "ScriptedReply"},
+    testing: {*testing.__all__} - {"ModelRequest", "ScriptedReply"},
 }  # fmt: skip
 """The names of each list that people use most."""
 

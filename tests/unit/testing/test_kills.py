@@ -7,7 +7,8 @@ import urllib.request
 import pytest
 
 from adjourn import RefusedError, Store, TaskRecord
-from adjourn.testing import Killed, MemoryStore, ModelServer, ScriptedReply, kill_points
+from adjourn.testing import MemoryStore, ModelServer, ScriptedReply, kill_points
+from adjourn.testing._kills import Killed
 
 
 def test_a_program_is_killed_before_and_after_each_of_its_writes() -> None:

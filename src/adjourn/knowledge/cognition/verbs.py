@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from msgspec import UNSET, structs
 
-from adjourn.errors import InvalidError, NotFoundError
+from adjourn.errors import InvalidError, NotFoundError, UsageError
 from adjourn.knowledge.model.cognition import (
     CONFIDENCE,
     SOURCE,
@@ -29,6 +29,7 @@ from adjourn.knowledge.model.cognition import (
     normalised,
 )
 from adjourn.knowledge.model.documents import DocumentPart, Tree, view
+from adjourn.knowledge.model.drafts import checked
 
 Item = TypeVar("Item", CognitiveNode, Fact, Assumption, OpenQuestion, Belief, Goal)
 _PLACES: dict[type[DocumentPart], tuple[str, ...]] = {
@@ -49,6 +50,7 @@ class SessionVerbs(ABC):
     def change(self, edit: Callable[[Tree, int], Tree]) -> Tree:
         """Change the working state. Returns the session."""
 
+    @checked
     def step(
         self,
         label: str,
@@ -83,6 +85,7 @@ class SessionVerbs(ABC):
 
         return view(self.change(edit)["workingState"]["nodes"][-1], CognitiveNode)
 
+    @checked
     def fact(self, content: str, *, source: str = SOURCE, confidence: float = CONFIDENCE) -> Fact:
         """Say what is known, and from where: a tool's output, the user, an inference. It validates an assumption in the same words.
 
@@ -99,12 +102,14 @@ class SessionVerbs(ABC):
 
         return self._said(edit, Fact, "content", content)
 
+    @checked
     def assume(self, content: str) -> Assumption:
         """Say what is taken for true without having been verified. A `fact` in the same words verifies it."""
         return self._said(
             lambda state, _: _with_text(state, Assumption, "content", content, {}), Assumption, "content", content
         )
 
+    @checked
     def goal(self, description: str, *, parent: Goal | None = None, priority: float = 1) -> Goal:
         """Say what to work toward: a part of `parent`, by default of the session's root goal. A higher priority is more important."""
 
@@ -128,6 +133,10 @@ class SessionVerbs(ABC):
         A step that is set to `completed` or `failed` gets its time. Raises `NotFoundError` where the session has no such item any more.
         """
         kind = type(item)
+        if kind not in _PLACES:
+            raise UsageError(
+                f"update: item is {item!r:.80}", f"give one of {', '.join(kind.__name__ for kind in _PLACES)}"
+            )
         members = {field.name: field.encode_name for field in structs.fields(kind)}
         for name in changes:
             if name not in members or name == "id":

@@ -5,9 +5,12 @@ Ids come from the text of an item, authors and times from the change, other memb
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, get_args, get_origin
+from functools import wraps
+from types import UnionType
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -17,6 +20,9 @@ from adjourn.knowledge.model.cognition import CONFIDENCE, SOURCE, normalised
 from adjourn.knowledge.model.documents import DocumentPart, Tree, bare, by_id, pointer, tree_of
 from adjourn.log.canonical_json import digest
 from adjourn.text.near_words import nearest
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class DraftContext(NamedTuple):
@@ -123,6 +129,53 @@ def require_store(store: object, user: str) -> None:
     """Refuse the address of a store where the store itself is needed. Raises `UsageError`."""
     if isinstance(store, str | bytes) or not hasattr(store, "append"):
         raise UsageError(f"{user} needs a store, not {store!r:.80}", f"open one: {user}(open_store(URL), …)")
+
+
+def checked(method: Callable[P, R]) -> Callable[P, R]:
+    """A method of a program's that refuses arguments of other types than it names, before anything else. Raises `UsageError`.
+
+    Texts, objects and lists of texts are looked at, and what is made of classes; numbers and closed sets are checked where they are stored.
+    """
+    hints: dict[str, Any] = {}
+    call = inspect.signature(method)
+
+    @wraps(method)
+    def checked_method(*args: P.args, **options: P.kwargs) -> R:
+        if not hints:
+            hints.update(get_type_hints(method))
+        for name, value in call.bind(*args, **options).arguments.items():
+            expected = hints.get(name)
+            if expected is not None and not any(_is_one(value, kind) for kind in _kinds_of(expected)):
+                raise UsageError(
+                    f"{method.__qualname__}: {name} is {value!r:.80}", f"give {_in_words(expected)} in UTF-8"
+                )
+        return method(*args, **options)
+
+    return checked_method
+
+
+def _kinds_of(expected: Any) -> tuple[Any, ...]:
+    return get_args(expected) if isinstance(expected, UnionType) or get_origin(expected) is Union else (expected,)
+
+
+def _is_one(value: object, kind: Any) -> bool:
+    origin = get_origin(kind) or kind
+    if kind is str:
+        return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+    if origin is Sequence:
+        return isinstance(value, list | tuple) and all(_is_one(item, get_args(kind)[0]) for item in value)
+    is_open = not isinstance(origin, type) or origin in (float, int) or getattr(origin, "_is_protocol", False)
+    return is_open or isinstance(value, origin)
+
+
+def _in_words(expected: Any) -> str:
+    names = [getattr(get_origin(kind) or kind, "__name__", str(kind)) for kind in _kinds_of(expected)]
+    return " or ".join(
+        {"str": "a text", "Sequence": "a list of texts", "Mapping": "an object", "NoneType": "None"}.get(
+            name, f"a {name}"
+        )
+        for name in names
+    )
 
 
 def _complete(value: Any, kind: Any, change: DraftContext, known: Any, path: list[str | int]) -> Any:

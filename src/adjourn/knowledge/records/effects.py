@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import msgspec
 
-from adjourn.errors import IntegrityError, NotFoundError, RefusedError
+from adjourn.errors import IntegrityError, NotFoundError, RefusedError, UsageError
 from adjourn.host import keys
 from adjourn.knowledge.cognition.transitions import RecordChange, Transition, derived_id, path_of, put, with_blocking
 from adjourn.knowledge.model.documents import Tree, by_id, same, view
@@ -135,6 +135,10 @@ class Effects:
         began = self._clock()
         yield effect
         if claim.run:
+            if effect.outputs is not None and not isinstance(effect.outputs, Mapping):
+                raise UsageError(
+                    f"the outputs of {call.tool} {call.operation} are {effect.outputs!r:.80}", "set an object, or None"
+                )
             self.complete(claim, effect.outputs, author, took_ms=max(0, self._clock() - began))
 
     def complete(

@@ -82,6 +82,7 @@ class TaskRecord:
     [{'reference': 'T-1'}]
     """
 
+    @drafts.checked
     def __init__(
         self,
         store: Store,
@@ -120,6 +121,7 @@ class TaskRecord:
         note = agent_notes.read_note({_member(name): _items(name, value) for name, value in members.items()})
         return _typed(agent_notes.write_note(self._task, note, self.author, self._own()).record)
 
+    @drafts.checked
     def decide(
         self, decision: str, *, because: str = "", status: Literal["accepted", "tentative", "rejected"] = "accepted"
     ) -> CRDecision:
@@ -127,6 +129,7 @@ class TaskRecord:
         record = self.note(decisions=[{"decision": decision, "because": because, "status": status}])
         return _with_words(record.decisions, "description", decision)
 
+    @drafts.checked
     def ask(
         self,
         question: str,
@@ -141,6 +144,7 @@ class TaskRecord:
         )
         return view(agent_notes.write_question(self._task, asked, self.author, self._own()).question, CRQuestion)
 
+    @drafts.checked
     def resume_point(
         self,
         label: str,
@@ -160,6 +164,7 @@ class TaskRecord:
         }
         return _with_words(self.note(resume_points=[point]).resume_points, "label", label)
 
+    @drafts.checked
     def effect(
         self,
         tool: str,
@@ -181,26 +186,31 @@ class TaskRecord:
 
     # --- people and other agents
 
+    @drafts.checked
     def answer(self, question: CRQuestion, answer: str, by: CRAuthor) -> CRQuestion:
         """Answer an open question as the person `by`."""
         record = self.records.answer_question(self.id, question.id, answer, by)
         return next(item for item in _typed(record).questions_for_user if item.id == question.id)
 
+    @drafts.checked
     def approve(self, point: CRResumePoint, by: CRAuthor, *, note: str = "") -> CRResumePoint:
         """Approve a resume point as `by`. A `note` becomes a constraint of the record."""
         record = self.records.approve_resume_point(self.id, point.id, by, note=note)
         return next(item for item in _typed(record).resume_points if item.id == point.id)
 
+    @drafts.checked
     def fork(self, author: CRAuthor | str) -> TaskRecord:
         """A record of the same task for another agent, that continues from this version. `merge` brings both together."""
         forked = TaskRecord(self.records.store, self._task.id, author=author, clock=self._task.clock)
         forked._fork = self.records.fork(self._own()["contentHash"], {}, forked.author)["id"]
         return forked
 
+    @drafts.checked
     def diff(self, other: TaskRecord | ContinuationRecord) -> CRDiff:
         """How the other record, or a version, differs from this one."""
         return self.records.diff(self.id, _name(other))
 
+    @drafts.checked
     def merge(self, other: TaskRecord | ContinuationRecord, strategy: Strategy = "manual") -> CRMergeResult:
         """Merge what another agent wrote about the same task into this record. With `manual`, both sides of a conflict are kept for a person."""
         return self.records.merge(self.id, _name(other), strategy, author=self.author)
@@ -232,12 +242,16 @@ def _member(name: str) -> str:
 
 def _items(name: str, value: Any) -> Any:
     """The value of a member as JSON has it."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return value
     if name not in _WORDS:
-        return drafts.plain(list(value)) if isinstance(value, Iterable) and not isinstance(value, str) else value
+        return drafts.plain(list(value))
     return [
         {_WORDS[name]: item}
         if isinstance(item, str)
-        else {_spelled(member): drafts.plain(inner) for member, inner in item.items()}
+        else {_spelled(str(member)): drafts.plain(inner) for member, inner in item.items()}
+        if isinstance(item, Mapping)
+        else item
         for item in value
     ]
 

@@ -52,6 +52,8 @@ MAX_ITEMS = 200
 MAX_DOUBTS = 5
 SHOWN = 200
 MAX_NAME = 60
+FAILURES = ("failed", "tests failed")
+"""Kinds of troubles that come before any next step that was stated."""
 _T = TypeVar("_T")
 
 
@@ -110,7 +112,7 @@ def compose(
     artifacts = _artifacts(sources, happened)
     derived["artifacts"] = artifacts.derived
     resumption = stated = _clean(sources.point())
-    if happened.failed or ledger.failed or not stated:
+    if happened.failed or ledger.failed or ledger.red or not stated:
         plan = progress if steps.items or not description else ()  # the mission alone is no plan
         resumption = _clean(_next_step(happened, plan, stated, description))
         derived["resumptionPoint"] = mark(resumption)
@@ -289,6 +291,9 @@ def _state_lines(happened: TaskFacts) -> Iterable[str]:
         tool, arguments = happened.last
         yield f"Last tool call: {tool} {fit_text(arguments, SHOWN)}".strip()
     yield f"Checkpoint made: {happened.trigger}"
+    for trouble in open_troubles(ledger):
+        if trouble.kind not in ("in doubt", *FAILURES):
+            yield f"Wrong: {trouble.text}"
     for call in list(ledger.doubts.values())[:MAX_DOUBTS]:
         yield f"In doubt: {tool_name(call)} {fit_text(call.arguments, SHOWN)} ({call.call})"
     for call in list(ledger.unseen.values())[:MAX_DOUBTS]:
@@ -301,7 +306,7 @@ def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], stated: s
     """The derived resumption point."""
     ledger = happened.ledger
     then = f" Then: {stated}" if stated else ""
-    if troubles := [trouble.text for trouble in open_troubles(ledger) if trouble.kind in ("failed", "tests failed")]:
+    if troubles := [trouble.text for trouble in open_troubles(ledger) if trouble.kind in FAILURES]:
         more = f" {len(troubles) - 1} more steps failed." if len(troubles) > 1 else ""
         return f"{troubles[-1]}.{more}{then}"
     if happened.failed:

@@ -141,7 +141,7 @@ class GuardedSession(Session):
         watch = self._watch
         if watch is None:
             return False
-        if self.task.ledger.milestone or (watch.guarded and any(fact.call in watch.guarded for fact in facts)):
+        if self.task.ledger.milestones or (watch.guarded and any(fact.call in watch.guarded for fact in facts)):
             return True
         if not watch.has_budgets or (self.task.ledger.calls_used < watch.next_share and not self.policy.budgets):
             return False
@@ -190,15 +190,15 @@ class GuardedSession(Session):
                 if guarded is not None and fact.outcome != "input-required":
                     del watch.guarded[fact.call]
                     notes += _make_after(self, guarded, fact)
-        if self.task.ledger.milestone:
-            notes += _make_milestone(self, watch.settings)
+        if self.task.ledger.milestones:
+            notes += _make_milestones(self, watch.settings)
         return notes + _make_due(self, watch) if watch.has_budgets else notes
 
     def checkpoint_after_recorded(self, tool: str, intent: int, fact: kinds.ToolSettled) -> list[str]:
         """`checkpoint_after` for a call that another process admitted: its checkpoint is the one right before its `intent`."""
         notes: list[str] = []
-        if self.task.ledger.milestone:
-            notes = _make_milestone(self, (self._watch or _Watch(self)).settings)
+        if self.task.ledger.milestones:
+            notes = _make_milestones(self, (self._watch or _Watch(self)).settings)
         for entry in reversed(list(self.task.store.read(self.task.id, max(0, intent - 4), intent))):
             data = kinds.data_of(event := decode(entry.data))
             if isinstance(data, kinds.CheckpointCreated) and event.session == self.id:
@@ -259,14 +259,15 @@ def _make_before(session: Session, tool: str, label: str, settings: Settings) ->
     return text, notes + texts
 
 
-def _make_milestone(session: Session, settings: Settings) -> list[str]:
-    """Keep the files and the page at a step of the work that was just done."""
+def _make_milestones(session: Session, settings: Settings) -> list[str]:
+    """Keep the files, and a page for each step of the work that is done and has none yet."""
     from adjourn.checkpoints import git_snapshot  # not on the start path
 
     ledger, tree = session.task.ledger, session.identity.tree
     more, notes = git_snapshot.for_page(tree, session.task.id, ledger.seq + 1, settings)
-    done = ledger.milestone
-    return notes + _make(session, "milestone", f"{MILESTONE}{done}", label=done, more=more)[1]
+    for done in ledger.milestones:
+        notes += _make(session, "milestone", f"{MILESTONE}{done}", label=done, more=more)[1]
+    return notes
 
 
 def _make_after(session: Session, guarded: Guarded, fact: kinds.ToolSettled) -> list[str]:

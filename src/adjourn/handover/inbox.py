@@ -204,6 +204,7 @@ def waiting_in_task(task: Task, now: int) -> KnownStream:
         TaskTrouble(ledger.task, _shown(ledger.goal), trouble)
         for trouble in open_troubles(ledger)
         if trouble.kind != "in doubt"  # which waits for an answer
+        and not (trouble.kind == "not verified" and ledger.sessions)  # an agent at work may still do it
     )
     sessions = tuple(ledger.sessions.values())
     head = Head(ledger.seq, ledger.hash)

@@ -56,6 +56,7 @@ ROLLBACK = "rollback to "
 MILESTONE = "milestone: "
 """Prefix of the trigger of a checkpoint at a step of the work: `milestone: tests pass again: pytest -q`."""
 MAX_RED = 10
+MAX_MILESTONES = 10
 MAX_MILESTONE = 80
 """Characters of a command that name a milestone."""
 REQUESTED = frozenset(("agent", "person"))
@@ -93,8 +94,9 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     before; both by `definition_key`. `answered` are effects that happened and whose session's client has said nothing since; `unseen` those
     of which the client did not get the answer, as its session ended first. `told` says which session
     has learnt that a call is `unseen`. `finished` is since when the task is finished (empty: it is active), `finished_by` the type of
-    actor that said so. `failed` are destructive calls that failed, by call; `red` are runs of tests that failed, until they, or more, pass;
-    `milestone` is the step of the work that was done last and has no checkpoint yet; `rolled_back` is the checkpoint that the task was rolled back
+    actor that said so. `failed` are destructive calls that failed, by call; `red` are runs of tests that failed, until they, or more, pass; `failed_more` and `red_more` count those that are no longer
+    kept. `checked` is the command that ran tests last, `unchecked` counts the edits since. `milestones` are steps of the work
+    that are done and have no checkpoint yet; `rolled_back` is the checkpoint that the task was rolled back
     to since its agent last made one; `before_call` the last checkpoint before a destructive call: its name, trigger and position.
 
     `effects` counts the calls with effects, `last_call` is the time of the last call. `sittings` counts the clients' sessions, `worker` is the
@@ -122,7 +124,11 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     doubts: dict[str, OpenCall] = {}
     failed: dict[str, FailedStep] = {}
     red: dict[str, FailedStep] = {}
-    milestone: str = ""
+    failed_more: int = 0
+    red_more: int = 0
+    checked: str = ""
+    unchecked: int = 0
+    milestones: list[str] = []
     rolled_back: str = ""
     before_call: tuple[str, str, int] = ("", "", -1)
     answered: dict[str, OpenCall] = {}
@@ -437,21 +443,42 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
 
 
 def _take_step(ledger: Ledger, step: WorkStep, call: OpenCall, data: kinds.ToolSettled) -> None:
-    """Keep whether tests fail, and which step of the work was done."""
+    """Keep whether tests fail, what was edited since they ran, and which step of the work was done."""
     shown = fit_text(command_of(call.arguments) or tool_name(call), MAX_MILESTONE)
     if step == "tests":
-        words = scope_of_tests(call.tool, call.arguments)
-        was_red = bool(ledger.red)
-        for red in [red for red in ledger.red.values() if words <= scope_of_tests(red.call.tool, red.call.arguments)]:
-            del ledger.red[red.call.call]
-        if data.outcome in ("tool-error", "error"):
-            ledger.red[call.call] = FailedStep(call, data.message[:MAX_NOTED])
-            if len(ledger.red) > MAX_RED:
-                del ledger.red[next(iter(ledger.red))]
-        elif data.outcome == "ok" and was_red and not ledger.red:
-            ledger.milestone = f"tests pass again: {shown}"
-    elif data.outcome == "ok":
-        ledger.milestone = f"{step}: {shown}"
+        _take_tests(ledger, call, data, shown)
+    elif data.outcome != "ok":
+        return
+    elif step == "edit":
+        ledger.unchecked += bool(ledger.checked)
+    else:
+        _reach(ledger, f"{step}: {shown}")
+
+
+def _take_tests(ledger: Ledger, call: OpenCall, data: kinds.ToolSettled, shown: str) -> None:
+    if data.outcome not in ("ok", "tool-error", "error"):
+        return  # nobody knows how they ended
+    ledger.checked, ledger.unchecked = shown, 0
+    words = scope_of_tests(call.tool, call.arguments)
+    was_red = bool(ledger.red)
+    for red in [red for red in ledger.red.values() if words <= scope_of_tests(red.call.tool, red.call.arguments)]:
+        del ledger.red[red.call.call]
+    if data.outcome != "ok":
+        ledger.red[call.call] = FailedStep(call, data.message[:MAX_NOTED])
+        if len(ledger.red) > MAX_RED:
+            del ledger.red[next(iter(ledger.red))]
+            ledger.red_more += 1
+        return
+    if len(words) <= 1:  # all tests ran
+        ledger.red_more = 0
+    if was_red and not ledger.red and not ledger.red_more:
+        _reach(ledger, f"tests pass again: {shown}")
+
+
+def _reach(ledger: Ledger, milestone: str) -> None:
+    """A step of the work is done: a checkpoint is due."""
+    if milestone not in ledger.milestones:
+        ledger.milestones = [*ledger.milestones, milestone][-MAX_MILESTONES:]
 
 
 def _take_outcome(ledger: Ledger, event: Envelope, call: OpenCall, data: kinds.ToolSettled) -> None:
@@ -464,6 +491,7 @@ def _take_outcome(ledger: Ledger, event: Envelope, call: OpenCall, data: kinds.T
             ledger.failed[call.call] = FailedStep(call, data.message[:MAX_NOTED])
             if len(ledger.failed) > MAX_FAILED:
                 del ledger.failed[next(iter(ledger.failed))]
+                ledger.failed_more += 1
         _note(ledger, event, call, data.message)
     elif data.outcome == "input-required":
         ledger.paused_calls[data.state + call.digest] = call
@@ -596,12 +624,14 @@ def _checkpoint_created(ledger: Ledger, event: Envelope, data: kinds.CheckpointC
     if event.by.type == "agent":  # its client asked for it
         _answered_of(ledger, event.session)
         ledger.sitting = msgspec.structs.replace(ledger.sitting, got_on=True, carried=0)
-    if data.trigger.startswith(MILESTONE):
-        ledger.milestone = ""
+    if data.trigger.startswith(MILESTONE) and ledger.milestones:
+        done = data.trigger.removeprefix(MILESTONE)
+        ledger.milestones = [milestone for milestone in ledger.milestones if milestone != done]
     if data.trigger.startswith(BEFORE):
         ledger.before_call = (data.name, data.trigger, event.seq)
     if data.trigger.startswith(ROLLBACK):
         ledger.failed.clear()
+        ledger.failed_more = 0
         ledger.rolled_back = data.trigger.removeprefix(ROLLBACK)
     elif event.by.type == "agent" and data.report:
         ledger.rolled_back = ""

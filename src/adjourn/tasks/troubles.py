@@ -14,7 +14,7 @@ SHOWN = 120
 
 
 class OpenTrouble(NamedTuple):
-    """A trouble: its kind (`failed`, `in doubt`, `tests failed`, `rolled back`, `spent`), what happened, what to do next, its call ("": none), and what
+    """A trouble: its kind (`failed`, `in doubt`, `tests failed`, `rolled back`, `not verified`, `spent`), what happened, what to do next, its call ("": none), and what
     the server said. That is no part of `text`: a server does not say what comes next.
     """
 
@@ -53,9 +53,15 @@ def _troubles(ledger: Ledger) -> Iterator[OpenTrouble]:
         yield OpenTrouble(
             "tests failed", f"{fit_text(what, SHOWN)} failed", then, red.call.call, fit_text(red.why, SHOWN)
         )
+    if more := ledger.failed_more + ledger.red_more:
+        yield OpenTrouble("failed", f"{more} more steps failed before these", "find them with `adjourn log`")
     if ledger.rolled_back:
         then = "effects outside the workspace were not undone; check them before you repeat a step"
         yield OpenTrouble("rolled back", f"the work was rolled back to {ledger.rolled_back}", then)
+    if ledger.unchecked and not ledger.red:
+        edits = "the last edit" if ledger.unchecked == 1 else f"the last {ledger.unchecked} edits"
+        what = f"{ledger.checked} was not run after {edits}"
+        yield OpenTrouble("not verified", what, "run it before you call the work done")
     if ledger.budget is not None and ledger.calls_used >= ledger.budget:
         spent = f"{ledger.calls_used} of {ledger.budget} calls are spent"
         yield OpenTrouble("spent", spent, "a person can raise the budget in the policy")

@@ -1,4 +1,4 @@
-"""What a call of a tool is for in the course of some work, by its name and its command line: it tests, commits or merges."""
+"""What a call of a tool is for in the course of some work, by its name and its command line: it tests, edits, commits or merges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-WorkStep = Literal["", "tests", "commit", "merge"]
+WorkStep = Literal["", "tests", "edit", "commit", "merge"]
 MAX_COMMAND = 2_000
 """Characters of a command line that are looked at."""
 
@@ -22,7 +22,11 @@ _TEST_MARKS = ("test", "check", "tox", "nox", "jest", "mocha", "rspec", "phpunit
 _GIT_STEP = re.compile(
     r"(?:^|[;&|]\s*)git\b(?:\s+-[cC]\s+\S+|\s+-\S+)*\s+(commit|merge)(?![\w-])(?![^;&|]*--(?:abort|dry-run|quit)\b)"
 )
-_STEP_MARKS = (*_TEST_MARKS, "commit", "merge")
+_EDITS = re.compile(r"(?:^|[;&|]\s*)(?:sed\s[^;&|]*-i|perl\s[^;&|]*-\w*i|git\s+(?:apply|am)\b|patch\s)")
+_EDITORS = frozenset(("edit", "write", "patch", "replace", "insert"))
+"""A tool with one of these words in its name edits, if it names a file."""
+_A_FILE = re.compile(r'"(?:[a-z]+_)?(?:file|path|filename|filepath|filePath)"\s*:|\*\*\* (?:Add|Update|Delete) File: ')
+_STEP_MARKS = (*_TEST_MARKS, *_EDITORS, "commit", "merge", "sed ", "perl ", "git a")
 _COMMAND = re.compile(r'"(?:command|cmd|script)"\s*:\s*("(?:[^"\\]|\\.)*)')
 _WORDS = re.compile(r"[._\-/]+")
 _OF_TESTS = frozenset(("test", "tests", "pytest"))
@@ -59,12 +63,15 @@ def step_of(tool: str, arguments: str) -> WorkStep:
     lower = f"{tool} {arguments}".lower()
     if not any(mark in lower for mark in _STEP_MARKS):
         return ""
+    words = {*_WORDS.split(tool.lower())}
+    if words & _EDITORS and _A_FILE.search(arguments):
+        return "edit"
     if command := command_of(arguments):
         if runs_tests(command):
             return "tests"
-        match = _GIT_STEP.search(command)
-        return "" if match is None else "commit" if match[1] == "commit" else "merge"
-    words = {*_WORDS.split(tool.lower())}
+        if (match := _GIT_STEP.search(command)) is not None:
+            return "commit" if match[1] == "commit" else "merge"
+        return "edit" if _EDITS.search(command) else ""
     if words & _OF_TESTS and (words & {"run", "execute", "exec"} or words <= _OF_TESTS):
         return "tests"
     if "git" in words and "commit" in words:

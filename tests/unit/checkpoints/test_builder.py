@@ -21,7 +21,7 @@ from adjourn.checkpoints.page import (
     report_of,
 )
 from adjourn.checkpoints.parser import parse
-from adjourn.tasks.entries import OpenCall
+from adjourn.tasks.entries import FailedStep, OpenCall
 from adjourn.tasks.ledger import Ledger
 from support.clock import NOON
 from support.events import TASK
@@ -198,6 +198,22 @@ def test_a_failure_comes_first_and_what_was_next_after_it() -> None:
     after = compose(happened(), before=again)
     assert after.resumption_point == "continue at #4"
     assert not any(line.startswith("Failed") for line in after.current_state)
+
+
+def test_a_page_names_what_is_wrong_before_what_was_stated() -> None:
+    """Failing tests come before the next step that was stated, other troubles into the state; both leave once they are over."""
+    call = OpenCall(call="s.1", tool="sh", digest="0" * 64, effectful=True, session="s", since="", arguments="{}")
+    before = compose(happened(), AgentReport(resumption_point="continue at #4"))
+    page = compose(happened(ledger={"red": {"s.1": FailedStep(call)}}), before=before)
+    assert page.resumption_point == (
+        "sh failed: find out why, and run it again before you call the work done. Then: continue at #4"
+    )
+    page = compose(happened(ledger={"checked": "pytest", "unchecked": 1}), before=page)
+    assert page.resumption_point == "continue at #4"
+    assert page.current_state[-1] == (
+        "Wrong: pytest was not run after the last edit: run it before you call the work done"
+    )
+    assert not any(line.startswith("Wrong") for line in compose(happened(), before=page).current_state)
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ def run(workspace: Workspace, context: Any, command: str, outcome: str = "ok") -
     session, (admitted,) = context.sessions.admit([one])
     facts = [kinds.ToolSettled(call=admitted.call, outcome=outcome)]  # type: ignore[arg-type]
     session.settle(facts)
-    assert session.is_due_after(facts) == bool(session.task.ledger.milestone)
+    assert session.is_due_after(facts) == bool(session.task.ledger.milestones)
     session.checkpoint_after(facts)
 
 

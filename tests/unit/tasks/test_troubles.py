@@ -81,10 +81,64 @@ def test_tests_that_fail_are_told_until_they_or_more_pass(shared_task: SharedTas
     second = shared_task.opened("g2", policy=POLICY)
     (trouble,) = open_troubles(second.task.ledger)
     assert trouble.text == "pytest -q tests/vat failed: find out why, and run it again before you call the work done"
-    assert second.task.ledger.milestone == ""
+    assert second.task.ledger.milestones == []
     run_tests(second, "python -m pytest", "ok")
     assert kinds_of(second) == []
-    assert second.task.ledger.milestone == "tests pass again: python -m pytest"
+    assert second.task.ledger.milestones == ["tests pass again: python -m pytest"]
+
+
+def edit(session: Session, path: str, outcome: str = "ok") -> None:
+    """An edit of a file by the client's own tool."""
+    arguments = json.dumps({"file_path": path, "content": "x"})
+    request = ToolRequest(tool="file.write", digest=hashlib.sha256(arguments.encode()).hexdigest(), arguments=arguments)
+    end(session, admit_one(session, request).call, outcome)
+
+
+def test_edits_after_the_last_run_of_the_tests_are_told(shared_task: SharedTask) -> None:
+    """Only where tests were run before; also to the next session, until they run again."""
+    session = shared_task.opened(policy=POLICY)
+    edit(session, "a.py")
+    assert kinds_of(session) == []
+    run_tests(session, "pytest -q", "ok")
+    edit(session, "b.py", "tool-error")
+    assert kinds_of(session) == []
+    edit(session, "a.py")
+    edit(session, "c.py")
+    checkpoint(session, "later", "agent", report=ONE)
+    session.close("client-eof")
+    second = shared_task.opened("g2", policy=POLICY)
+    (trouble,) = open_troubles(second.task.ledger)
+    assert trouble.text == "pytest -q was not run after the last 2 edits: run it before you call the work done"
+    run_tests(second, "pytest -q tests/a", "tool-error")
+    assert kinds_of(second) == ["tests failed"]
+    edit(second, "a.py")
+    assert kinds_of(second) == ["tests failed"]
+    run_tests(second, "pytest -q", "ok")
+    assert kinds_of(second) == []
+
+
+def test_troubles_beyond_the_maximum_are_counted(shared_task: SharedTask) -> None:
+    """What is no longer listed is still said to exist; a run of all tests that passes puts it right."""
+    session = shared_task.opened(policy=POLICY)
+    for number in range(13):
+        run_tests(session, f"pytest tests/{number}.py", "tool-error")
+    troubles = open_troubles(session.task.ledger)
+    assert len(troubles) == 11
+    assert troubles[-1].text == "3 more steps failed before these: find them with `adjourn log`"
+    run_tests(session, "pytest", "ok")
+    assert kinds_of(session) == []
+
+
+def test_steps_done_at_once_are_all_due_for_a_checkpoint(shared_task: SharedTask) -> None:
+    """Each is removed by the checkpoint of its own name."""
+    session = shared_task.opened(policy=POLICY)
+    run_tests(session, "pytest", "tool-error")
+    run_tests(session, "pytest", "ok")
+    run_tests(session, "git commit -m a", "ok")
+    run_tests(session, "git commit -m a", "ok")
+    assert session.task.ledger.milestones == ["tests pass again: pytest", "commit: git commit -m a"]
+    checkpoint(session, "m", "milestone: tests pass again: pytest")
+    assert session.task.refresh().milestones == ["commit: git commit -m a"]
 
 
 def test_a_killed_destructive_step_names_the_checkpoint_before_it(shared_task: SharedTask) -> None:

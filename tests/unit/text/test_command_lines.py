@@ -18,9 +18,10 @@ from adjourn.text.command_lines import command_of, scope_of_tests, step_of
         ),
         ("commit", ["git commit -m 'Add it'", "git add . && git commit -am x", "git -C app commit", "git -c a=b commit"]),
         ("merge", ["git merge topic", "git fetch; git merge --ff-only origin/main"]),
+        ("edit", ["sed -i s/a/b/ x.py", "cd app && git apply x.patch", "patch -p1 < x", "perl -pi -e s/a/b/ x"]),
         (
             "",
-            ["git commit --dry-run", "git merge --abort", "git commit-tree x", "cat tests.txt", "echo git commits", "ls", "git log --merges"],
+            ["sed s/a/b/ x", "git add .", "git commit --dry-run", "git merge --abort", "git commit-tree x", "cat tests.txt", "echo git commits", "ls", "git log --merges"],
         ),
     ],
 )  # fmt: skip
@@ -41,6 +42,14 @@ def test_a_command_line_is_known_by_what_it_runs(step: str, commands: list[str])
 def test_a_tool_without_a_command_line_is_known_by_its_name(tool: str, step: str) -> None:
     """The name says that it does the step, and not only that it is about it."""
     assert step_of(tool, '{"text": "pytest"}') == step
+
+
+@pytest.mark.parametrize("tool", ["file.write", "fs.edit_file", "apply_patch", "notebook.edit"])
+def test_a_tool_that_edits_names_a_file(tool: str) -> None:
+    """A tool that writes something else edits nothing."""
+    assert step_of(tool, '{"file_path": "a.py", "content": "pytest; git commit"}') == "edit"
+    assert step_of(tool, '{"patch": "*** Begin Patch\\n*** Update File: a.py"}') == "edit"
+    assert step_of(tool, '{"text": "milk"}') == ""
 
 
 def test_a_command_that_was_cut_is_read_as_far_as_it_goes() -> None:

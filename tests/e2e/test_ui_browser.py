@@ -72,8 +72,21 @@ def test_a_question_appears_and_is_answered_by_keys(work: ProxyWorkspace, opened
     expect(page.get_by_role("button", name="Approve once")).to_be_focused()
     assert work.facts("confirm.approved") == []
     page.keyboard.press("Enter")
+    expect(page.get_by_text("Approve echo.file.write: recorded in 10 s, unless you undo it.")).to_be_visible()
+    page.keyboard.press("u")
+    expect(page.get_by_role("button", name="Undo")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("article", name="file.write")).to_be_visible()
+    assert work.facts("confirm.approved") == []
+    page.keyboard.press("j")
+    page.get_by_label("Reason").fill("as agreed")
+    page.get_by_label("Reason").press("Escape")
+    page.keyboard.press("a")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Undo")).to_be_visible()
+    check(page, 1280)
+    expect(page.get_by_role("button", name="Undo")).to_be_hidden(timeout=15_000)
     assert not refused(client.answer(call))
-    expect(page.get_by_text("Approved: echo.file.write. It runs once.")).to_be_visible()
     expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
     assert work.facts("confirm.approved")[0].reason == "as agreed"
     assert window.errors == []
@@ -110,6 +123,8 @@ def test_what_is_being_typed_stays_when_the_page_updates(work: ProxyWorkspace, o
     window.page.keyboard.type("ence")
     window.page.get_by_role("button", name="Deny").first.click()
     expect(window.page.get_by_role("article")).to_have_count(1)
+    window.page.get_by_role("button", name="Record now").click()
+    expect(window.page.get_by_text("Denied: echo.file.write.")).to_be_visible()
     assert work.facts("confirm.denied")[0].reason == "half a sentence"
     assert window.errors == []
 
@@ -175,6 +190,7 @@ def test_a_link_in_a_chat_leads_to_what_waits(browser: Browser, work: ProxyWorks
             expect(page.locator("article[data-selected]")).to_contain_text("file.write")
             assert not work.facts("confirm.approved")
             page.locator("button:target").click()
+            page.get_by_role("button", name="Record now").click()
             assert not refused(client.answer(call))
         assert window.errors == []
 
@@ -200,6 +216,7 @@ def test_without_scripts_the_page_is_read_and_answered(work: ProxyWorkspace, ope
     expect(page.get_by_text("confirm file.write")).to_be_visible()
     page.get_by_label("Reason (optional)").fill("ask me tomorrow")
     page.get_by_role("button", name="Deny").click()
+    page.get_by_role("button", name="Record now").click()
     expect(page.get_by_text("Denied: echo.file.write.")).to_be_visible()
     assert "ask me tomorrow" in text_of(client.answer(call))
 
@@ -266,14 +283,16 @@ def test_the_page_asks_for_the_pin_and_then_remembers_it(
         page.screenshot(path=PICTURES / "pin-wide.png")
         field.fill(PIN)
         field.press("Enter")
-        assert not refused(client.answer(call))
-        expect(page.get_by_text("Approved: echo.file.write. It runs once.")).to_be_visible()
         expect(page.get_by_text("1 wrong PIN was given since")).to_be_visible()
         page.screenshot(path=PICTURES / "pin-answered.png")
+        page.get_by_role("button", name="Record now").click()
+        assert not refused(client.answer(call))
+        expect(page.get_by_text("Approved: echo.file.write. It runs once.")).to_be_visible()
         assert PIN not in page.url
         second = client.begin("deploy", {"to": "prod"})
         expect(page.get_by_role("article", name="deploy")).to_be_visible()
         page.get_by_role("button", name="Approve once").click()
+        page.get_by_role("button", name="Record now").click()
         assert not refused(client.answer(second))
         context.close()
     assert work.facts("confirm.approved")[0].reason == "as agreed"

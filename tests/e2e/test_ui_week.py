@@ -109,6 +109,7 @@ def test_everything_that_waits_is_answered(browser: Browser, week: Week, *, scri
         if text:
             card.get_by_role("textbox").fill(text)
         card.get_by_role("button", name=button).click()
+        page.get_by_role("button", name="Record now").click()
         expect(page.locator("#notices").get_by_text(said)).to_be_visible()
 
     answer("Decision", "Accept", "Accepted", option="Backfill in batches of 5,000 rows")

@@ -46,13 +46,22 @@ class ServedPage:
         return {name: unescape(value) for name, value in hidden}
 
     def send(self, fields: Mapping[str, str], **headers: str) -> httpx.Response:
-        """Send a form of the inbox, and follow it to the page that says the outcome."""
-        return self.browser.post("/answer", data=dict(fields), headers=headers, follow_redirects=True)
+        """Send a form of the inbox, have the answer recorded at once, and follow it to the page that says the outcome."""
+        sent = self.browser.post("/answer", data=dict(fields), headers=headers, follow_redirects=True)
+        held = held_fields(sent.text)
+        return self.browser.post("/record-now", data=held, headers=headers, follow_redirects=True) if held else sent
 
     def answer(self, action: str, *, title: str = "", **fields: str) -> str:
         """Answer an item; returns what the page then says."""
         sent = self.send({**self.form(title), "action": action, **fields})
         return notice_of(sent.text)
+
+
+def held_fields(page: str) -> dict[str, str]:
+    """The fields that have the last answer recorded at once, or undone; none without one that can be undone."""
+    forms = re.findall(r'<form[^>]* action="/record-now".*?</form>', page, re.DOTALL)
+    hidden = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', forms[-1]) if forms else []
+    return {name: unescape(value) for name, value in hidden}
 
 
 def notice_of(page: str) -> str:

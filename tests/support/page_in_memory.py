@@ -17,6 +17,7 @@ from adjourn.log.event import Actor
 from adjourn.store import Store
 from adjourn.ui.app import Application
 from adjourn.ui.guard import Access
+from adjourn.ui.held import HeldAnswers
 from adjourn.ui.site import Site
 from support.clock import Clock
 
@@ -29,9 +30,12 @@ ANN = Actor("ann", "human")
 class PageInMemory:
     """A served page, and the browser that has its cookie once `enter` was called."""
 
-    def __init__(self, store: Store | None, clock: Clock | None = None, root: str = "/srv/shop") -> None:
+    def __init__(
+        self, store: Store | None, clock: Clock | None = None, root: str = "/srv/shop", undo: float = 0
+    ) -> None:
         self.access = Access()
-        site = Site(root, root, lambda: store, ANN, clock or Clock())
+        clock = clock or Clock()
+        site = Site(root, root, lambda: store, ANN, clock, answers=HeldAnswers(clock, undo))
         self._app = Application(site, self.access).guarded(HOST)
         self.cookie = ""
 
@@ -68,9 +72,9 @@ class PageInMemory:
         hidden = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', card)
         return {name: unescape(value) for name, value in hidden}
 
-    def answer(self, fields: Mapping[str, str]) -> str:
+    def answer(self, fields: Mapping[str, str], path: str = "/answer") -> str:
         """Send a form; returns what the page then says."""
-        sent = self.request("POST", "/answer", data=dict(fields))
+        sent = self.request("POST", path, data=dict(fields))
         assert sent.status_code == 303, sent.text
         page = self.get(sent.headers["location"])
         found = re.search(r'<p class="notice notice-\w+">(.*?)</p>', page, re.DOTALL)

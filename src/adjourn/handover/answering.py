@@ -60,10 +60,11 @@ class ItemReply(NamedTuple):
 
 
 class ReplyOutcome(NamedTuple):
-    """What an answer came to, in words. `is_yes`: it permits something."""
+    """What an answer came to, in words. `is_yes`: it permits something. `is_late`: an earlier answer counts instead."""
 
     text: str
     is_yes: bool = False
+    is_late: bool = False
 
 
 class Answerer(NamedTuple):
@@ -99,16 +100,21 @@ class Answerer(NamedTuple):
 
 def record_answer(by: Answerer, reply: ItemReply) -> ReplyOutcome:
     """Record an answer. Raises `UsageError` for one that the item does not have, and as the use cases do."""
-    rule = _RULES.get(reply.kind)
-    if rule is None:
-        raise UsageError(f"nothing of the kind {reply.kind[:40]!r} can be answered", "look at the inbox again")
-    if len(reply.text) > MAX_ANSWER:
-        raise UsageError(f"the text has more than {MAX_ANSWER:,} characters", "shorten it")
-    return rule(by, reply)
+    _check_choice(reply)
+    return _RULES[reply.kind](by, reply)
+
+
+def check_reply(item: WaitingItem, reply: ItemReply) -> None:
+    """Check an answer before it is recorded. Raises `UsageError` for one that the item does not have, or that lacks its option or text."""
+    _check_choice(reply)
+    if item.options and reply.action in ("answer", "accept"):
+        _number(reply, item.options)
+    else:
+        _text(reply)
 
 
 def _approval(by: Answerer, reply: ItemReply) -> ReplyOutcome:
-    yes = _choice(reply, "approve", "deny") == "approve"
+    yes = reply.action == "approve"
     task = by.task(reply.task)
     try:
         approval = answer_first(task, reply.id, PersonsAnswer(yes, by.via, by.person, _text(reply)))
@@ -116,7 +122,7 @@ def _approval(by: Answerer, reply: ItemReply) -> ReplyOutcome:
         before = given_answer(by.store, task.ledger, reply.id)
         if before is None:
             raise
-        return ReplyOutcome(_too_late(by, before))
+        return ReplyOutcome(_too_late(by, before), is_late=True)
     what = tool_name(approval)
     if not yes:
         return ReplyOutcome(f"Denied: {what}.")
@@ -147,28 +153,28 @@ def _because(before: PersonsAnswer) -> str:
 
 def _question(by: Answerer, reply: ItemReply) -> ReplyOutcome:
     records = by.records
-    if _choice(reply, "answer", "skip") == "skip":
-        records.skip_question(reply.record, reply.id, _text(reply, "say why you skip the question"), by.author)
+    if reply.action == "skip":
+        records.skip_question(reply.record, reply.id, _text(reply), by.author)
         return ReplyOutcome("Skipped the question.")
     options = _item(records, reply, "questionsForUser").get("options", ())
-    said = options[_number(reply, options)] if options else _text(reply, "write an answer")
+    said = options[_number(reply, options)] if options else _text(reply)
     try:
         records.answer_question(reply.record, reply.id, said, by.author)
     except AdjournError:
         now = _item(records, reply, "questionsForUser")
         if now["status"] != "answered":
             raise
-        return ReplyOutcome(f"{now['answeredBy']['id']} answered this before: {now['answer']}.")
+        return ReplyOutcome(f"{now['answeredBy']['id']} answered this before: {now['answer']}.", is_late=True)
     return ReplyOutcome(f"Answered: {said}.", is_yes=True)
 
 
 def _resume_point(by: Answerer, reply: ItemReply) -> ReplyOutcome:
     records = by.records
-    yes = _choice(reply, "approve", "deny") == "approve"
+    yes = reply.action == "approve"
     point = _item(records, reply, "resumePoints")
     if point["approvalStatus"] != "pending":
         who = point.get("approvedBy") or point.get("deniedBy") or {"id": "somebody"}
-        return ReplyOutcome(f"{who['id']} {point['approvalStatus']} this before.")
+        return ReplyOutcome(f"{who['id']} {point['approvalStatus']} this before.", is_late=True)
     if yes:
         records.approve_resume_point(reply.record, reply.id, by.author, note=_text(reply))
         return ReplyOutcome(f"Approved: {point['label']}. Its steps may start once.", is_yes=True)
@@ -181,8 +187,8 @@ def _decision(by: Answerer, reply: ItemReply) -> ReplyOutcome:
     records = by.records
     decision = _item(records, reply, "decisions")
     text, variant, variants = "", None, decision.get("variants", ())
-    if _choice(reply, "accept", "override") == "override":
-        text = _text(reply, "write the decision")
+    if reply.action == "override":
+        text = _text(reply)
     elif variants and decision["status"] == "contested":
         variant = _number(reply, variants)
     try:
@@ -191,12 +197,12 @@ def _decision(by: Answerer, reply: ItemReply) -> ReplyOutcome:
         now = _item(records, reply, "decisions")
         if now["status"] == "contested":
             raise
-        return ReplyOutcome(f"This decision was settled before: {now['description']} ({now['status']}).")
+        return ReplyOutcome(f"This decision was settled before: {now['description']} ({now['status']}).", is_late=True)
     return ReplyOutcome(f"Decided: {text}." if text else "Accepted the decision.", is_yes=True)
 
 
 def _in_doubt(by: Answerer, reply: ItemReply) -> ReplyOutcome:
-    happened = _choice(reply, "done", "not-done") == "done"
+    happened = reply.action == "done"
     task = by.task(reply.task)
     expire_dead_sessions(task)
     try:
@@ -206,33 +212,36 @@ def _in_doubt(by: Answerer, reply: ItemReply) -> ReplyOutcome:
         if before is None:
             raise
         outcome = "happened" if before.yes else "did not happen"
-        return ReplyOutcome(
-            f"{_name(by, before.by)} said {ago(before.at, by.clock())} that it {outcome}{_because(before)}."
-        )
+        said = f"{_name(by, before.by)} said {ago(before.at, by.clock())} that it {outcome}{_because(before)}."
+        return ReplyOutcome(said, is_late=True)
     refresh_page(task, by.root, by.tree)
     text = "took effect" if happened else "did not take effect"
     return ReplyOutcome(f"Recorded: the call {text}.", is_yes=True)
 
 
 def _blocker(by: Answerer, reply: ItemReply) -> ReplyOutcome:
-    _choice(reply, "resolve")
-    text = _text(reply, "say how it was resolved")
+    text = _text(reply)
     blocker = _item(by.records, reply, "blockers")
     if blocker["status"] == "resolved":
-        return ReplyOutcome(f"{blocker['resolvedBy']['id']} resolved this before: {blocker['resolution']}.")
+        return ReplyOutcome(
+            f"{blocker['resolvedBy']['id']} resolved this before: {blocker['resolution']}.", is_late=True
+        )
     by.records.resolve_blocker(reply.record, reply.id, text, by.author)
     return ReplyOutcome("Resolved the blocker.", is_yes=True)
 
 
-def _choice(reply: ItemReply, *choices: str) -> str:
-    if reply.action not in choices:
+def _check_choice(reply: ItemReply) -> None:
+    if reply.kind not in _CHOICES:
+        raise UsageError(f"nothing of the kind {reply.kind[:40]!r} can be answered", "look at the inbox again")
+    if reply.action not in _CHOICES[reply.kind]:
         raise UsageError(f"{reply.kind} {reply.id[:80]!r} has no such answer", "give one of the answers shown")
-    return reply.action
+    if len(reply.text) > MAX_ANSWER:
+        raise UsageError(f"the text has more than {MAX_ANSWER:,} characters", "shorten it")
 
 
-def _text(reply: ItemReply, missing: str = "") -> str:
-    """The text of an answer; `missing` is what to do where it must have one."""
-    text = reply.text.strip()
+def _text(reply: ItemReply) -> str:
+    """The text of an answer. Raises `UsageError` where it must have one."""
+    text, missing = reply.text.strip(), _CHOICES[reply.kind][reply.action]
     if missing and not text:
         raise UsageError("the text is empty", missing)
     return text
@@ -253,6 +262,15 @@ def _item(records: CRStore, reply: ItemReply, collection: str) -> Tree:
     raise NotFoundError(f"record {record['id']} has no {reply.id!r} any more", "look at the inbox again")
 
 
+_CHOICES: Mapping[str, Mapping[str, str]] = {
+    "approval": {"approve": "", "deny": ""},
+    "blocker": {"resolve": "say how it was resolved"},
+    "decision": {"accept": "", "override": "write the decision"},
+    "in-doubt": {"done": "", "not-done": ""},
+    "question": {"answer": "write an answer", "skip": "say why you skip the question"},
+    "resume-point": {"approve": "", "deny": ""},
+}
+"""The answers of each kind of item, and what to do where one must have a text."""
 _RULES: Mapping[str, Callable[[Answerer, ItemReply], ReplyOutcome]] = {
     "approval": _approval,
     "blocker": _blocker,

@@ -207,10 +207,11 @@ MAX_PAGES = 64
 
 
 class _Seen(NamedTuple):
-    """What the last event was about: where the streams end, and how many tasks were left to be read."""
+    """What the last event was about: where the streams end, how many tasks were left to be read, and the last change of kept answers."""
 
     heads: Mapping[str, Head]
     left: int
+    answers: int = 0
 
 
 class Live:
@@ -257,7 +258,7 @@ class Live:
             store = self._site.find_store()
             if store is not None:
                 left = self._site.overview.look(store).left
-                return _Seen(self._site.overview.heads, left)
+                return _Seen(self._site.overview.heads, left, self._site.held.version)
         return _Seen({}, 0)
 
     async def follow(self, request: Request) -> EventSourceResponse:

@@ -12,7 +12,7 @@ import msgspec
 
 from adjourn.cli.annexes import AnnexCommand
 from adjourn.cli.context import CommandContext, at_store, example, flag, needing, user
-from adjourn.cli.output import complain, say
+from adjourn.cli.output import complain, safe, say
 from adjourn.errors import RefusedError
 from adjourn.host.clock import now
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from adjourn.policy.contract import Contract
     from adjourn.policy.principal import Principal
     from adjourn.store.base import Store
-    from adjourn.ui.site import Site
+    from adjourn.ui.site import Notice, Site
     from adjourn.ui.team import TeamPage
 
     Find = Callable[..., Awaitable[Principal | None]]
@@ -43,6 +43,7 @@ def ui_(context: CommandContext, *, port: int, no_open: bool) -> None:
 
     Prints a link that opens the page in one browser, once. Whoever has the page speaks for you. Ctrl-C ends it. Needs the extra `ui`.
     """
+    from adjourn.ui.held import UNDO_SECONDS, HeldAnswers
     from adjourn.ui.site import Site
 
     context.store_or_none()  # here, where it is closed when the command ends
@@ -52,7 +53,8 @@ def ui_(context: CommandContext, *, port: int, no_open: bool) -> None:
         with opening:  # requests are answered by several threads
             return context.store_or_none()
 
-    site = Site(context.root, context.tree, find_store, user(), context.clock)
+    answers: HeldAnswers[Notice] = HeldAnswers(context.clock, UNDO_SECONDS)
+    site = Site(context.root, context.tree, find_store, user(), context.clock, answers=answers)
     serve_page(site, port=port, opens=not no_open)
 
 
@@ -60,7 +62,13 @@ def serve_page(site: Site, *, port: int, opens: bool) -> None:
     """Serve the page until Ctrl-C. Raises `NotFoundError` without the extra."""
     with needing("ui"):
         from adjourn.ui.server import serve
-    serve(site, port=port, opens=opens, ready=_ui_ready)
+    try:
+        serve(site, port=port, opens=opens, ready=_ui_ready)
+    finally:
+        for answer in site.held.held:
+            complain(
+                f"not recorded: {safe(answer.text)}", "its undo time was not over, so it still waits: answer it again"
+            )
 
 
 def _ui_ready(link: str) -> None:
@@ -85,6 +93,7 @@ def team_page(ground: Any, origin: str) -> Callable[..., TeamPage]:
 
     def make(find: Find, tenants: Any) -> TeamPage:
         def site_of(person: Principal) -> Site:
+            from adjourn.ui.held import UNDO_SECONDS, HeldAnswers
             from adjourn.ui.site import Site
 
             def contract() -> Contract:
@@ -105,6 +114,7 @@ def team_page(ground: Any, origin: str) -> Callable[..., TeamPage]:
                 home=home,
                 contract=contract,
                 words=ground.incidents.words,
+                answers=HeldAnswers(now, UNDO_SECONDS),
             )
 
         return TeamPage(find, site_of, origin)

@@ -25,6 +25,7 @@ from adjourn.policy.contract import Contract
 from adjourn.store.base import Head, Store
 from adjourn.tasks.entries import OpenSession
 from adjourn.tasks.task import Task
+from adjourn.ui.held import HeldAnswers
 
 
 class TaskRow(NamedTuple):
@@ -253,7 +254,8 @@ class Site(msgspec.Struct, frozen=True):
 
     A look at the store may be `within` so many seconds old: a page that follows it gets an event for what is newer. For a person of
     another machine, `home` has its checkpoints and pages, `contract` returns what its sessions work under (or raises `AdjournError`), and
-    `root` and `tree` are an empty place; `words` puts the text of an error into those for the person.
+    `root` and `tree` are an empty place; `words` puts the text of an error into those for the person. `answers` keeps the person's answers
+    for as long as they can be undone; by default each is recorded at once.
     """
 
     root: str
@@ -266,8 +268,11 @@ class Site(msgspec.Struct, frozen=True):
     contract: Callable[[], Contract] | None = None
     words: Callable[[str], str] = str
     seen_by: Overview | None = None
+    answers: HeldAnswers[Notice] | None = None
 
     def __post_init__(self) -> None:
+        if self.answers is None:
+            msgspec.structs.force_setattr(self, "answers", HeldAnswers(self.clock))
         if self.seen_by is None:
             msgspec.structs.force_setattr(self, "seen_by", Overview(self.clock))
 
@@ -276,6 +281,12 @@ class Site(msgspec.Struct, frozen=True):
         """What is known of all tasks, by all requests."""
         assert self.seen_by is not None  # made above
         return self.seen_by
+
+    @property
+    def held(self) -> HeldAnswers[Notice]:
+        """The answers of the person that can be undone."""
+        assert self.answers is not None  # made above
+        return self.answers
 
     @property
     def author(self) -> CRAuthor:

@@ -77,6 +77,14 @@ function settle() {
   setTimeout(() => region.classList.remove("settling"), SETTLE_MS);
 }
 
+// What an answer that can be undone has left is counted down here: no request a second.
+setInterval(() => {
+  for (const left of document.querySelectorAll("[data-due]")) {
+    const seconds = Math.round((Date.parse(left.dataset.due) - Date.now()) / 1000);
+    left.textContent = seconds > 0 ? `${seconds} s left` : "over";
+  }
+}, 1000);
+
 const NOTICE_MS = 8000;
 
 let fading;
@@ -122,6 +130,7 @@ const keys = {
   k: () => move(-1),
   a: () => begin(0),
   d: () => begin(1),
+  u: () => [...document.querySelectorAll("[data-undo]")].at(-1)?.focus(),
   o: () => open(selected()),
   r: () => selected()?.querySelector(".answer input[name=text]")?.focus(),
   "?": () => document.getElementById("help").showModal(),
@@ -153,7 +162,7 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || document.querySelector("dialog[open]")) return;
   const typing = event.target.matches("input:not([type=radio]), textarea, select");
   if (event.key === "Escape" && typing) select(event.target.closest("[data-item]"));
-  if (typing || live()?.classList.contains("settling")) return;
+  if (typing || (live()?.classList.contains("settling") && event.key !== "u")) return;
   if (/^[1-9]$/.test(event.key)) choose(Number(event.key));
   const action = keys[event.key];
   if (action) {

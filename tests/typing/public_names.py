@@ -9,13 +9,17 @@ import adjourn
 from adjourn import (
     AdjournError,
     Call,
+    CognitiveNode,
     CognitiveStore,
     ConflictError,
     ContinuationRecord,
     CRAuthor,
+    CRDecision,
     CRDiff,
     CRMergeResult,
+    CRQuestion,
     CRStore,
+    Fact,
     IntegrityError,
     InvalidError,
     MemoryStore,
@@ -25,11 +29,14 @@ from adjourn import (
     RestoredSession,
     ResumableAnthropic,
     ResumableOpenAI,
+    RunningEffect,
     SessionOptions,
     Store,
     StoreError,
+    TaskRecord,
     UsageError,
     Validity,
+    WorkingState,
     brief,
     create_checkpoint,
     diff_checkpoints,
@@ -132,3 +139,21 @@ def stores() -> None:
     store: Store = MemoryStore()
     store.close()
     print(adjourn.no_such_name)  # type: ignore[attr-defined]
+
+
+def verbs(store: Store, author: CRAuthor) -> None:
+    task = TaskRecord(store, "pay", goal="Pay", author=author)
+    assert_type(task.current, ContinuationRecord)
+    assert_type(task.note(facts=["a"], decisions=["b", {"decision": "c", "because": "d"}]), ContinuationRecord)
+    assert_type(task.decide("a", because="b"), CRDecision)
+    question = task.ask("Which?", options=["a"], priority="blocking")
+    assert_type(task.answer(question, "a", by=author), CRQuestion)
+    with task.effect("bank", "transfer", {"invoice": 42}, key="42") as effect:
+        assert_type(effect, RunningEffect)
+    assert_type(task.merge(task.fork("other")), CRMergeResult)
+    memory = CognitiveStore(store, "pay")
+    assert_type(memory.update(memory.step("a"), status="completed"), CognitiveNode)
+    assert_type(memory.update(memory.fact("a"), confidence=1), Fact)
+    assert_type(memory.state, WorkingState)
+    task.note(desicions=["a"])  # type: ignore[call-arg]
+    task.ask("Which?", priority="urgent")  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -22,7 +22,6 @@ from adjourn.checkpoints.environment import missing_files
 from adjourn.checkpoints.page import NO_REPORT, AgentReport, members_of, statements_of
 from adjourn.checkpoints.page_files import PageSummary
 from adjourn.checkpoints.plans import is_replanned, plan_summary
-from adjourn.clients.client import ClientContext
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.handover.calls import recent_calls, said
 from adjourn.handover.importing import check_trusted, import_newer_folders, locate
@@ -34,10 +33,7 @@ from adjourn.knowledge.brief.knowledge_sections import Recorded, recorded
 from adjourn.knowledge.cognition.repository import SessionRepository
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import COLLECTIONS
-from adjourn.knowledge.records import agent_notes
-from adjourn.knowledge.records.interventions import expire_due
-from adjourn.knowledge.records.store import CRStore
-from adjourn.knowledge.records.task_record import record_of
+from adjourn.knowledge.records.task_record import expire_due_items, record_of
 from adjourn.log import kinds
 from adjourn.log.event import decode, milliseconds, timestamp
 from adjourn.log.kinds import data_of
@@ -53,6 +49,9 @@ from adjourn.tasks.session import Session
 from adjourn.tasks.task import Task
 from adjourn.text.redact import preview
 from adjourn.text.times import ago
+
+if TYPE_CHECKING:
+    from adjourn.clients.client import ClientContext
 
 
 class Preview(NamedTuple):
@@ -132,7 +131,7 @@ def _join(client: ClientContext, name: str) -> Resumed:
         key = checkpoint.data.key
         facts.insert(0, kinds.TaskImported(head=checkpoint.hash, seq=checkpoint.event.seq, signer=key))
     session = client.sessions.move(checkpoint.event.task, facts)
-    agent_notes.expire_due_items(session)
+    expire_due_items(session.task)
     session.task.refresh()
     options = client.options
     reader = Reader(
@@ -352,6 +351,9 @@ def _known(task: Task, checkpoint: TaskCheckpoint, now: int) -> Recorded:
     record = record_of(store, task.id)
     if record is None:
         return Recorded(notes=(_MISSING.format(named),) if named else ())
+    from adjourn.knowledge.records.interventions import expire_due  # most tasks have no record
+    from adjourn.knowledge.records.store import CRStore
+
     records, texts = CRStore(store), list[str]()
     if named and records.versions.find(named) is None:
         texts.append(f"the version of the record that the checkpoint names, {named}, is not in this store")

@@ -231,13 +231,6 @@ def write_question(task: Task, question: AgentQuestion, author: CRAuthor, record
     return AskResult(after, stored)
 
 
-def expire_due_items(session: Session) -> None:
-    """Expire the due items of the task's record, so that a resuming session sees its present state."""
-    record = record_of(session.task.store, session.task.id)
-    if record is not None:
-        CRStore(session.task.store, clock=session.task.clock).tick(record["id"])
-
-
 def author_of(session: Session) -> CRAuthor:
     """The client as an author of records."""
     return CRAuthor(id=clean(session.actor.id)[:100] or "agent", type="agent", session_id=session.id)

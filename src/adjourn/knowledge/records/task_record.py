@@ -13,6 +13,15 @@ from adjourn.errors import AdjournError
 if TYPE_CHECKING:
     from adjourn.knowledge.model.documents import Tree
     from adjourn.store.base import Store
+    from adjourn.tasks.task import Task
+
+
+def expire_due_items(task: Task) -> None:
+    """Expire the due items of the task's record, so that a resuming session sees its present state."""
+    if (record := record_of(task.store, task.id)) is not None:
+        from adjourn.knowledge.records.store import CRStore
+
+        CRStore(task.store, clock=task.clock).tick(record["id"])
 
 
 def record_of(store: Store, task: str) -> Tree | None:

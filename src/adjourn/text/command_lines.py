@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal
 
 import msgspec
@@ -12,33 +12,46 @@ WorkStep = Literal["", "tests", "edit", "commit", "merge"]
 MAX_COMMAND = 2_000
 """Characters of a command line that are looked at."""
 
-_TESTS = re.compile(
-    r"(?i)(?<![\w-])(?:pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|"
-    r"(?:go|cargo|npm|pnpm|yarn|bun|deno|make|mvn|gradlew?|dotnet|swift|bazel|rake|mix|just)\s+(?:run\s+)?[\w:-]*(?:test|check)[\w:-]*|"
-    r"[\w./-]*(?:run[-_]?)?tests?(?:[-_]\w+)?\.(?:sh|py|js|ts|rb|pl))(?![\w-])"
-)
 _TEST_MARKS = ("test", "check", "tox", "nox", "jest", "mocha", "rspec", "phpunit")
 """One of them is in each command that tests."""
-_GIT_STEP = re.compile(
-    r"(?:^|[;&|]\s*)git\b(?:\s+-[cC]\s+\S+|\s+-\S+)*\s+(commit|merge)(?![\w-])(?![^;&|]*--(?:abort|dry-run|quit)\b)"
-)
-_EDITS = re.compile(r"(?:^|[;&|]\s*)(?:sed\s[^;&|]*-i|perl\s[^;&|]*-\w*i|git\s+(?:apply|am)\b|patch\s)")
 _EDITORS = frozenset(("edit", "write", "patch", "replace", "insert"))
 """A tool with one of these words in its name edits, if it names a file."""
-_A_FILE = re.compile(r'"(?:[a-z]+_)?(?:file|path|filename|filepath|filePath)"\s*:|\*\*\* (?:Add|Update|Delete) File: ')
 _STEP_MARKS = (*_TEST_MARKS, *_EDITORS, "commit", "merge", "sed ", "perl ", "git a")
 _COMMAND = re.compile(r'"(?:command|cmd|script)"\s*:\s*("(?:[^"\\]|\\.)*)')
+_A_FILE = re.compile(r'"(?:[a-z]+_)?(?:file|path|filename|filepath|filePath)"\s*:|\*\*\* (?:Add|Update|Delete) File: ')
 _WORDS = re.compile(r"[._\-/]+")
 _OF_TESTS = frozenset(("test", "tests", "pytest"))
 _STARTERS = frozenset(("python", "python3", "uv", "run", "poetry", "npx", "pipx", "bundle", "exec", "cd", "&&"))
 """Words that start another program, and say nothing of what is tested."""
 
 
+@cache
+def _tests() -> re.Pattern[str]:
+    """Compiled when a command first has a mark of it, as the next: a hook lives for one call."""
+    return re.compile(
+        r"(?i)(?<![\w-])(?:pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|"
+        r"(?:go|cargo|npm|pnpm|yarn|bun|deno|make|mvn|gradlew?|dotnet|swift|bazel|rake|mix|just)\s+(?:run\s+)?[\w:-]*(?:test|check)[\w:-]*|"
+        r"[\w./-]*(?:run[-_]?)?tests?(?:[-_]\w+)?\.(?:sh|py|js|ts|rb|pl))(?![\w-])"
+    )
+
+
+@cache
+def _git_step() -> re.Pattern[str]:
+    return re.compile(
+        r"(?:^|[;&|]\s*)git\b(?:\s+-[cC]\s+\S+|\s+-\S+)*\s+(commit|merge)(?![\w-])(?![^;&|]*--(?:abort|dry-run|quit)\b)"
+    )
+
+
+@cache
+def _edits() -> re.Pattern[str]:
+    return re.compile(r"(?:^|[;&|]\s*)(?:sed\s[^;&|]*-i|perl\s[^;&|]*-\w*i|git\s+(?:apply|am)\b|patch\s)")
+
+
 @lru_cache(maxsize=256)
 def runs_tests(command: str) -> bool:
     """Whether a command line runs tests."""
     lower = command.lower()
-    return any(mark in lower for mark in _TEST_MARKS) and _TESTS.search(command[:MAX_COMMAND]) is not None
+    return any(mark in lower for mark in _TEST_MARKS) and _tests().search(command[:MAX_COMMAND]) is not None
 
 
 def command_of(arguments: str) -> str:
@@ -69,9 +82,9 @@ def step_of(tool: str, arguments: str) -> WorkStep:
     if command := command_of(arguments):
         if runs_tests(command):
             return "tests"
-        if (match := _GIT_STEP.search(command)) is not None:
+        if (match := _git_step().search(command)) is not None:
             return "commit" if match[1] == "commit" else "merge"
-        return "edit" if _EDITS.search(command) else ""
+        return "edit" if _edits().search(command) else ""
     if words & _OF_TESTS and (words & {"run", "execute", "exec"} or words <= _OF_TESTS):
         return "tests"
     if "git" in words and "commit" in words:

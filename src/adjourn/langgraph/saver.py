@@ -27,7 +27,7 @@ from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.knowledge.records.effects import Probe, RunningEffect
 from adjourn.knowledge.records.store import CRStore
 from adjourn.langgraph.thread import GraphThread, ThreadCheckpoint, decoded, task_of
-from adjourn.langgraph.values import MARK
+from adjourn.langgraph.values import body_of
 from adjourn.store.url import open_store
 from adjourn.tasks.task import GRAPHS
 
@@ -317,7 +317,7 @@ class AdjournSaver(BaseCheckpointSaver[str]):
     def _saved(self, digest: str) -> ThreadCheckpoint | None:
         """The document of a checkpoint; None where it was deleted meanwhile."""
         data = self.store.get_blob(digest)
-        return None if data is None else decoded(data[MARK:], ThreadCheckpoint)
+        return None if data is None else decoded(body_of(data), ThreadCheckpoint)
 
 
 def _place(config: RunnableConfig) -> tuple[str, str]:

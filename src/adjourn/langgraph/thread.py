@@ -178,7 +178,7 @@ class GraphThread:
             metadata=self._values.dump(dict(metadata), blobs),
             values=values,
         )
-        document = self._values.document(saved, blobs)
+        document = self._values.document(saved, blobs, [saved.head, saved.metadata, *values.values()])
         newest = self._store.ref(head)
         swaps[head] = Swap(newest, max(newest or "", saved.id))
         fact = kinds.GraphSaved(
@@ -205,7 +205,8 @@ class GraphThread:
             if number < 0 or number not in there:
                 merged[number] = _SavedWrite(number, channel, path, self._values.dump_items(value, blobs))
         if merged != there:
-            document = self._values.document(_SavedWrites(writer, list(merged.values())), blobs)
+            saved = _SavedWrites(writer, list(merged.values()))
+            document = self._values.document(saved, blobs, [write.value for write in saved.writes])
             fact = kinds.GraphWritten(checkpoint=checkpoint, document=document, node=path or writer)
             self._commit(fact, swaps={ref: Swap(digest, document)}, blobs=list(blobs.values()))
 

@@ -1,22 +1,22 @@
 """The values of a thread's channels in documents: what is large is stored once, and of a list that grows only its new items.
 
-A document begins with the thread's mark, so that threads share none, and deleting one leaves the others whole. A document
-names another one by that mark and its digest, in plain text: `adjourn store gc` and `adjourn verify` follow them, and no text of a user is
-taken for one.
+A document begins with the thread's mark, so that threads share none, and deleting one leaves the others whole. Then it lists the digests of
+the documents that it names, in plain text: `adjourn store gc` and `adjourn verify` follow them (`graph_documents`). Its body is compressed.
 """
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from hashlib import sha256
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from adjourn.errors import IntegrityError, NotFoundError
+from adjourn.tasks.task import GRAPH_BODY, graph_documents
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
@@ -35,12 +35,28 @@ MAX_VALUE = 256 * 1024 * 1024
 """Bytes of one value."""
 MAX_KEPT = 16 * 1024 * 1024
 """Bytes of values, as they were serialised, that are kept in memory for each thread."""
+MAX_LISTED = 100
+"""Names of documents that help to compress a body."""
 MARK, DIGITS = 8, 64
 _ITEMS, _OBJECT, _PART = "items", "object", "part"
+_USUAL = (
+    b"langchain_core.messages.system\xadSystemMessagelangchain_core.messages.tool\xabToolMessage\xactool_call_id\xa6status\xa7success"
+    b"model_provider\xadfinish_reason\xa4stop\xaatool_calls\x91\x84\xa4name\xa4args\xa2id\xa4type\xa9tool_call\xb2invalid_tool_calls\x90"
+    b"\xaeusage_metadata\x85\xacinput_tokens\xadoutput_tokens\xactotal_tokens\xb3input_token_details\xb4output_token_details"
+    b"\xaa__resume__\xad__interrupt__\xa9__error__\xa6source\xa6update\xa4fork\xa5input\xa4step\xa7parents\x80\xa6source\xa4loop\xa4step\xcd\x01"
+    b"\xa5items\x91\x92\xa6object\x81\xa8messages\x95\xa4part\xb1~__pregel_pull, \xa4null\xc4\x00\xc2\xa7msgpack\xc4\x05\x94"
+    b"\xbdlangchain_core.messages.human\xacHumanMessage\x86\xbalangchain_core.messages.ai\xa9AIMessage\x89\xa7content"
+    b"\xb1additional_kwargs\x80\xb1response_metadata\x80\xa4type\xa5human\xa4type\xa2ai\xa4name\xc0\xa2id\xaatool_calls\x90"
+    b"\xb2invalid_tool_calls\x90\xaeusage_metadata\xc0\xb3model_validate_json\xa7msgpack\xc5\x01\x86\xa1v\x04\xa2ts\xd9 2026-"
+    b"+00:00\xa2id\xd9$\xb0channel_versions\x83\xa9__start__\xb30000000001.\xa8messages\xb30000000002.\xafbranch:to:model"
+    b"\xb30000000003.\xadversions_seen\x83\xa9__input__\x80\xa9__start__\x81\xa9__start__\xb30000000001.\xa5agent\x81\xafbranch:to:agent"
+    b"\xb30000000004.\xb0updated_channels\x91\xa8messages\xc2\xc4\x83\xa6source\xa4loop\xa4step\xa7parents\x80\xc2\x81\xa8messages\x95\xa4part\xd9Q"
+)
+"""What bodies are likely to have, for their compression. Never change it: what is stored could not be read any more."""
 
 Typed: TypeAlias = "tuple[str, bytes]"
 StoredValue: TypeAlias = Any
-"""A value in a document: `[type, bytes, is compressed]`; the name of a document with that; `["items", […]]` and `["object", {…}]` of such
+"""A value in a document: `[type, bytes, is compressed]` (only earlier versions compressed it here); the name of a document with that; `["items", […]]` and `["object", {…}]` of such
 values; or `["part", document, kept, depth, […]]`, a list: the first `kept` items of the one in the document of another checkpoint, for the
 same channel, then these. `depth` counts the documents below.
 """
@@ -64,16 +80,27 @@ class ThreadValues:
         self._store = store
         self._mark = mark
         self._prefix = f"{mark.hex()}:"
-        self._named = re.compile(self._prefix.encode() + rb"([0-9a-f]{64})")
         self._serde = serde
         self._plain: SerializerProtocol = getattr(serde, "serde", serde)
         """What serialises before anything is encrypted, which would make equal values different."""
         self._kept: OrderedDict[str, Typed] = OrderedDict()
         self._kept_bytes = 0
 
-    def document(self, body: object, blobs: MutableMapping[str, bytes]) -> str:
-        """Add a document; returns its digest."""
-        data = self._mark + _encode(body)
+    def document(self, body: object, blobs: MutableMapping[str, bytes], stored: Iterable[StoredValue] = ()) -> str:
+        """Add a document; returns its digest. `stored` are the values in it."""
+        digests = list(dict.fromkeys(name[-DIGITS:] for value in stored for name in _names(value)))
+        packer = zlib.compressobj(6, wbits=-zlib.MAX_WBITS, zdict=_dictionary(self._mark, digests))
+        data = b"".join(
+            (
+                self._mark,
+                GRAPH_BODY,
+                len(digests).to_bytes(4, "big"),
+                b":",
+                "".join(digests).encode(),
+                packer.compress(_encode(body)),
+                packer.flush(),
+            )
+        )
         digest = sha256(data).hexdigest()
         blobs[digest] = data
         return digest
@@ -83,7 +110,7 @@ class ThreadValues:
         data = self._store.get_blob(digest)
         if data is None:
             raise NotFoundError(f"document {digest} of a thread is gone", "restore the store, or delete the thread")
-        return data[MARK:]
+        return body_of(data)
 
     # --- writing
 
@@ -121,16 +148,12 @@ class ThreadValues:
         return [_PART, base, common, depth, [self._stored(item, blobs) for item in added]], prints, depth
 
     def _stored(self, typed: Typed, blobs: MutableMapping[str, bytes]) -> StoredValue:
-        kind, whole = typed
-        data = bytes(whole)
-        is_compressed = False
-        if len(data) > INLINE and len(smaller := zlib.compress(data, 1)) < len(data):
-            data, is_compressed = smaller, True
-        item = (kind, data, is_compressed)
+        kind, data = typed[0], bytes(typed[1])
+        item = (kind, data, False)
         if len(data) <= INLINE:
             return item
         digest = self.document(item, blobs)
-        self._keep(f"{self._prefix}{digest}", (kind, bytes(whole)))
+        self._keep(f"{self._prefix}{digest}", (kind, data))
         return f"{self._prefix}{digest}"
 
     # --- reading
@@ -163,11 +186,8 @@ class ThreadValues:
             kind, data, is_compressed = item
         except (TypeError, ValueError) as error:
             raise IntegrityError("a value of a thread is not as adjourn writes it", "restore the store") from error
-        if is_compressed:
-            whole = zlib.decompressobj()
-            data = whole.decompress(data, MAX_VALUE)
-            if not whole.eof:
-                raise IntegrityError(f"a value of a thread has more than {MAX_VALUE} bytes", "restore the store")
+        if is_compressed:  # by an earlier version
+            data = _decompressed(data, zlib.decompressobj())
         if type(stored) is str:
             self._keep(stored, (kind, data))
         return kind, data
@@ -191,13 +211,49 @@ class ThreadValues:
                 and data[:MARK] == self._mark
             ):
                 needed.add(digest)
-                waiting += (match.decode() for match in self._named.findall(data))
+                waiting += graph_documents(data)
         return needed
 
     def forget(self) -> None:
         """Keep nothing in memory any more."""
         self._kept.clear()
         self._kept_bytes = 0
+
+
+def body_of(data: bytes) -> bytes:
+    """The body of a document, from its bytes. Raises `IntegrityError`."""
+    if data[MARK : MARK + 1] != GRAPH_BODY:  # of an earlier version
+        return data[MARK:]
+    digests = graph_documents(data)
+    packed = data[MARK + len(GRAPH_BODY) + 5 + len(digests) * DIGITS :]
+    return _decompressed(packed, zlib.decompressobj(-zlib.MAX_WBITS, zdict=_dictionary(data[:MARK], digests)))
+
+
+def _dictionary(mark: bytes, digests: list[str]) -> bytes:
+    """What compresses a body: the names in it, and what bodies usually have."""
+    return "".join(f"{mark.hex()}:{digest}" for digest in digests[:MAX_LISTED]).encode() + _USUAL
+
+
+def _decompressed(data: bytes, whole: zlib._Decompress) -> bytes:
+    try:
+        body = whole.decompress(data, MAX_VALUE)
+    except zlib.error as error:
+        raise IntegrityError(f"a document of a thread cannot be decompressed: {error}", "restore the store") from error
+    if not whole.eof:
+        raise IntegrityError(f"a document of a thread has more than {MAX_VALUE} bytes", "restore the store")
+    return body
+
+
+def _names(stored: StoredValue) -> Iterator[str]:
+    """The documents that a value names."""
+    if type(stored) is str:
+        yield stored
+    elif type(stored) is list and len(stored) == 2:
+        yield from chain.from_iterable(map(_names, stored[1].values() if stored[0] == _OBJECT else stored[1]))
+    elif _is_part(stored):
+        if stored[1]:
+            yield stored[1]
+        yield from chain.from_iterable(map(_names, stored[4]))
 
 
 def _is_part(stored: StoredValue) -> bool:

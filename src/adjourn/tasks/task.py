@@ -8,6 +8,7 @@ a history that the sealed fold, the kept head (`heads`) or its own ledger contra
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -376,6 +377,8 @@ def existing(store: Store, task: str, *, clock: Callable[[], int], secret: bytes
 OPEN_INDEX = "open/"
 GRAPHS, GRAPH_WRITES, GRAPH_HEADS = "graph/", "graph-writes/", "graph-head/"
 """Refs that name the documents of a LangGraph thread, by task, and its newest checkpoints."""
+GRAPH_BODY = b"\x02"
+"""What follows the mark of a document of a thread, of 8 bytes, where the digests that it names are listed."""
 OPEN_CHANGING = frozenset(
     (
         kinds.SessionClosed,
@@ -390,6 +393,15 @@ OPEN_CHANGING = frozenset(
     )
 )
 """Events that may change the entries of a task. Of others only calls and their settlements may (`Task.stage`)."""
+
+
+def graph_documents(data: bytes) -> list[str]:
+    """The digests of the documents that a document of a LangGraph thread names."""
+    if data[8:9] == GRAPH_BODY:
+        end = 14 + 64 * int.from_bytes(data[9:13], "big")
+        return [data[at : at + 64].decode(errors="replace") for at in range(14, min(end, len(data)), 64)]
+    named = re.compile(data[:8].hex().encode() + rb":([0-9a-f]{64})")  # an earlier version: by its mark
+    return [match.decode() for match in named.findall(data)]
 
 
 def open_ref(task: str, digest: str, ident: str) -> str:

@@ -11,7 +11,6 @@ Nothing here writes, prints, or trusts a cache.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from hashlib import sha256
 from itertools import islice
@@ -40,7 +39,7 @@ from adjourn.policy.principal import checkpoint_ref
 from adjourn.store.base import Entry, Store
 from adjourn.tasks.heads import KeptHeads
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.task import FOLD_FORM, GRAPH_WRITES, GRAPHS, Task, tasks_of
+from adjourn.tasks.task import FOLD_FORM, GRAPH_WRITES, GRAPHS, Task, graph_documents, tasks_of
 from adjourn.verification.report import (
     CODES,
     NOT_TRUST,
@@ -435,10 +434,7 @@ class TaskCheck:
             if data is None:
                 self._add("document-missing", f"document {name} of the thread is missing", seq=seq, hash=event_hash)
                 continue
-            named = re.compile(
-                data[:8].hex().encode() + rb":([0-9a-f]{64})"
-            )  # by the mark that the document begins with
-            waiting += (match.decode() for match in named.findall(data))
+            waiting += graph_documents(data)
 
     def _points_at(self, name: str, seq: int, event_hash: str) -> bool:
         if not 0 <= seq < self.report.total:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import lzma
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -152,6 +153,47 @@ def test_what_was_changed_or_is_missing_is_found(store: Store) -> None:
     findings = [found.finding.message for found in verify_task(store, task).tasks[0].findings]
     assert any(f"document {document} of the thread is missing" in message for message in findings)
     assert any("no event of the thread names" in message for message in findings)
+
+
+def test_a_missing_value_of_a_checkpoint_is_found(store: Store) -> None:
+    """`adjourn verify` follows the documents of checkpoints to those of their values."""
+    say(chat(AdjournSaver(store), "".join(map(str, range(900)))), 1)
+    task = task_of("t")
+    documents = {
+        data.document
+        for entry in store.read(task)
+        if isinstance(data := kinds.data_of(decode(entry.data)), kinds.GraphSaved | kinds.GraphWritten)
+    }
+    values = [digest for digest, _ in store.blobs() if digest not in documents]
+    assert len(values) == 2
+    store.drop(values)
+    findings = {found.finding.message for found in verify_task(store, task).tasks[0].findings}
+    assert findings == {f"document {value} of the thread is missing" for value in values}
+
+
+def test_a_thread_that_an_earlier_version_wrote_continues(tmp_path: Path) -> None:
+    """Its documents, which are not compressed, load, verify, survive garbage collection, and are followed by new ones."""
+    before = Path(__file__).parents[2] / "data" / "threads_of_before.db.xz"
+    (tmp_path / "threads.db").write_bytes(lzma.decompress(before.read_bytes()))
+    with AdjournSaver.from_conn_string(str(tmp_path / "threads.db")) as saver:
+        assert verify_task(saver.store, task_of("t")).tasks[0].findings == []
+        collect(saver.store, str(tmp_path), now())
+        graph = chat(saver)
+        assert say(graph, 3) == ["h0", "a1", "h1", "a3", "h2", "a5", "h3", "a7"]
+        state = chat(AdjournSaver(saver.store)).get_state({"configurable": {"thread_id": "t"}})
+        assert [message.content[:2] for message in state.values["messages"]] == [
+            "0 ",
+            "1 ",
+            "1 ",
+            "3 ",
+            "2 ",
+            "5 ",
+            "3 ",
+            "7 ",
+        ]
+        assert verify_task(saver.store, task_of("t")).tasks[0].findings == []
+        saver.delete_thread("t")
+        assert list(saver.store.blobs()) == []
 
 
 def test_messages_that_grow_are_stored_once(store: Store) -> None:

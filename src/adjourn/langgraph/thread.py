@@ -157,15 +157,14 @@ class GraphThread:
         before = self._read(above) if above else None
         swaps = {ref: Swap(above, above)} if above else {}  # it must still be there when what follows on it is written
         values: dict[str, Any] = {}
-        lists: dict[str, tuple[list[bytes], int]] = {}
+        lists: dict[str, KnownList] = {}
         for channel, value in checkpoint["channel_values"].items():
             if before is not None and channel not in new_versions and channel in before.values:
                 values[channel] = before.values[channel]
             elif type(value) is list and len(value) >= SHORTEST_LIST:
                 base = self._base(namespace, channel, above, before)
-                part, prints, depth = self._values.dump_list(value, base, blobs)
+                part, lists[channel] = self._values.dump_list(value, base, blobs)
                 values[channel] = before.values[channel] if part is None and before is not None else part
-                lists[channel] = prints, depth
             else:
                 values[channel] = self._values.dump_items(value, blobs)
         saved = ThreadCheckpoint(
@@ -189,8 +188,8 @@ class GraphThread:
         )
         refs = {self._ref(namespace, saved.id): document}
         self._commit(fact, refs=refs, swaps=swaps, blobs=list(blobs.values()))
-        for channel, (prints, depth) in lists.items():
-            self._lists[namespace, channel] = KnownList(document, prints, depth)
+        for channel, known in lists.items():
+            self._lists[namespace, channel] = known._replace(document=document)
 
     def _put_writes(
         self, namespace: str, checkpoint: str, writes: Sequence[tuple[str, Any]], writer: str, path: str

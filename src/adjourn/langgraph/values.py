@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from hashlib import sha256
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 
@@ -28,7 +28,9 @@ INLINE = 512
 SHORTEST_LIST = 2
 """Items from which on a list may follow on the one before it."""
 MAX_DEPTH = 100
-"""Checkpoints that one list may be spread over: then it is written whole again, but for its large items."""
+"""Checkpoints that one list may be spread over: then it is written whole again, but for its large items and its runs."""
+RUN = 64
+"""Items of a list in one document, where it is written whole."""
 MAX_NESTED = 3
 """Levels of lists and objects of which each item is stored by itself."""
 MAX_VALUE = 256 * 1024 * 1024
@@ -38,7 +40,7 @@ MAX_KEPT = 16 * 1024 * 1024
 MAX_LISTED = 100
 """Names of documents that help to compress a body."""
 MARK, DIGITS = 8, 64
-_ITEMS, _OBJECT, _PART = "items", "object", "part"
+_ITEMS, _OBJECT, _PART, _RUN = "items", "object", "part", "run"
 _USUAL = (
     b"langchain_core.messages.system\xadSystemMessagelangchain_core.messages.tool\xabToolMessage\xactool_call_id\xa6status\xa7success"
     b"model_provider\xadfinish_reason\xa4stop\xaatool_calls\x91\x84\xa4name\xa4args\xa2id\xa4type\xa9tool_call\xb2invalid_tool_calls\x90"
@@ -58,7 +60,7 @@ Typed: TypeAlias = "tuple[str, bytes]"
 StoredValue: TypeAlias = Any
 """A value in a document: `[type, bytes, is compressed]` (only earlier versions compressed it here); the name of a document with that; `["items", […]]` and `["object", {…}]` of such
 values; or `["part", document, kept, depth, […]]`, a list: the first `kept` items of the one in the document of another checkpoint, for the
-same channel, then these. `depth` counts the documents below.
+same channel, then these, where `["run", document]` is `RUN` items. `depth` counts the documents below.
 """
 ListOf: TypeAlias = "Callable[[str], StoredValue]"
 """What a document of a checkpoint, named by its digest, has for the channel in question."""
@@ -66,11 +68,12 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class KnownList(NamedTuple):
-    """A list that is stored: the document of its checkpoint, the SHA-256 of each item as it was serialised, and its depth."""
+    """A list that is stored: the document of its checkpoint, the SHA-256 of each item as it was serialised, its depth, and its items."""
 
     document: str
     prints: list[bytes]
     depth: int
+    items: list[StoredValue]
 
 
 class ThreadValues:
@@ -128,24 +131,34 @@ class ThreadValues:
 
     def dump_list(
         self, items: list[Any], before: KnownList | None, blobs: MutableMapping[str, bytes]
-    ) -> tuple[StoredValue | None, list[bytes], int]:
-        """A list for a document, its prints and its depth: what follows on the list `before`, as far as that has the same items.
+    ) -> tuple[StoredValue | None, KnownList]:
+        """A list for a document, and what is known of it then: it follows on the list `before`, as far as that has the same items.
         None where nothing is new.
         """
+        before = before or KnownList("", [], 0, [])
         typed = [self._plain.dumps_typed(item) for item in items]
         prints = [_print(item) for item in typed]
-        common = 0
-        if before is not None and before.depth < MAX_DEPTH:
-            for new, old in zip(prints, before.prints, strict=False):
-                if new != old:
-                    break
-                common += 1
-            if common == len(prints) == len(before.prints):
-                return None, prints, before.depth
+        common = next(
+            (index for index, pair in enumerate(zip(prints, before.prints, strict=False)) if pair[0] != pair[1]), None
+        )
+        common = min(len(prints), len(before.prints)) if common is None else common
+        if before.document and common == len(prints) == len(before.prints):
+            return None, before
         added = typed[common:] if self._plain is self._serde else map(self._serde.dumps_typed, items[common:])
-        base = f"{self._prefix}{before.document}" if before is not None and common else ""
-        depth = before.depth + 1 if before is not None and common else 0
-        return [_PART, base, common, depth, [self._stored(item, blobs) for item in added]], prints, depth
+        stored = [self._stored(item, blobs) for item in added]
+        every = before.items[:common] + stored
+        if common and before.depth < MAX_DEPTH:
+            depth = before.depth + 1
+            return [_PART, f"{self._prefix}{before.document}", common, depth, stored], KnownList(
+                "", prints, depth, every
+            )
+        return [_PART, "", 0, 0, self._runs(every, blobs)], KnownList("", prints, 0, every)
+
+    def _runs(self, items: list[StoredValue], blobs: MutableMapping[str, bytes]) -> list[StoredValue]:
+        """The items of a list, the runs of `RUN` in documents: a list that is written whole again has most of them already."""
+        whole = len(items) - len(items) % RUN
+        runs = [items[at : at + RUN] for at in range(0, whole, RUN)]
+        return [[_RUN, f"{self._prefix}{self.document(run, blobs, run)}"] for run in runs] + items[whole:]
 
     def _stored(self, typed: Typed, blobs: MutableMapping[str, bytes]) -> StoredValue:
         kind, data = typed[0], bytes(typed[1])
@@ -166,17 +179,36 @@ class ThreadValues:
             if stored[0] == _OBJECT:
                 return {name: self.load(item) for name, item in stored[1].items()}
         if _is_part(stored):
-            return [self._serde.loads_typed(self._typed(item)) for item in _items(stored, list_of)]
+            return [self._serde.loads_typed(self._typed(item)) for item in self._items(stored, list_of)]
         return self._serde.loads_typed(self._typed(stored))
 
     def known_list(self, document: str, stored: StoredValue, list_of: ListOf) -> KnownList | None:
         """A list that was stored earlier, to follow on; None for what is no such list."""
         if not _is_part(stored):
             return None
-        typed: Iterable[Typed] = map(self._typed, _items(stored, list_of))
+        items = self._items(stored, list_of)
+        typed: Iterable[Typed] = map(self._typed, items)
         if self._plain is not self._serde:
             typed = (self._plain.dumps_typed(self._serde.loads_typed(item)) for item in typed)
-        return KnownList(document, list(map(_print, typed)), stored[3])
+        return KnownList(document, list(map(_print, typed)), stored[3], items)
+
+    def _items(self, stored: StoredValue, list_of: ListOf | None) -> list[StoredValue]:
+        """The items of a list, through the documents that it is spread over."""
+        parts = [stored]
+        while base := parts[-1][1]:
+            above = None if list_of is None else list_of(base[-DIGITS:])
+            if len(parts) > MAX_DEPTH + 1 or not _is_part(above):
+                raise IntegrityError(f"the list in document {base} is missing", "restore the store")
+            parts.append(above)
+        items: list[StoredValue] = []
+        for _, _, kept, _, added in reversed(parts):
+            del items[kept:]
+            for item in added:
+                items += self._run(item[1]) if _is_run(item) else [item]
+        return items
+
+    def _run(self, name: str) -> list[StoredValue]:
+        return cast("list[StoredValue]", msgspec.msgpack.decode(self.read(name[-DIGITS:])))
 
     def _typed(self, stored: StoredValue) -> Typed:
         if type(stored) is str and (kept := self._kept.get(stored)) is not None:
@@ -248,6 +280,8 @@ def _names(stored: StoredValue) -> Iterator[str]:
     """The documents that a value names."""
     if type(stored) is str:
         yield stored
+    elif _is_run(stored):
+        yield stored[1]
     elif type(stored) is list and len(stored) == 2:
         yield from chain.from_iterable(map(_names, stored[1].values() if stored[0] == _OBJECT else stored[1]))
     elif _is_part(stored):
@@ -256,23 +290,12 @@ def _names(stored: StoredValue) -> Iterator[str]:
         yield from chain.from_iterable(map(_names, stored[4]))
 
 
+def _is_run(stored: StoredValue) -> bool:
+    return type(stored) is list and len(stored) == 2 and stored[0] == _RUN
+
+
 def _is_part(stored: StoredValue) -> bool:
     return type(stored) is list and len(stored) == 5 and stored[0] == _PART
-
-
-def _items(stored: StoredValue, list_of: ListOf | None) -> list[Any]:
-    """The items of a list, through the documents that it is spread over."""
-    parts = [stored]
-    while base := parts[-1][1]:
-        above = None if list_of is None else list_of(base[-DIGITS:])
-        if len(parts) > MAX_DEPTH + 1 or not _is_part(above):
-            raise IntegrityError(f"the list in document {base} is missing", "restore the store")
-        parts.append(above)
-    items: list[Any] = []
-    for _, _, kept, _, added in reversed(parts):
-        del items[kept:]
-        items += added
-    return items
 
 
 def _print(typed: Typed) -> bytes:

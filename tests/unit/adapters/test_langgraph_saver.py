@@ -28,7 +28,7 @@ from adjourn.cli.app import main
 from adjourn.errors import RefusedError, UsageError
 from adjourn.host import keys
 from adjourn.host.clock import now
-from adjourn.langgraph import AdjournSaver
+from adjourn.langgraph import AdjournSaver, values
 from adjourn.langgraph.thread import task_of
 from adjourn.langgraph.values import MARK
 from adjourn.log import kinds
@@ -164,11 +164,11 @@ def test_a_missing_value_of_a_checkpoint_is_found(store: Store) -> None:
         for entry in store.read(task)
         if isinstance(data := kinds.data_of(decode(entry.data)), kinds.GraphSaved | kinds.GraphWritten)
     }
-    values = [digest for digest, _ in store.blobs() if digest not in documents]
-    assert len(values) == 2
-    store.drop(values)
+    messages = [digest for digest, _ in store.blobs() if digest not in documents]
+    assert len(messages) == 2
+    store.drop(messages)
     findings = {found.finding.message for found in verify_task(store, task).tasks[0].findings}
-    assert findings == {f"document {value} of the thread is missing" for value in values}
+    assert findings == {f"document {message} of the thread is missing" for message in messages}
 
 
 def test_a_thread_that_an_earlier_version_wrote_continues(tmp_path: Path) -> None:
@@ -207,6 +207,26 @@ def test_messages_that_grow_are_stored_once(store: Store) -> None:
             sizes.append(size_of(store))
     assert sizes[1] - sizes[0] < 1.3 * sizes[0]
     assert sizes[2] - sizes[1] < 2.3 * (sizes[1] - sizes[0])
+
+
+@pytest.mark.parametrize("serde", [None, EncryptedSerializer], ids=["plain", "encrypted"])
+def test_a_list_that_is_written_whole_again_repeats_no_item(
+    serde: Any, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its runs are there already, whoever wrote them: a long thread costs as much a turn as a short one."""
+    monkeypatch.setattr(values, "MAX_DEPTH", 4)
+    monkeypatch.setattr(values, "RUN", 8)
+    sizes = []
+    for turn in range(45):
+        graph = chat(AdjournSaver(store, serde=serde and serde(Cipher())))
+        ids = say(graph, turn)
+        sizes.append(size_of(store))
+    state = chat(AdjournSaver(store, serde=serde and serde(Cipher()))).get_state({"configurable": {"thread_id": "t"}})
+    assert [message.id for message in state.values["messages"]] == ids
+    assert len(ids) == 90
+    early, late = sizes[19] - sizes[9], sizes[44] - sizes[34]
+    assert late < 1.1 * early
+    assert verify_task(store, task_of("t")).tasks[0].findings == []
 
 
 def test_another_process_goes_on_with_the_list(store: Store) -> None:

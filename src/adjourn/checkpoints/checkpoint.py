@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -42,6 +43,16 @@ class TaskCheckpoint(NamedTuple):
     data: kinds.CheckpointCreated
 
 
+class StatedReport(NamedTuple):
+    """The document of what was stated of the work (b"": nothing), and the items that it calls done though nothing was changed."""
+
+    document: bytes = b""
+    unchanged: Sequence[str] = ()
+
+
+NOTHING_STATED = StatedReport()
+
+
 def create(
     task: Task,
     name: str,
@@ -50,14 +61,14 @@ def create(
     trigger: str = "agent",
     session: Session | None = None,
     by: Actor = SYSTEM,
-    report: bytes = b"",
+    report: StatedReport = NOTHING_STATED,
 ) -> TaskCheckpoint:
     """Create a signed, durable checkpoint of a task as it is now. An earlier checkpoint of that name stays in the chain.
 
     `name` must not look like a secret; secrets in `description`, of at most `MAX_DESCRIPTION` characters, are replaced.
     `trigger` says why the checkpoint is made, `by` who asks for it where no session does. `session` is the session that asks:
-    it must still hold the task (`HeldError`). `report` is the document of what was stated of the work until now (`plans`); the one
-    before stays where there is none. Raises `InvalidError`, `NotFoundError` for a task without events, `StoreError`.
+    it must still hold the task (`HeldError`). `report` is what was stated of the work until now (`plans`); what was before
+    stays where there is none. Raises `InvalidError`, `NotFoundError` for a task without events, `StoreError`.
     """
     if without_secrets(check_name(name)) != name:
         raise InvalidError(f"the name {without_secrets(name)} looks like a secret", "choose another name")
@@ -77,7 +88,10 @@ def create(
             )
         if session is not None:
             session.check_held(ledger)
-        documents[:] = [encode_document(document_of(ledger, name, description, known)), *([report] if report else [])]
+        documents[:] = [
+            encode_document(document_of(ledger, name, description, known)),
+            *([report.document] if report.document else []),
+        ]
         head = SignedHead(
             after=ledger.hash,
             document=digest(documents[0]),
@@ -95,10 +109,11 @@ def create(
             name=name,
             previous=(task.store.ref(f"checkpoint/{name}") or "").rpartition(" ")[2],
             record=known.record,
-            report=digest(report) if report else ledger.report,
+            report=digest(report.document) if report.document else ledger.report,
             root=head.root,
             signature=sign(private, head),
             trigger=trigger,
+            unchanged=list(report.unchanged),
         )
         return [NewEvent(created, session.actor, session.id) if session else NewEvent(created, by)]
 

@@ -6,6 +6,9 @@ all that was stated until then: a report, in canonical JSON. A page that is miss
 
 from __future__ import annotations
 
+import re
+from typing import NamedTuple
+
 import msgspec
 from msgspec import UNSET
 
@@ -27,9 +30,17 @@ from adjourn.errors import InvalidError
 from adjourn.log.canonical_json import canonical
 from adjourn.store.base import Store
 from adjourn.tasks.task import Task
+from adjourn.text.fitting import fit_text
 
 MAX_REPORT_BYTES = 1024 * 1024
 """Beyond it, each list of a report keeps its first `MAX_ITEMS` items."""
+
+MAX_SHOWN, MAX_UNCHANGED = 100, 10
+_CHANGE = re.compile(
+    r"(?i)\b(?:add|build|change|convert|create|delete|deploy|drop|edit|extract|fix|implement|install|migrate|move|port|publish|refactor"
+    r"|release|remove|rename|replace|rewrite|split|update|upgrade|write)(?:e?[sd]|ing)?\b"
+)
+"""A word of an item that cannot be done without a change."""
 
 
 def next_report(task: Task, report: AgentReport) -> bytes:
@@ -48,6 +59,40 @@ def read_report(store: Store, report: str) -> AgentReport:
         return msgspec.json.decode(stored, type=AgentReport) if stored else NO_REPORT
     except (InvalidError, msgspec.DecodeError, UnicodeDecodeError):  # no digest, or a later version's report
         return NO_REPORT
+
+
+class DoneItems(NamedTuple):
+    """Items of a plan that are called done: those that became so now, after something was changed, and those without a change."""
+
+    proven: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+
+
+def done_items(task: Task, report: bytes, *, by_person: bool = False) -> DoneItems:
+    """What the document `report`, which is about to be kept, calls done. Only items that speak of a change need one, and only where
+    the calls that make it are seen. What a person says needs no proof.
+    """
+    ledger = task.ledger
+    if not report:
+        return DoneItems()
+    before = {step.text: step.status for step in read_report(task.store, ledger.report).progress or ()}
+    steps = msgspec.json.decode(report, type=AgentReport).progress or ()
+    done = [step.text for step in steps if step.status == "done"]
+    fresh = [text for text in done if before.get(text) != "done"]
+    if by_person or ledger.changes > ledger.changes_at_stated:
+        return DoneItems(proven=tuple(fresh))
+    if not ledger.sees_edits or ledger.imported or ledger.over:
+        return DoneItems()
+    # what was in hand at the last statement may have been changed before it
+    begun = [text for text in fresh if before.get(text) != "in_progress" or not ledger.changes]
+    shown = [_in_short(text) for text in begun if _CHANGE.search(text)]
+    still = {_in_short(text) for text in done}
+    kept = [text for text in ledger.unchanged if text in still]
+    return DoneItems(unchanged=tuple(dict.fromkeys([*kept, *shown]))[:MAX_UNCHANGED])
+
+
+def _in_short(text: str) -> str:
+    return fit_text(" ".join(text.split()), MAX_SHOWN)
 
 
 def page_of(task: Task, at: int) -> Page | None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.checkpoints import folder, page_archive, page_writer, plans
-from adjourn.checkpoints.checkpoint import TaskCheckpoint, create, find, owner
+from adjourn.checkpoints.checkpoint import StatedReport, TaskCheckpoint, create, find, owner
 from adjourn.checkpoints.folder import remove_temporaries, share_histories
 from adjourn.checkpoints.page import NO_REPORT, AgentReport
 from adjourn.checkpoints.page_files import is_automatic
@@ -63,14 +63,22 @@ def save_checkpoint(
     before = owner(task.store, name)
     report = plans.next_report(task, agent_report)
     more, unsaved = _files(task, tree or root) if trigger in ("agent", "person") else ({}, [])
-    checkpoint = create(task, name, description=description, trigger=trigger, session=session, by=by, report=report)
+    author = session.actor if session is not None else by
+    done = plans.done_items(task, report, by_person=author.type == "human")
+    stated = StatedReport(report, done.unchanged)
+    checkpoint = create(task, name, description=description, trigger=trigger, session=session, by=by, report=stated)
+    label = f"done {done.proven[-1]}" if done.proven else ""
     notes = [taken_over(name, before)] if before not in ("", task.id) else []
     path = folder.write(task.store, checkpoint, root, notes.append)
     remove_temporaries(os.path.join(root, path))  # the folder may be committed
     share_histories(root)
     try:
         page = page_writer.write(
-            task, checkpoint, tree or root, page_writer.PageOptions(began=began, more=more), said=agent_report
+            task,
+            checkpoint,
+            tree or root,
+            page_writer.PageOptions(began=began, label=label, more=more),
+            said=agent_report,
         )
     except AdjournError as error:
         return SavedCheckpoint(checkpoint, path, "", [*notes, f"the checkpoint has no page: {error}"])
@@ -223,14 +231,17 @@ def finish(
     if session is not None:
         session.hold()
     was = task.refresh().finished
-    if was and task.ledger.checkpoint_seq == task.ledger.seq:
-        return Finish(task.ledger.checkpoint, "", [], was)
     author, here = (session.actor, session.id) if session is not None else (by, "")
+    confirms = author.type == "human" and task.ledger.finished_by != "human"
+    if was and not confirms and task.ledger.checkpoint_seq == task.ledger.seq:
+        return Finish(task.ledger.checkpoint, "", [], was)
 
     def build(ledger: Ledger) -> list[NewEvent]:
         if session is not None:
             session.check_held(ledger)
-        return [] if ledger.finished else [NewEvent(kinds.TaskFinished(note=note[:MAX_NOTE]), author, here)]
+        if ledger.finished and not confirms:
+            return []
+        return [NewEvent(kinds.TaskFinished(note=note[:MAX_NOTE] or ledger.finish_note), author, here)]
 
     task.commit(build)
     name = task_checkpoint_name(task.id)

@@ -132,10 +132,10 @@ def _next_step(sources: Sources, progress: Sequence[SectionItem]) -> list[Sectio
     concerns; else that no next step was stated, and what was done last. A description is no next step.
     """
     page, known = sources.page, sources.recorded
+    troubles = _lines(trouble.text for trouble in open_troubles(sources.ledger) if trouble.kind != "in doubt")
     if known.is_finished or sources.ledger.finished:
         note = f": {sources.ledger.finish_note}" if sources.ledger.finish_note else ""
-        return _lines([f"nothing: the task is finished{note}"])
-    troubles = _lines(trouble.text for trouble in open_troubles(sources.ledger) if trouble.kind != "in doubt")
+        return [*troubles, *_lines([f"nothing: the task is finished{note}"])]
     point = page.resumption_point if isinstance(page.resumption_point, str) else ""
     if point and (since := _touching(sources.effects_after("resumption_point"), sources)):
         point = f"{said(point, MAX_STEP)} (stated before these calls: {since}; is it done?)"

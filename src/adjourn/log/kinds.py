@@ -379,7 +379,8 @@ class UsageReported(Data, frozen=True, kw_only=True):
 class CheckpointCreated(Data, frozen=True, kw_only=True):
     """A named, signed position. The signature covers everything before it and `document` (spec section 5).
 
-    `report` is the document of what agents and people have stated of the work until then.
+    `report` is the document of what agents and people have stated of the work until then; `unchanged` are items of its plan that are
+    called done, though nothing was changed since they began.
     """
 
     KIND = "checkpoint.created"
@@ -394,6 +395,7 @@ class CheckpointCreated(Data, frozen=True, kw_only=True):
     root: str
     signature: str
     trigger: str
+    unchanged: list[str] = []
 
 
 class CheckpointResumed(Data, frozen=True, kw_only=True):

@@ -59,6 +59,10 @@ MAX_RED = 10
 MAX_MILESTONES = 10
 MAX_MILESTONE = 80
 """Characters of a command that name a milestone."""
+NO_CHANGE = ("todo.", "shell.output", "agent.message", "skill.")
+"""Prefixes of clients' own tools that have effects, and change nothing of the work."""
+OWN_TOOLS = ("file.", "shell.")
+"""Prefixes of clients' own tools: where their calls are seen, all edits are."""
 REQUESTED = frozenset(("agent", "person"))
 """The triggers of checkpoints that somebody asked for."""
 AT_SHARE = "at "
@@ -95,8 +99,9 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     of which the client did not get the answer, as its session ended first. `told` says which session
     has learnt that a call is `unseen`. `finished` is since when the task is finished (empty: it is active), `finished_by` the type of
     actor that said so. `failed` are destructive calls that failed, by call; `red` are runs of tests that failed, until they, or more, pass; `failed_more` and `red_more` count those that are no longer
-    kept. `checked` is the command that ran tests last, `unchecked` counts the edits since. `milestones` are steps of the work
-    that are done and have no checkpoint yet; `rolled_back` is the checkpoint that the task was rolled back
+    kept. `checked` is the command that ran tests last, `unchecked` counts the edits since. `changes` counts the calls that may have changed
+    something, `sees_edits` says whether those of the client's own tools are among them; `unchanged` are items of the plan that were called
+    done without any. `milestones` are steps of the work that are done and have no checkpoint yet; `rolled_back` is the checkpoint that the task was rolled back
     to since its agent last made one; `before_call` the last checkpoint before a destructive call: its name, trigger and position.
 
     `effects` counts the calls with effects, `last_call` is the time of the last call. `sittings` counts the clients' sessions, `worker` is the
@@ -128,6 +133,10 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     red_more: int = 0
     checked: str = ""
     unchecked: int = 0
+    changes: int = 0
+    changes_at_stated: int = 0
+    sees_edits: bool = False
+    unchanged: list[str] = []
     milestones: list[str] = []
     rolled_back: str = ""
     before_call: tuple[str, str, int] = ("", "", -1)
@@ -343,6 +352,7 @@ def _tool_allowed(ledger: Ledger, event: Envelope, data: kinds.ToolAllowed) -> N
         before=_checkpoint_before(ledger, event, data) if ledger.before_call[2] >= event.seq - MAX_BETWEEN else "",
     )
     ledger.beside += not event.session
+    ledger.sees_edits |= bool(event.session) and not data.server and data.tool.startswith(OWN_TOOLS)
     if event.session or not data.effectful:
         ledger.open_calls[call.call] = call
     else:  # nobody can tell whether who claimed it lives: it is in doubt until it is settled
@@ -436,8 +446,12 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
             _miss(ledger, ended)
         else:
             ledger.answered[call.call] = ended
-    if call.effectful and (step := step_of(call.tool, call.arguments)):
-        _take_step(ledger, step, call, data)
+    if call.effectful:
+        step = step_of(call.tool, call.arguments)
+        if data.outcome == "ok" and step != "tests" and not call.tool.startswith(NO_CHANGE):
+            ledger.changes += 1
+        if step:
+            _take_step(ledger, step, call, data)
     if data.outcome != "ok" or ledger.failed:
         _take_outcome(ledger, event, call, data)
 
@@ -451,6 +465,7 @@ def _take_step(ledger: Ledger, step: WorkStep, call: OpenCall, data: kinds.ToolS
         return
     elif step == "edit":
         ledger.unchecked += bool(ledger.checked)
+        ledger.unchanged = []
     else:
         _reach(ledger, f"{step}: {shown}")
 
@@ -525,6 +540,7 @@ def _effect_settled(ledger: Ledger, event: Envelope, data: kinds.EffectSettled) 
         return
     _note(ledger, event, call, data.outcome, data.note)
     if data.outcome == "done":
+        ledger.changes += 1
         by = event.by.id if event.by.type == "human" else ""
         _miss(ledger, msgspec.structs.replace(call, ended=event.timestamp, by=by))
 
@@ -642,6 +658,7 @@ def _checkpoint_created(ledger: Ledger, event: Envelope, data: kinds.CheckpointC
     if data.trigger in REQUESTED:
         ledger.stated, ledger.stated_seq = event.timestamp, event.seq
         ledger.calls_at_stated, ledger.effects_at_stated = ledger.calls_used, ledger.effects
+        ledger.changes_at_stated, ledger.unchanged = ledger.changes, data.unchanged
         if event.by.type == "agent":
             _work_of(ledger, event.session)
     if data.trigger.startswith(AT_SHARE):

@@ -14,7 +14,7 @@ SHOWN = 120
 
 
 class OpenTrouble(NamedTuple):
-    """A trouble: its kind (`failed`, `in doubt`, `tests failed`, `rolled back`, `not verified`, `spent`), what happened, what to do next, its call ("": none), and what
+    """A trouble: its kind (`failed`, `in doubt`, `tests failed`, `rolled back`, `unchanged`, `not verified`, `spent`), what happened, what to do next, its call ("": none), and what
     the server said. That is no part of `text`: a server does not say what comes next.
     """
 
@@ -31,8 +31,15 @@ class OpenTrouble(NamedTuple):
 
 
 def open_troubles(ledger: Ledger) -> list[OpenTrouble]:
-    """All troubles of a task that is not finished."""
-    return [] if ledger.finished else list(_troubles(ledger))
+    """All troubles of a task. Of a finished one: that nothing was changed, unless a person called it finished."""
+    return list(_troubles(ledger) if not ledger.finished else _unchanged_at_finish(ledger))
+
+
+def _unchanged_at_finish(ledger: Ledger) -> Iterator[OpenTrouble]:
+    is_seen = (ledger.sees_edits or ledger.effects) and not (ledger.imported or ledger.over)
+    if ledger.finished_by == "agent" and is_seen and not ledger.changes:
+        then = "check what was to be done; `adjourn tasks reopen` opens it again, `adjourn tasks finish` confirms it"
+        yield OpenTrouble("unchanged", "the agent called the task finished, and no call changed anything", then)
 
 
 def _troubles(ledger: Ledger) -> Iterator[OpenTrouble]:
@@ -58,6 +65,9 @@ def _troubles(ledger: Ledger) -> Iterator[OpenTrouble]:
     if ledger.rolled_back:
         then = "effects outside the workspace were not undone; check them before you repeat a step"
         yield OpenTrouble("rolled back", f"the work was rolled back to {ledger.rolled_back}", then)
+    for item in ledger.unchanged:
+        what = f'"{item}" was called done, and nothing was changed since it began'
+        yield OpenTrouble("unchanged", what, "check whether it is done")
     if ledger.unchecked and not ledger.red:
         edits = "the last edit" if ledger.unchecked == 1 else f"the last {ledger.unchecked} edits"
         what = f"{ledger.checked} was not run after {edits}"

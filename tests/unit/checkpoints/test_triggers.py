@@ -10,16 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adjourn.checkpoints.page import AgentReport, ReportedStep
+from adjourn.checkpoints.save import CheckpointRequest, finish, save_checkpoint
 from adjourn.checkpoints.triggers import due_shares
 from adjourn.errors import StoreError
 from adjourn.log import kinds
+from adjourn.log.event import Actor
 from adjourn.tasks.decision import Block, Forward, ToolRequest
 from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.task import SYSTEM
+from adjourn.tasks.troubles import open_troubles
 from support.cases import for_each
 from support.checkpoints import named
 from support.events import TASK
 from support.policies import policy_of
 from support.workspace import Workspace
+
+PERSON = Actor("ann", "human")
 
 
 def due(used: int, *rules: str, marks: Any = (), **facts: Any) -> list[str]:
@@ -273,6 +280,69 @@ def test_a_milestone_whose_session_was_killed_is_made_by_the_next(workspace: Wor
     assert made(workspace, context) == []
     call(workspace, context, "note")
     assert [trigger for _, trigger in made(workspace, context)] == ["milestone: commit: git commit -m x"]
+
+
+def state(workspace: Workspace, context: Any, by: Actor = SYSTEM, **items: str) -> Ledger:
+    """The agent, or whom `by` names, states a plan: each item and its status."""
+    steps = tuple(ReportedStep(text=text.replace("_", " "), status=status) for text, status in items.items())
+    workspace.clock.move(seconds=60)
+    session = context.sessions.open()
+    trigger = "agent" if by is SYSTEM else "person"
+    wanted = CheckpointRequest("plan", said=AgentReport(progress=steps), by=by, trigger=trigger)
+    save_checkpoint(session.task, str(workspace.root), wanted, session=session if by is SYSTEM else None)
+    ledger: Ledger = session.task.refresh()
+    return ledger
+
+
+def test_items_called_done_without_a_change_are_a_trouble(workspace: Workspace) -> None:
+    """Until something is changed, the item is open again, or a person says that it is done; items that need no change are none."""
+    context = plain(workspace)
+    call(workspace, context, "file.read", effectful=False)
+    ledger = state(workspace, context, Fix_the_retry="done", Read_the_code="done", Add_a_test="pending")
+    (trouble,) = open_troubles(ledger)
+    assert trouble.text == (
+        '"Fix the retry" was called done, and nothing was changed since it began: check whether it is done'
+    )
+    assert state(workspace, context, Fix_the_retry="done", Add_a_test="done").unchanged == [
+        "Fix the retry",
+        "Add a test",
+    ]
+    assert state(workspace, context, Fix_the_retry="pending", Add_a_test="done").unchanged == ["Add a test"]
+    assert state(workspace, context, PERSON, Fix_the_retry="done", Add_a_test="done").unchanged == []
+    assert state(workspace, context, Fix_it="done").unchanged == ["Fix it"]
+    call(workspace, context, "file.write")
+    assert state(workspace, context, Fix_it="done", Rename_it="done").unchanged == []
+    assert state(workspace, context, Rename_it="in_progress", Fix_it="done").unchanged == []
+    assert state(workspace, context, Rename_it="done", Fix_it="done").unchanged == [], "it may have been renamed before"
+
+
+def test_where_edits_are_not_seen_nobody_is_accused(workspace: Workspace) -> None:
+    """A client behind proxies alone edits with tools of its own."""
+    context = plain(workspace)
+    call(workspace, context, "notes.read", effectful=False)
+    assert state(workspace, context, Fix_the_retry="done").unchanged == []
+
+
+def test_a_page_at_a_proven_item_is_named_after_it(workspace: Workspace) -> None:
+    """Once a later page takes its place."""
+    context = plain(workspace)
+    call(workspace, context, "file.write")
+    state(workspace, context, Fix_the_retry="done")
+    state(workspace, context, Fix_the_retry="done", Go_on="pending")
+    assert (workspace.root / "tmp" / "checkpoint-pre-done-fix-the-retry.md").is_file()
+
+
+def test_a_task_that_its_agent_finished_without_a_change_is_a_trouble(workspace: Workspace) -> None:
+    """Until a person confirms it, or it is reopened."""
+    context = plain(workspace)
+    call(workspace, context, "file.write", "tool-error")
+    session = context.sessions.open()
+    finish(session.task, str(workspace.root), note="all done", session=session)
+    (trouble,) = open_troubles(session.task.refresh())
+    assert trouble.what == "the agent called the task finished, and no call changed anything"
+    finish(session.task, str(workspace.root), by=PERSON)
+    ledger = session.task.refresh()
+    assert (open_troubles(ledger), ledger.finish_note) == ([], "all done")
 
 
 def test_a_call_that_only_reads_or_changes_nothing_makes_none(workspace: Workspace) -> None:

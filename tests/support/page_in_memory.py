@@ -31,11 +31,16 @@ class PageInMemory:
     """A served page, and the browser that has its cookie once `enter` was called."""
 
     def __init__(
-        self, store: Store | None, clock: Clock | None = None, root: str = "/srv/shop", undo: float = 0
+        self,
+        store: Store | None,
+        clock: Clock | None = None,
+        root: str = "/srv/shop",
+        undo: float = 0,
+        person: Actor = ANN,
     ) -> None:
         self.access = Access()
         clock = clock or Clock()
-        site = Site(root, root, lambda: store, ANN, clock, answers=HeldAnswers(clock, undo))
+        site = Site(root, root, lambda: store, person, clock, answers=HeldAnswers(clock, undo))
         self._app = Application(site, self.access).guarded(HOST)
         self.cookie = ""
 

@@ -38,7 +38,7 @@ from adjourn.text.times import ago
 
 MAX_ANSWER: Final = 2_000
 """Characters of the text of an answer."""
-_WAYS = {
+WAYS = {
     "cli": "in a terminal",
     "terminal": "in a terminal",
     "page": "on the page",
@@ -139,7 +139,7 @@ def revoke_approval(by: Answerer, task: str, approval: str) -> ReplyOutcome:
 
 def _too_late(by: Answerer, before: PersonsAnswer) -> str:
     text = "approved" if before.yes else "denied"
-    way = "on this page" if before.via == by.via == "page" else _WAYS.get(before.via, "in the client")
+    way = "on this page" if before.via == by.via == "page" else WAYS.get(before.via, "in the client")
     return f"{_name(by, before.by)} {text} this {way}, {ago(before.at, by.clock())}{_because(before)}."
 
 

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from adjourn.errors import AdjournError, NotFoundError, UsageError
+from adjourn.handover.answered import AnsweredItem, answered_items
 from adjourn.handover.calls import CallReport, recent_calls
 from adjourn.handover.clients import last_client
 from adjourn.handover.inbox import Inbox, KnownStream, find_waiting, waiting_in_task
@@ -120,6 +121,7 @@ class Overview:
         """Tasks in which something may be over without another event."""
         self._open: OrderedDict[str, Task] = OrderedDict()
         self._calls: OrderedDict[str, _LastCalls] = OrderedDict()
+        self._answered: dict[str, tuple[Head, Sequence[AnsweredItem]]] = {}
 
     def look(self, store: Store, within: float = 0) -> Seen:
         """Look at the store, unless somebody did `within` so many seconds, and read what has changed since, for a moment."""
@@ -149,6 +151,12 @@ class Overview:
             heads |= {name: row.head for name, row in self._rows.items()}
             secret = reading_secret()
             return find_waiting(store, clock=self._clock, secret=secret, known=self._known, heads=heads), left
+
+    def answered(self, store: Store, within: float = 0) -> tuple[list[AnsweredItem], int]:
+        """What people answered, the newest first, and how many tasks and records could not be read yet."""
+        with self._lock:
+            self._look(store, within)
+            return answered_items(store, self._heads, self._answered)
 
     def last_calls(self, name: str) -> Sequence[CallReport]:
         """The last calls of a task, the newest last; none where its history is not here or cannot be read."""

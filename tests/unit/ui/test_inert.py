@@ -29,8 +29,8 @@ ATTACKS = (
 )  # fmt: skip
 ELEMENTS = {
     "a", "article", "body", "button", "circle", "code", "dd", "dialog", "div", "dl", "dt", "fieldset", "footer", "form", "h1", "h2",
-    "head", "header", "html", "img", "input", "kbd", "label", "legend", "li", "link", "main", "meta", "nav", "noscript", "ol", "p", "path",
-    "pre", "script", "span", "strong", "svg", "table", "tbody", "td", "time", "title", "tr", "ul",
+    "head", "header", "html", "img", "input", "kbd", "label", "legend", "li", "link", "main", "meta", "nav", "noscript", "ol", "option", "p", "path",
+    "pre", "script", "select", "span", "strong", "svg", "table", "tbody", "td", "time", "title", "tr", "ul",
 }  # fmt: skip
 MEBIBYTE = 1 << 20
 

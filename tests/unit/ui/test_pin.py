@@ -25,7 +25,7 @@ from support.task_sessions import SharedTask
 
 PIN, WRONG = "tulip-42", "violet-42"
 CHEAP = 1 << 4
-READING = {"/checkpoint/preview", "/checkpoint/verify", "/policy/replay", "/undo", "/record-now", "/dismiss"}
+READING = {"/checkpoint/preview", "/checkpoint/verify", "/policy/replay", "/undo", "/record-now", "/dismiss", "/snooze"}
 
 
 @pytest.fixture

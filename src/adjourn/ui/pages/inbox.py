@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
 from adjourn.errors import AdjournError, NotFoundError
+from adjourn.handover.answered import AnsweredItem, snooze, snoozed_keys
 from adjourn.handover.answering import (
+    WAYS,
     Answerer,
     ItemReply,
     ReplyOutcome,
@@ -22,7 +26,8 @@ from adjourn.handover.answering import (
 )
 from adjourn.handover.calls import CallReport, telling_argument
 from adjourn.handover.inbox import URGENCIES, WaitingItem
-from adjourn.log.event import milliseconds
+from adjourn.log.event import milliseconds, timestamp
+from adjourn.store.base import Store
 from adjourn.ui.site import Form, Notice, Site, WebPage
 
 VIA = "page"
@@ -33,6 +38,13 @@ MAX_QUERY = 200
 MAX_CALLS = 3
 """Calls before an item that are shown with it."""
 MAX_TITLE = 80
+MAX_ANSWERED = 200
+NAMES: Mapping[str, str] = {
+    "approval": "Approval", "question": "Question", "resume-point": "Resume point", "in-doubt": "In doubt", "decision": "Decision",
+    "blocker": "Blocker",
+}  # fmt: skip
+SHOWN = frozenset((*NAMES, "snoozed", "answered"))
+"""What the filter can show."""
 MARGIN = 2.0
 """Seconds before an item expires at which its answer is recorded at the latest."""
 HOUR = 3_600_000
@@ -53,44 +65,31 @@ class Card(NamedTuple):
 
 
 def query(site: Site, fields: Form) -> Mapping[str, Any]:
-    """The items with the text `q`, which tasks and records could not be read, and how many tasks are left to be read."""
-    q = fields.get("q", "")[:MAX_QUERY]
+    """The items of the kind `show` with the text `q`, which tasks and records could not be read, and how many tasks are left to be read."""
+    q, show = fields.get("q", "")[:MAX_QUERY], fields.get("show", "")
+    show = show if show in SHOWN else ""
+    values: dict[str, Any] = {
+        "has_store": False, "cards": [], "count": 0, "shown": 0, "q": q, "show": show, "kinds": {}, "answered": [], "snoozed": 0, "is_snoozed": {},
+        "unreadable": {}, "troubles": [], "granted": [], "held": [], "failed": [], "left": 0, "more": 0, "urgencies": URGENCIES, "names": NAMES,
+    }  # fmt: skip
     store = site.find_store()
     if store is None:
-        return {
-            "has_store": False,
-            "cards": [],
-            "count": 0,
-            "shown": 0,
-            "q": q,
-            "unreadable": {},
-            "troubles": [],
-            "granted": [],
-            "held": [],
-            "failed": [],
-            "left": 0,
-        }
+        return values
     waiting, left = site.overview.waiting(store, site.within)
     held = site.held.held
-    answered = {key for answer in held for key in answer.keys}
-    open_items = [item for item in waiting.items if item.key not in answered]
-    cards = []
-    items = [item for item in open_items if _has(item, q.casefold())]
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for item in items[:MAX_CARDS]:
-        groups.setdefault(_sameness(item), []).append(item.key)
-    for item in items[:MAX_CARDS]:
-        arguments = arguments_of(store, item, site.tree)
-        before = [call for call in site.overview.last_calls(item.task) if call.call != item.id]
-        equal = [key for key in groups[_sameness(item)] if key != item.key]
-        cards.append(Card(item, arguments, before[-MAX_CALLS:], equal))
-    return {
+    hidden = {key for answer in held for key in answer.keys}
+    put_off = snoozed_keys(store, site.person.id, timestamp(site.clock()))
+    items, snoozed = list[WaitingItem](), list[WaitingItem]()
+    for item in waiting.items:
+        if item.key not in hidden:
+            (snoozed if item.key in put_off and item.urgency != "soon" else items).append(item)
+    offered = Counter[str](item.kind for item in items)
+    values |= {
         "has_store": True,
-        "cards": cards,
-        "urgencies": URGENCIES,
-        "count": len(open_items),
-        "shown": len(items),
-        "q": q,
+        "count": len(items),
+        "kinds": {kind: f"{NAMES[kind]} ({offered[kind]})" for kind in NAMES if offered[kind]},
+        "snoozed": len(snoozed),
+        "is_snoozed": put_off if show == "snoozed" else {},
         "unreadable": waiting.unreadable,
         "troubles": waiting.troubles[:MAX_CARDS],
         "granted": [(item, telling_argument(item.context)) for item in waiting.granted[-MAX_CARDS:]],
@@ -98,6 +97,33 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "failed": site.held.failed,
         "left": left,
     }
+    if show == "answered":
+        answers, left = site.overview.answered(store, site.within)
+        given = [_answered(answer) for answer in answers if answer.has(q.casefold())]
+        more = max(0, len(given) - MAX_ANSWERED)
+        return values | {"answered": given[:MAX_ANSWERED], "more": more, "left": left}
+    listed = snoozed if show == "snoozed" else items
+    matching = [item for item in listed if (show in ("", "snoozed", item.kind)) and _has(item, q.casefold())]
+    return values | {"cards": _cards(site, store, matching[:MAX_CARDS]), "shown": len(matching)}
+
+
+def _cards(site: Site, store: Store, items: Sequence[WaitingItem]) -> list[Card]:
+    cards, groups = [], dict[tuple[str, ...], list[str]]()
+    for item in items:
+        groups.setdefault(_sameness(item), []).append(item.key)
+    for item in items:
+        arguments = arguments_of(store, item, site.tree)
+        before = [call for call in site.overview.last_calls(item.task) if call.call != item.id]
+        equal = [key for key in groups[_sameness(item)] if key != item.key]
+        cards.append(Card(item, arguments, before[-MAX_CALLS:], equal))
+    return cards
+
+
+def _answered(answer: AnsweredItem) -> tuple[AnsweredItem, str, str]:
+    """An answer, the argument that says most about its call, and where it was given."""
+    about = telling_argument(answer.context) if answer.kind in ("approval", "in-doubt") else answer.context
+    way = WAYS.get(answer.via, "in the client" if answer.via else "")
+    return answer, about, way
 
 
 def _sameness(item: WaitingItem) -> tuple[str, ...]:
@@ -194,6 +220,32 @@ def dismiss(site: Site, form: Form) -> Notice:
     return Notice("Dismissed.", "plain")
 
 
+def snooze_item(site: Site, form: Form) -> Notice:
+    """Put the item `item` off for the time `for`: `1h`, or until `tomorrow`; `wake` ends that."""
+    store, until = site.find_store(), form.get("for", "")
+    if store is None:
+        raise NotFoundError("there is no store any more", "start a session behind `adjourn proxy`")
+    item = next((item for item in site.overview.waiting(store)[0].items if item.key == form.get("item", "")), None)
+    if item is None:
+        return Notice("Not snoozed: the item does not wait any more.", "bad")
+    now = site.clock()
+    ends = {"1h": now + HOUR, "tomorrow": _tomorrow(now)}.get(until, 0)
+    if ends and item.urgency == "soon":
+        return Notice("Not snoozed: the item expires soon.", "bad")
+    try:
+        snooze(store, site.person.id, item.key, timestamp(ends) if ends else "", timestamp(now))
+    except AdjournError as error:
+        return Notice(f"Not snoozed: {site.words(error.message)}.", "bad", "try again")
+    title = item.title[:MAX_TITLE]
+    return Notice(f"Snoozed: {title}." if ends else f"Waits again: {title}.", "plain")
+
+
+def _tomorrow(now: int) -> int:
+    """Eight in the morning of the next day, on this machine's clock."""
+    today = datetime.fromtimestamp(now / 1000).astimezone()
+    return int((today.replace(hour=8, minute=0, second=0, microsecond=0) + timedelta(days=1)).timestamp() * 1000)
+
+
 def revoke(site: Site, form: Form) -> Notice:
     """Take back the approval `id` of `task`, if no call has used it."""
     return _recorded(site, lambda by: revoke_approval(by, form.get("task", ""), form.get("id", "")))
@@ -222,7 +274,8 @@ ACTIONS: dict[str, Callable[[Site, Form], Notice]] = {
     "record-now": record_now,
     "dismiss": dismiss,
     "revoke": revoke,
+    "snooze": snooze_item,
 }
-READING = frozenset(("undo", "record-now", "dismiss"))
+READING = frozenset(("undo", "record-now", "dismiss", "snooze"))
 """They record nothing that the person did not answer before, with the PIN."""
 PAGE = WebPage("/", "Inbox", "inbox.html", query, ACTIONS, reading=READING)

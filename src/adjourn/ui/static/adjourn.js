@@ -130,6 +130,7 @@ const keys = {
   k: () => move(-1),
   a: () => begin(0),
   d: () => begin(1),
+  z: () => selected()?.querySelector(".later button")?.focus(),
   u: () => [...document.querySelectorAll("[data-undo]")].at(-1)?.focus(),
   o: () => open(selected()),
   r: () => selected()?.querySelector(".answer input[name=text]")?.focus(),

@@ -37,7 +37,24 @@ def test_the_first_prompt_is_the_mission(work: HookEventWorkspace, client: str) 
     assert prompts(work) == [ASKED]
     assert work.ledger().goal == ASKED
     page = (work.root / "tmp" / "checkpoint-active.md").read_text()
-    assert f"## Mission\n{ASKED}\n" in page
+    assert f"## Mission\n{ASKED}\n\nGoal of the policy: a test\n" in page
+
+
+def test_the_first_prompt_stands_beside_the_goal_of_a_contract(work: HookEventWorkspace) -> None:
+    """On the page and in the hand-over: neither replaces the other."""
+    contract = 'task ported v0\ngoal "Ship 2.0"\nuse file.*\nbudget calls=20\nreturn 1\n'
+    (work.root / "task.aex").write_text(contract)
+    options = ("--contract", "task.aex")
+    work.tell("UserPromptSubmit", *options, prompt=ASKED)
+    work.run("Write", {"file_path": str(work.root / "a"), "content": "x"}, "toolu_a", *options)
+    work.tell("SessionEnd", *options, reason="exit")
+    assert (work.ledger().goal, work.ledger().asked) == ("Ship 2.0", ASKED)
+    page = (work.root / "tmp" / "checkpoint-active.md").read_text()
+    assert f"## Mission\n{ASKED}\n\nGoal of the policy: Ship 2.0\n" in page
+    client = work.client(foreign=True)
+    assert client.tools()
+    told = client.meta("aex.resume", name=work.ledger().checkpoint)
+    assert (told["asked"], told["goal"]) == (ASKED, "Ship 2.0")
 
 
 def test_a_prompt_after_the_first_call_is_no_mission(work: HookEventWorkspace) -> None:

@@ -94,7 +94,7 @@ def compose(
     ledger = happened.ledger
     derived: dict[str, Any] = {}
     named = sources.text("mission")
-    mission = _clean(named or ledger.goal, limit=MAX_MISSION) or f"Task {ledger.task}"
+    mission = _clean(named or _asked(ledger), limit=MAX_MISSION) or f"Task {ledger.task}"
     if not named:
         derived["mission"] = mark(mission)
     steps = sources.steps()
@@ -153,6 +153,12 @@ def compose(
             **{name: value for name, value in fields.items() if value},
         },
     )
+
+
+def _asked(ledger: Ledger) -> str:
+    """What the person asked for, and beside it the goal of the contract or policy."""
+    asked, goal = ledger.asked or ledger.goal, ledger.policy_goal
+    return f"{asked}\n\nGoal of the policy: {goal}" if ledger.asked and goal not in ("", asked) else asked
 
 
 class _Items(NamedTuple, Generic[_T]):

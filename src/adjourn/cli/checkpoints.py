@@ -274,6 +274,8 @@ def _print(handover: Handover, now: int, room: int) -> None:
         ("last session", handover.worked),
         ("as of", handover.as_of),
         ("goal", handover.goal),
+        ("asked", handover.asked),
+        ("policy goal", handover.policy_goal),
         ("mission", handover.mission),
         ("description", described(fit_text(handover.description, room // 10), "" if key else "trusted", key)),
         ("made", ago(handover.made, now)),

@@ -50,7 +50,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
 
     `made` is the checkpoint's time, `worked` says who worked last, when, and how that ended, `as_of` how old the statements are and what
     was done since, `state` who must act next, `mission` what the agent said of the task where the contract
-    says something else. `calls_left` is None without a budget. `notes` are remarks on what was read, `doubts` counts the calls in
+    says something else, `asked` what the person asked for first and `policy_goal` what the policy says, where `goal` is another. `calls_left` is None without a budget. `notes` are remarks on what was read, `doubts` counts the calls in
     doubt, `page` is the path of the task's page, `events` counts the events of the history, `imported` describes a part of it that
     nobody could verify.
     """
@@ -65,6 +65,8 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
     untrusted_signer: str = ""
     goal: str = ""
     mission: str = ""
+    asked: str = ""
+    policy_goal: str = ""
     tools: tuple[str, ...] = ()
     calls_used: int = 0
     calls_left: int | None = None
@@ -225,9 +227,9 @@ def _about(handover: Handover, room: int) -> dict[str, Any]:
         answer["budgetRemaining"] = handover.calls_left
     answer["auditSummary"] = []
     answer |= {"task": handover.task, "checkpointedAt": handover.made}
-    for name, text in (("goal", handover.goal), ("mission", handover.mission)):
-        if text:
-            answer[name] = _cut_text(text, room * GOAL // 100)
+    beside = "" if is_small else handover.policy_goal
+    named = ("asked", handover.asked), ("goal", handover.goal), ("policyGoal", beside), ("mission", handover.mission)
+    answer |= {name: _cut_text(text, room * GOAL // 100) for name, text in named if text}
     answer["state"] = handover.state
     answer |= {"lastSession": handover.worked} if handover.worked else {}
     answer |= {"asOf": handover.as_of} if handover.as_of else {}
@@ -325,7 +327,9 @@ def _about_lines(handover: Handover, room: int) -> Iterator[str]:
     key = handover.untrusted_signer
     words = f"What was said under the key {key}, which is not trusted here" if key else "What the agent said"
     for title, text, share in (
+        ("What the person asked for", handover.asked, GOAL),
         ("Goal", handover.goal, GOAL),
+        ("Goal of the policy", "" if room < SMALL else handover.policy_goal, GOAL),
         ("The agent calls it", handover.mission, GOAL),
         (words, _description(handover, room), _description_share(room)),
     ):

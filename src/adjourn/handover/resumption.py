@@ -223,7 +223,7 @@ def hand_over(
     summary = plan_summary(task, reader.tree, now)
     page = statements_of(summary.page) if summary is not None and summary.page is not None else NO_REPORT
     known = _known(task, checkpoint, now)
-    missing = [] if reader.is_remote else _missing(page, summary, reader.tree)
+    missing, gone = ([], []) if reader.is_remote else _missing(page, summary, reader.tree)
     page = _without(page, missing)
     text = checkpoint.event.timestamp
     # a description from before the plan was changed may name the step of then
@@ -245,9 +245,11 @@ def hand_over(
         description=description,
         stated={name: at for name, at in stated.items() if type(at) is int},
         others=others,
+        gone=gone,
     )
     mission = said(page.mission, MAX_GOAL) if isinstance(page.mission, str) else ""
     goal = said(ledger.goal, MAX_GOAL) or mission
+    asked, policy_goal = said(ledger.asked, MAX_GOAL), said(ledger.policy_goal, MAX_GOAL)
     absent = [f"stated as results, and not there: {', '.join(missing[:MAX_MISSING])}"] if missing else []
     notes = [*(summary.notes if summary is not None else ()), *absent, *known.notes]
     return Handover(
@@ -260,7 +262,9 @@ def hand_over(
         description=description,
         untrusted_signer="" if signer else checkpoint.data.key,
         goal=goal,
-        mission=mission if mission != goal else "",
+        mission="" if mission == goal or (asked and mission.startswith(asked)) else mission,
+        asked=asked if asked != goal else "",
+        policy_goal=policy_goal if policy_goal != goal else "",
         tools=tuple(said(names(tool), 200) for tool in ledger.tools),
         calls_used=ledger.calls_used,
         calls_left=ledger.remaining(reader.budget),
@@ -273,13 +277,14 @@ def hand_over(
     )
 
 
-def _missing(page: AgentReport, summary: PageSummary | None, tree: str) -> list[str]:
-    """The paths of a page's artifacts where nothing is, and nothing was when the page was written."""
+def _missing(page: AgentReport, summary: PageSummary | None, tree: str) -> tuple[list[str], list[str]]:
+    """The paths of a page's artifacts where nothing is: those where nothing was when the page was written, and those that are gone since."""
     artifacts = page.artifacts if isinstance(page.artifacts, tuple) else ()
     machine = summary.page.machine if summary is not None and summary.page is not None else UNSET
     seen = machine.get("artifacts") if isinstance(machine, dict) else None
     known = seen if isinstance(seen, dict) else {}
-    return missing_files(tree, [file.path for file in artifacts if file.path not in known])
+    missing = missing_files(tree, [file.path for file in artifacts])
+    return [path for path in missing if path not in known], [path for path in missing if path in known]
 
 
 def _without(page: AgentReport, missing: Sequence[str]) -> AgentReport:

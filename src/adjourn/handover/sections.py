@@ -46,7 +46,8 @@ class Sources(NamedTuple):
     """What a hand-over is made of. `page` is what agent and person wrote on the page, without lines derived from the history.
 
     `stamp` is now, as a time stamp. `policy` is None where there is none. `stated` says when each part of the page was stated, in
-    milliseconds; what is not in it was stated with the last checkpoint that somebody asked for. `others` are other open tasks.
+    milliseconds; what is not in it was stated with the last checkpoint that somebody asked for. `others` are other open tasks,
+    `gone` the results that are no longer there.
     """
 
     ledger: Ledger
@@ -59,6 +60,7 @@ class Sources(NamedTuple):
     description: str = ""
     stated: Mapping[str, int] = {}
     others: Sequence[str] = ()
+    gone: Sequence[str] = ()
 
     def effects_after(self, part: str) -> list[CallReport]:
         """The calls with effects since a part of the page was stated that did not fail."""
@@ -132,7 +134,8 @@ def _next_step(sources: Sources, progress: Sequence[SectionItem]) -> list[Sectio
     concerns; else that no next step was stated, and what was done last. A description is no next step.
     """
     page, known = sources.page, sources.recorded
-    troubles = _lines(trouble.text for trouble in open_troubles(sources.ledger) if trouble.kind != "in doubt")
+    known_wrong = open_troubles(sources.ledger, sources.gone)
+    troubles = _lines(trouble.text for trouble in known_wrong if trouble.kind != "in doubt")
     if known.is_finished or sources.ledger.finished:
         note = f": {sources.ledger.finish_note}" if sources.ledger.finish_note else ""
         return [*troubles, *_lines([f"nothing: the task is finished{note}"])]

@@ -88,7 +88,8 @@ class Named(Protocol):
 class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     """The fold of events `0 … seq`. `hash` is that of event `seq`; `tree` the Merkle frontier over their hashes.
 
-    `worked` are the milliseconds between events, of each pause `PAUSE` at the most; `rates` the calls that count for a
+    `asked` is what the person asked the client for first, `policy_goal` the goal of the contract or policy: the task's `goal` is that of
+    its contract, else what was asked, else the policy's. `worked` are the milliseconds between events, of each pause `PAUSE` at the most; `rates` the calls that count for a
     limit, as [slice of the period, calls]; `marks` the checkpoints made at shares of budgets, as trigger and position.
     `imported` counts the entries of imported histories, which nobody verified, `imported_from` are the formats of their files,
     `imported_at` is the newest time that these state. `over` is the task that this one starts over, whose spent calls count here.
@@ -113,6 +114,8 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     seq: int = -1
     hash: str = GENESIS
     goal: str = ""
+    asked: str = ""
+    policy_goal: str = ""
     contract: str = ""
     policy: str = ""
     budget: int | None = None
@@ -219,7 +222,7 @@ def _pause(before: str, after: str) -> int:
 
 
 def _task_opened(ledger: Ledger, event: Envelope, data: kinds.TaskOpened) -> None:
-    ledger.goal = data.goal
+    ledger.goal = ledger.policy_goal = data.goal
     ledger.contract = data.contract
     ledger.opened = event.timestamp
     if data.over:
@@ -240,8 +243,9 @@ def _task_reopened(ledger: Ledger, event: Envelope, data: kinds.TaskReopened) ->
 def _session_opened(ledger: Ledger, event: Envelope, data: kinds.SessionOpened) -> None:
     ledger.policy = data.policy
     is_new = not ledger.tools and (not ledger.calls_used or bool(ledger.over))
-    if data.prompt and not ledger.contract and is_new and ledger.checkpoint_seq < 0:
-        ledger.goal = data.prompt
+    if data.prompt and is_new and ledger.checkpoint_seq < 0:
+        ledger.asked = data.prompt
+        ledger.goal = ledger.goal if ledger.contract else data.prompt
     ledger.budget = None if data.budget < 0 else data.budget
     ledger.session_budget = None if data.per_session < 0 else data.per_session
     ledger.sessions[event.session] = OpenSession(

@@ -1,6 +1,6 @@
 """What is known to be wrong with a task until somebody puts it right, ranked: more urgent than anything that was stated."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from adjourn.log.kinds import tool_name
@@ -9,12 +9,14 @@ from adjourn.tasks.ledger import Ledger
 from adjourn.text.command_lines import command_of
 from adjourn.text.fitting import fit_text
 
+MAX_GONE = 3
+"""Results that are gone of which the names are shown."""
 SHOWN = 120
 """Characters that are shown of a call's arguments, and of why it failed."""
 
 
 class OpenTrouble(NamedTuple):
-    """A trouble: its kind (`failed`, `in doubt`, `tests failed`, `rolled back`, `unchanged`, `not verified`, `spent`), what happened, what to do next, its call ("": none), and what
+    """A trouble: its kind (`failed`, `in doubt`, `tests failed`, `rolled back`, `gone`, `unchanged`, `not verified`, `spent`), what happened, what to do next, its call ("": none), and what
     the server said. That is no part of `text`: a server does not say what comes next.
     """
 
@@ -30,9 +32,12 @@ class OpenTrouble(NamedTuple):
         return f"{self.what}: {self.then}"
 
 
-def open_troubles(ledger: Ledger) -> list[OpenTrouble]:
-    """All troubles of a task. Of a finished one: that nothing was changed, unless a person called it finished."""
-    return list(_troubles(ledger) if not ledger.finished else _unchanged_at_finish(ledger))
+def open_troubles(ledger: Ledger, gone: Sequence[str] = ()) -> list[OpenTrouble]:
+    """All troubles of a task. Of a finished one: that nothing was changed, unless a person called it finished.
+
+    `gone` are results that were there at the last checkpoint and are not now, for a caller who has looked.
+    """
+    return list(_troubles(ledger, gone) if not ledger.finished else _unchanged_at_finish(ledger))
 
 
 def _unchanged_at_finish(ledger: Ledger) -> Iterator[OpenTrouble]:
@@ -42,7 +47,7 @@ def _unchanged_at_finish(ledger: Ledger) -> Iterator[OpenTrouble]:
         yield OpenTrouble("unchanged", "the agent called the task finished, and no call changed anything", then)
 
 
-def _troubles(ledger: Ledger) -> Iterator[OpenTrouble]:
+def _troubles(ledger: Ledger, gone: Sequence[str]) -> Iterator[OpenTrouble]:
     for failed in ledger.failed.values():
         yield OpenTrouble(
             "failed",
@@ -65,6 +70,11 @@ def _troubles(ledger: Ledger) -> Iterator[OpenTrouble]:
     if ledger.rolled_back:
         then = "effects outside the workspace were not undone; check them before you repeat a step"
         yield OpenTrouble("rolled back", f"the work was rolled back to {ledger.rolled_back}", then)
+    if gone:
+        others = f" and {len(gone) - MAX_GONE} more" if len(gone) > MAX_GONE else ""
+        listed = ", ".join(fit_text(path, SHOWN) for path in gone[:MAX_GONE])
+        then = "find out why; restore what is still needed"
+        yield OpenTrouble("gone", f"a result of the work is gone: {listed}{others}", then)
     for item in ledger.unchanged:
         what = f'"{item}" was called done, and nothing was changed since it began'
         yield OpenTrouble("unchanged", what, "check whether it is done")

@@ -410,3 +410,16 @@ def test_an_artifact_that_never_existed_is_no_result(workspace: Workspace) -> No
     answer = workspace.resume(workspace.context())
     assert answer["artifacts"] == ["made.py"]
     assert "stated as results, and not there: never.py" in answer["pageNotes"]
+
+
+def test_a_result_that_is_gone_comes_before_the_next_step(workspace: Workspace) -> None:
+    """It was there at the last checkpoint: whoever resumes is told before anything that was stated; until it is back."""
+    (workspace.root / "made.py").write_text("x")
+    call(workspace, "file.write", "made.py")
+    save(workspace, "half", AgentReport(artifacts=(ReportedArtifact(path="made.py"),), resumption_point="Publish it"))
+    (workspace.root / "made.py").unlink()
+    assert workspace.resume(workspace.context())["nextStep"] == [
+        "a result of the work is gone: made.py: find out why; restore what is still needed", "Publish it",
+    ]  # fmt: skip
+    (workspace.root / "made.py").write_text("x")
+    assert workspace.resume(workspace.context())["nextStep"] == ["Publish it"]

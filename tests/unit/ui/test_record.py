@@ -13,6 +13,7 @@ from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records.store import CRStore
 from support.page_in_memory import PageInMemory
 from support.task_sessions import SECRET, SharedTask
+from support.waiting import noted, opened
 
 AGENT, OTHER = CRAuthor(id="claude-code", type="agent"), CRAuthor(id="codex", type="agent")
 HOSTILE = '</textarea><script>alert(1)</script>"&\u202e'
@@ -52,6 +53,25 @@ def test_a_record_is_listed_and_read(shared: SharedTask, records: CRStore) -> No
     for text in ("Ship it", "batches of 5,000", "quick", "accepted", "version 0", "The first version"):
         assert text in shown
     assert page(shared).request("GET", "/record?id=r").status_code == 404
+
+
+def test_a_record_is_read_in_words(shared: SharedTask) -> None:
+    """A decision says who made it, why, and what else was said; times are those of the reader's clock, exact at hover; JSON is folded away."""
+    opened(shared)
+    noted(shared)
+    shown = page(shared).get("/record?id=line")
+    decision = re.search(r"<li [^>]*id=\"item-decisions-1\".*?</li>\s*(?=<li|</ul>)", shown, re.DOTALL)
+    assert decision
+    text, _, as_json = decision[0].partition("as JSON")
+    words = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
+    assert "Lock the table? decided" in words
+    assert "Made by agent-1, " in words
+    assert "Because Lock the table?" in words
+    assert "codex: Lock the table? otherwise (Lock the table? why)" in words
+    assert not re.findall(r"\b[a-z]+[A-Z]\w*", words), words
+    assert "{" not in words
+    assert re.search(r'<time datetime="[^"]*Z" title="[^"]*Z">[^<]*\d\d:\d\d', text)
+    assert "&#34;overridableBy&#34;" in as_json
 
 
 def test_two_versions_are_compared(shared: SharedTask, records: CRStore) -> None:

@@ -13,7 +13,7 @@ from adjourn.log import kinds
 from adjourn.log.event import Actor, milliseconds
 from adjourn.store import Store
 from adjourn.tasks.task import NewEvent, Task
-from adjourn.text.times import day_clock
+from adjourn.text.times import day_clock, local
 from adjourn.ui import site
 from adjourn.ui.pages import task as task_page
 from support.page_in_memory import PageInMemory
@@ -81,7 +81,7 @@ def test_a_task_shows_what_happened_and_what_the_next_session_receives(page: Pag
 
 
 def test_each_thing_that_happened_opens(shared: SharedTask) -> None:
-    """Its arguments one below the other, the rule, how long it took, and its events with their hashes; searched by any of it."""
+    """Its arguments as a table, an edit as a diff, the rule, how long it took, and its events with their hashes; searched by any of it."""
     task = opened(shared)
     arguments = '{"command":"make deploy","to":"prod"}'
     sent = kinds.ToolAllowed(call="c1", tool="shell.exec", digest="1" * 64, effectful=True, arguments=arguments)
@@ -91,12 +91,37 @@ def test_each_thing_that_happened_opens(shared: SharedTask) -> None:
     )
     page = PageInMemory(shared.store, shared.clock).enter()
     shown = page.get("/task?id=t1")
-    for text in ("command: make deploy\nto: prod", "1,234 ms", "deny mail.*", "tool.settled", task.ledger.hash):
+    edit = '{"path":"a.py","old_string":"one","new_string":"two"}'
+    task.commit([NewEvent(kinds.ToolAllowed(call="c2", tool="edit", digest="3" * 64, effectful=True, arguments=edit))])
+    shown = page.get("/task?id=t1")
+    rows = re.findall(r"<dt>(\w+)</dt><dd><code>(.*?)</code></dd>", shown)
+    assert rows == [("path", "a.py"), ("command", "make deploy"), ("to", "prod")]
+    assert re.findall(r'<tr class="(added|removed)">.*?<td>(.*?)</td></tr>', shown) == [
+        ("removed", "one"),
+        ("added", "two"),
+    ]
+    for text in ("1,234 ms", "deny mail.*", "tool.settled", task.ledger.hash):
         assert text in shown
     found = page.get("/task?id=t1&q=PROD")
     assert "make deploy" in found
     assert "mail.send" not in found
     assert "nothing has this text" in page.get("/task?id=t1&q=nowhere")
+
+
+def test_what_happened_is_filtered_by_the_clock(shared: SharedTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From one minute to another, by the clock of the reader; a time that is none is no filter."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    task = opened(shared)
+    for number in range(3):
+        shared.clock.move(seconds=600)
+        task.commit([NewEvent(kinds.ToolDenied(tool=f"tool.n{number}", digest="2" * 64, reason="policy"))])
+    page = PageInMemory(shared.store, shared.clock).enter()
+    middle = local(shared.events()[-2].timestamp)[:16]
+    shown = page.get(f"/task?id=t1&since={middle}&until={middle}")
+    assert [f"tool.n{number}" in shown for number in range(3)] == [False, True, False]
+    assert f'value="{middle}"' in shown
+    assert "tool.n0" in page.get("/task?id=t1&since=yesterday")
 
 
 def test_hostile_arguments_of_a_call_are_shown_and_harm_nothing(shared: SharedTask) -> None:

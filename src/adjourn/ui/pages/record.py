@@ -5,18 +5,20 @@ It writes no other change.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
-from adjourn.errors import AdjournError, NotFoundError, UsageError
+from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.knowledge.model.documents import Tree, parts_of
 from adjourn.knowledge.model.record import COLLECTIONS, CRDiff
 from adjourn.knowledge.records.store import CRStore
 from adjourn.log.event import timestamp
 from adjourn.store.base import EMPTY, Store
+from adjourn.text.times import local
 from adjourn.ui.site import Form, Notice, Site, WebPage
 
 MAX_ITEMS = 100
@@ -36,13 +38,22 @@ _KNOWN = frozenset(("id", "status", "approvalStatus", "type"))
 """Members that have a place of their own."""
 
 
+class RecordFact(NamedTuple):
+    """Something that an item says, in words, and when; "" for no time."""
+
+    name: str
+    text: str
+    stamp: str = ""
+
+
 class RecordItem(NamedTuple):
-    """An item of a record: its text, its state, and what else is said of it."""
+    """An item of a record: its text, its state, what else it says, and all of it as JSON."""
 
     id: str
     text: str
     status: str
-    more: Sequence[tuple[str, str]]
+    facts: Sequence[RecordFact]
+    json: str
 
 
 class RecordPart(NamedTuple):
@@ -147,7 +158,8 @@ def _part(record: Tree) -> Any:
                 item["id"],
                 str(item[text]),
                 str(item.get("approvalStatus", item.get("status", ""))),
-                [(key, _text(value)) for key, value in item.items() if key not in {*_KNOWN, text} and value],
+                list(_facts(item, {*_KNOWN, text})),
+                _json(item),
             )
             for item in items[:MAX_ITEMS]
         ]
@@ -181,23 +193,87 @@ def _shown(difference: CRDiff) -> Iterator[ShownChange]:
             continue  # the history says when
         before, after = (None if value is UNSET else value for value in (change.before, change.after))
         title = _TITLES[part][0] if part in _TITLES else part
-        yield ShownChange(title, " ".join(below), change.kind, _text(before), _text(after))
+        name = " ".join((*below[:-1], _words(below[-1]).lower() if len(below) > 1 else below[0])) if below else ""
+        yield ShownChange(_words(title), name, change.kind, _text(before), _text(after))
 
 
 def _conflict(conflict: Tree) -> OpenConflict:
     return OpenConflict(conflict["path"], [(side, _text(conflict.get(side))) for side in SIDES])
 
 
-def _text(value: Any) -> str:
-    """A value as text: its words if it has some, else JSON."""
+# --- what an item says, in words
+
+_WORDS = {
+    "affects": "Affects", "alternativePaths": "Otherwise", "blocksResumePoints": "Holds up", "context": "Context", "nextSteps": "Then",
+    "onTimeout": "Without an answer", "overridableBy": "Can be changed by", "preconditions": "After", "rationale": "Because",
+    "requiredAuthority": "Who may approve", "safeToAutoExecute": "Safe without asking", "skippedReason": "Skipped because",
+    "deniedReason": "Denied because", "source": "Learnt from",
+}  # fmt: skip
+_FIRST = frozenset(("answer", "context", "options", "rationale", "variants"))
+"""Members that are shown before the others."""
+MAX_DEPTH = 4
+
+
+def _facts(item: Tree, without: Container[str]) -> Iterator[RecordFact]:
+    """What an item says: who did something stands with when, the rest follows."""
+    for key, value in item.items():
+        if key.endswith("By") and _is_author(value):
+            yield RecordFact(_words(key[:-2]), f"by {value['id']}", _stamp(item.get(f"{key[:-2]}At")))
+        elif key.endswith("At") and f"{key[:-2]}By" not in item and _stamp(value):
+            yield RecordFact(_words(key[:-2]), "", _stamp(value))
+    for key, value in sorted(item.items(), key=lambda member: member[0] not in _FIRST):
+        is_signed = key.endswith("At") or (key.endswith("By") and _is_author(value))
+        if key not in without and not is_signed and value not in (None, "", [], {}):
+            yield RecordFact(_WORDS.get(key, _words(key)), _text(value))
+
+
+def _is_author(value: Any) -> bool:
+    return isinstance(value, dict) and "id" in value and "type" in value and len(value) <= 3
+
+
+def _stamp(value: Any) -> str:
+    """A time of a record as events write it; "" for what is none."""
+    try:
+        return timestamp(value) if type(value) is int else ""
+    except InvalidError:
+        return ""
+
+
+def _words(key: str) -> str:
+    """The name of a member in words: `askedAt` is `Asked at`."""
+    spaced = re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f" {found[1].lower()}", key)
+    return spaced[:1].upper() + spaced[1:]
+
+
+def _text(value: Any, depth: int = 0) -> str:
+    """A value in words; views of a decision as `author: decision (reason)`."""
     if value is None:
         return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, str):
         return value
-    if isinstance(value, dict) and "id" in value and "type" in value and len(value) <= 3:
+    if _is_author(value):
         return str(value["id"])
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return "; ".join(value)
+    if depth > MAX_DEPTH:
+        return "…"
+    if isinstance(value, list):
+        between = "\n" if any(isinstance(item, dict) for item in value) else "; "
+        return between.join(_text(item, depth + 1) for item in value)
+    if isinstance(value, dict):
+        if "author" in value and "decision" in value:
+            why = f" ({value['rationale']})" if value.get("rationale") else ""
+            return f"{_text(value['author'])}: {value['decision']}{why}"
+        parts = [
+            f"{_WORDS.get(key, _words(key))}: {local(_stamp(item)) if key.endswith('At') and _stamp(item) else _text(item, depth + 1)}"
+            for key, item in value.items()
+            if item not in (None, "", [], {})
+        ]
+        return ("; " if depth else "\n").join(parts)
+    return str(value)
+
+
+def _json(value: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -18,6 +18,7 @@ from msgspec import UnsetType
 
 from adjourn.checkpoints.plans import read_report
 from adjourn.errors import AdjournError, NotFoundError
+from adjourn.handover.answering import ShownArguments, read_arguments
 from adjourn.handover.clients import last_client
 from adjourn.handover.lanes import SessionLanes, session_lanes
 from adjourn.handover.rendering import ROOM, to_json, to_lines
@@ -32,6 +33,7 @@ from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
 from adjourn.tasks.troubles import open_troubles
 from adjourn.text.redact import visible_lines, without_secrets
+from adjourn.text.times import local
 from adjourn.ui.pages.budget import call_times, plot_of, spending_of
 from adjourn.ui.site import Form, Site, WebPage
 
@@ -50,11 +52,12 @@ ODD = frozenset(("error", "refused", "not made", "in doubt", "no answer", "waits
 
 
 _WORDS = {
-    "arguments": "Arguments", "reason": "Why", "rule": "Rule", "cause": "Rule", "approval": "Approval", "via": "Answered on", "milliseconds": "Took",
+    "reason": "Why", "rule": "Rule", "cause": "Rule", "approval": "Approval", "via": "Answered on", "milliseconds": "Took",
     "message": "Answer", "note": "Note", "digest": "Digest of the arguments", "answer": "Digest of the answer", "limits": "Limits", "once": "Once for",
     "trigger": "Made", "description": "Description", "goal": "Goal", "client": "Client", "host": "Host", "principalName": "For", "lost": "Session",
 }  # fmt: skip
 """What the members of events are called."""
+_MINUTE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}")
 _LONG = 64
 """Characters of a text that is shown on one line."""
 
@@ -76,18 +79,28 @@ class Proof(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """An entry of the timeline, with the tone of its label (`good`, `bad` or `plain`), all that its events say, and these events."""
+    """An entry of the timeline, with the tone of its label (`good`, `bad` or `plain`), the arguments of its call, what else its events say,
+    and these events.
+    """
 
     entry: TimelineEntry
     tone: str
+    arguments: ShownArguments
     facts: Sequence[ShownFact]
     proofs: Sequence[Proof]
+
+    def is_within(self, since: str, until: str) -> bool:
+        """Whether it happened from one minute to another, both on the reader's clock; "" is no limit."""
+        minute = local(self.entry.timestamp)[:16]
+        return since <= minute and (not until or minute <= until)
 
     def has(self, text: str) -> bool:
         """Whether what is shown of it contains a text, which is in lower case."""
         entry = self.entry
-        words = (entry.label, entry.what, entry.about, entry.note, entry.words, *(fact.text for fact in self.facts))
-        return any(text in word.casefold() for word in words)
+        words = [entry.label, entry.what, entry.about, entry.note, entry.words, *(fact.text for fact in self.facts)]
+        words += (f"{row.name} {row.value}" for row in self.arguments.rows)
+        words += (line.text for line in self.arguments.diff)
+        return any(text in word.casefold() for word in (*words, self.arguments.raw))
 
 
 class CheckpointRow(NamedTuple):
@@ -133,20 +146,26 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     ledger = task.ledger
     before = fields.get("before", "")[:12]
     end = min(int(before), ledger.seq + 1) if before.isdecimal() else ledger.seq + 1
-    q = fields.get("q", "")[:MAX_QUERY]
-    start = max(0, end - (MAX_SCANNED if q else WINDOW))
+    q, since, until = fields.get("q", "")[:MAX_QUERY], _minute(fields, "since"), _minute(fields, "until")
+    is_filtered = bool(q or since or until)
+    start = max(0, end - (MAX_SCANNED if is_filtered else WINDOW))
     events = _events(store, ledger, start, end)
     is_last = end == ledger.seq + 1
     moments = _moments(events, ledger, timestamp(site.clock()), is_last=is_last)
     artifacts = _artifacts(site, store, ledger) if is_last else []
     drawn = fields.get("drawn", "")
     drawn = drawn if drawn in DRAWN else "5000"
-    shown = range(0) if q else range(start, end)
+    shown = range(0) if is_filtered else range(start, end)
+    if is_filtered:
+        moments = [moment for moment in moments if moment.has(q.casefold()) and moment.is_within(since, until)][:WINDOW]
     return {
         "task": ledger,
         "client": last_client(store, ledger),
-        "moments": [moment for moment in moments if moment.has(q.casefold())][:WINDOW] if q else moments,
+        "moments": moments,
         "q": q,
+        "since": since,
+        "until": until,
+        "is_filtered": is_filtered,
         "scanned": end - start,
         "plot": plot_of(list(events.values()), ledger) if is_last else "",
         "spending": spending_of(store, ledger, call_times(events.values())) if is_last else [],
@@ -164,6 +183,12 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "doubts": list(ledger.doubts.values()),
         "troubles": [trouble for trouble in open_troubles(ledger) if trouble.kind != "in doubt"],
     }
+
+
+def _minute(fields: Form, name: str) -> str:
+    """A minute of the reader's clock in the address; "" for none."""
+    text = fields.get(name, "")
+    return text if _MINUTE.fullmatch(text) else ""
 
 
 def _events(store: Store, ledger: Ledger, start: int, end: int) -> Mapping[str, Event]:
@@ -202,8 +227,15 @@ def _moments(events: Mapping[str, Event], ledger: Ledger, stamp: str, *, is_last
     for entry in reversed(timeline.entries()):
         those = {hash_: events[hash_] for hash_ in of_entry.get(entry.seq, ())}
         proofs = [Proof(event.seq, event.event, hash_) for hash_, event in those.items()]
-        moments.append(Moment(entry, _tone(entry.label), _facts(those.values()), proofs))
+        moments.append(Moment(entry, _tone(entry.label), _arguments(those.values()), _facts(those.values()), proofs))
     return moments
+
+
+def _arguments(events: Iterable[Event]) -> ShownArguments:
+    """The arguments of the call that these events are about, an edit as a diff; nothing for other events."""
+    texts = (_json(bytes(event.data)).get("arguments") for event in events)
+    text = next((text for text in texts if isinstance(text, str) and text), "")
+    return read_arguments(text, lambda _: None) if text else ShownArguments()
 
 
 def _facts(events: Iterable[Event]) -> list[ShownFact]:
@@ -216,9 +248,7 @@ def _facts(events: Iterable[Event]) -> list[ShownFact]:
             if value in (None, "", [], 0, "0" * 64):
                 continue
             text = f"{value:,} ms" if member == "milliseconds" and type(value) is int else _text(value)
-            fact = ShownFact(
-                name, text, member in ("arguments", "digest", "answer", "rule", "cause") or len(text) > _LONG
-            )
+            fact = ShownFact(name, text, member in ("digest", "answer", "rule", "cause") or len(text) > _LONG)
             facts.setdefault((name, text), fact)
     return list(facts.values())
 
@@ -233,12 +263,8 @@ def _json(text: str | bytes) -> dict[str, Any]:
 
 
 def _text(value: object) -> str:
-    """A member of an event as lines: the arguments of a call one below the other. Nothing in it is hidden."""
+    """A member of an event. Nothing in it is hidden."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    with suppress(RecursionError):
-        members = _json(text) if text[:1] == "{" else {}
-        lines = [f"{name}: {item if isinstance(item, str) else json.dumps(item)}" for name, item in members.items()]
-        text = "\n".join(lines) or text
     return visible_lines(without_secrets(text))
 
 

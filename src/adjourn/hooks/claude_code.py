@@ -108,6 +108,7 @@ class HookRequest(msgspec.Struct, frozen=True):
     prompt: Any = ""
     reason: Any = ""
     source: Any = ""
+    session_id: Any = ""
     background_tasks: Any = None
 
 

@@ -11,16 +11,19 @@ from typing import Any, Literal, NamedTuple
 
 from adjourn.clients.hook_client import HookClient
 from adjourn.clients.options import proxied_servers
-from adjourn.errors import HeldError, IntegrityError
+from adjourn.errors import AdjournError, HeldError, IntegrityError
 from adjourn.hooks.claude_code import HookRequest
 from adjourn.hooks.gate import call_of, client_of, left_to_proxy
+from adjourn.host.clock import now
 from adjourn.host.finding import Workspace
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
+from adjourn.log.event import timestamp
 from adjourn.policy.contract import read_contract
 from adjourn.text.fitting import fit_text
 from adjourn.text.quoting import clean, first_line
 from adjourn.text.redact import without_secrets
+from adjourn.text.times import ago
 
 COMPACTION, TURN = "before-compaction", "end-of-turn"
 """Triggers of checkpoints. At the end of a session the trigger is the reason that the client gives."""
@@ -64,7 +67,39 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     is_forgetful = request.source in ("clear", "compact")
     new = NewSession(session.task.id, servers, int(options["--brief-bytes"]), is_forgetful)
     brief = brief_new_session(client, new)
-    return EventText(person=UNFINISHED if brief.startswith(HEADING) else "", agent=brief)
+    elsewhere = (
+        ""
+        if options["--no-transcripts"] or request.source != "startup"
+        else _left_elsewhere(options, request, workspace)
+    )
+    return EventText(
+        person=UNFINISHED if brief.startswith(HEADING) else "", agent="\n".join(filter(None, (brief, elsewhere)))
+    )
+
+
+_READERS = {"claude-code": "claude"}
+"""The readers of transcripts that have another name than the client has here."""
+_MAX_WORDS = 200
+
+
+def _left_elsewhere(options: dict[str, str], request: HookRequest, workspace: Workspace) -> str:
+    """One line about the session that another client left unfinished in this folder, as its own transcript says; "" for none."""
+    from adjourn.sessions import catalog
+    from adjourn.sessions.secrets import Secrets
+
+    client, own = options["--client"], request.session_id
+    with suppress(AdjournError, OSError):
+        file = catalog.left_by_another(
+            workspace.tree, _READERS.get(client, client), own if isinstance(own, str) else ""
+        )
+        if file is not None:
+            words = first_line(Secrets([file.title]).hide(file.title))[:_MAX_WORDS]
+            when = ago(timestamp(int(file.stamp * 1000)), now())
+            return (
+                f"adjourn: {catalog.reader_of(file).name} left a session in this folder unfinished, {when}. A person asked it: "
+                f'"{words}". What it did, and what of that is proved: adjourn continue {file.id[:13]} --print'
+            )
+    return ""
 
 
 def _asked(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:

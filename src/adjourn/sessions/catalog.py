@@ -27,6 +27,9 @@ MAX_SEARCHED = 500
 """Newest sessions that are searched for a text."""
 MAX_READ = 20
 """Newest sessions of a folder that are read to tell what is unfinished in them."""
+DAY = 24 * 60 * 60
+MAX_LOOKED = 3
+"""Newest sessions of other clients that are read when a session starts."""
 RECENT = 60
 """Seconds after a write in which a session may still be at work."""
 _MIN_NAME = 4
@@ -38,15 +41,15 @@ def trees_of(folder: str) -> list[str]:
     return list(dict.fromkeys((top_of(real) or real, real)))
 
 
-def sessions(trees: Sequence[str]) -> list[SessionFile]:
-    """The sessions in these folders, or all, but for those that the settings ignore; the newest first, a fork folded into the session
-    that it was made from.
+def sessions(trees: Sequence[str], since: float = 0.0) -> list[SessionFile]:
+    """The sessions in these folders, or all, that were written to `since` (seconds), but for those that the settings ignore; the newest
+    first, a fork folded into the session that it was made from.
     """
     found: list[SessionFile] = []
     settings = read_waivers()
     for reader in READERS:
         with suppress(AdjournError, OSError):
-            found += (file for file in reader.find(trees) if not settings.ignores(file.folder))
+            found += (file for file in reader.find(trees, since=since) if not settings.ignores(file.folder))
     found.sort(key=lambda file: (file.touched, file.stamp, file.id), reverse=True)
     return _folded(found)
 
@@ -119,6 +122,17 @@ def unfinished(files: Sequence[SessionFile]) -> list[tuple[SessionFile, SessionS
             if story.is_unfinished:
                 found.append((file, story))
     return found
+
+
+def left_by_another(folder: str, client: str, session: str) -> SessionFile | None:
+    """The newest session of another client in a folder that stopped unfinished within a day, if the client has had none there since.
+
+    `client` is the key of its reader, `session` its own session, which does not count.
+    """
+    files = [file for file in sessions(trees_of(folder), time.time() - DAY) if file.id != session]
+    own = next((file.stamp for file in files if file.client == client), 0.0)
+    others = [file for file in files if file.client != client and file.stamp > own]
+    return next((file for file, _ in unfinished(others[:MAX_LOOKED])), None)
 
 
 def account(

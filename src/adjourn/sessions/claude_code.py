@@ -47,15 +47,15 @@ class ClaudeCode:
     key = "claude"
     tried: Sequence[str] = ("2.1.330", "2.0.76")
 
-    def find(self, trees: Sequence[str], name: str = "") -> Iterator[SessionFile]:
-        """The sessions in these folders and below; without any, all. Their ids start with `name`."""
+    def find(self, trees: Sequence[str], name: str = "", since: float = 0.0) -> Iterator[SessionFile]:
+        """See `TranscriptReader.find`."""
         top = files.root("CLAUDE_CONFIG_DIR", ".claude")
         projects = os.path.join(top, "projects")
         keys = [_KEY.sub("-", tree)[:_LONG_KEY] for tree in trees]
         for folder in files.folders(projects):
             if keys and not any(folder.startswith(key) for key in keys):
                 continue
-            for entry in files.named(os.path.join(projects, folder), ".jsonl"):
+            for entry in files.named(os.path.join(projects, folder), ".jsonl", since):
                 if entry.name.startswith("agent-") or not entry.name.startswith(name):
                     continue
                 if (file := self._head(entry, top)) and is_within(file.folder, trees):

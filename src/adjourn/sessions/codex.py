@@ -50,10 +50,10 @@ class Codex:
     key = "codex"
     tried: Sequence[str] = ("0.171.0", "0.98.0")
 
-    def find(self, trees: Sequence[str], name: str = "") -> Iterator[SessionFile]:
-        """The sessions in these folders and below; without any, all. Their ids start with `name`."""
+    def find(self, trees: Sequence[str], name: str = "", since: float = 0.0) -> Iterator[SessionFile]:
+        """See `TranscriptReader.find`."""
         top = files.root("CODEX_HOME", ".codex")
-        for entry in _rollouts(os.path.join(top, "sessions")):
+        for entry in _rollouts(os.path.join(top, "sessions"), since):
             if f"-{name}" in entry.name and (file := self._head(entry, top)) and is_within(file.folder, trees):
                 yield file
 
@@ -86,13 +86,13 @@ class Codex:
         return read(file.path, files.root("CODEX_HOME", ".codex"))
 
 
-def _rollouts(top: str) -> Iterator[os.DirEntry[str]]:
+def _rollouts(top: str, since: float) -> Iterator[os.DirEntry[str]]:
     """The rollouts, the newest first."""
     count = 0
     for year in sorted(files.folders(top), reverse=True):
         for month in sorted(files.folders(os.path.join(top, year)), reverse=True):
             for day in sorted(files.folders(os.path.join(top, year, month)), reverse=True):
-                rollouts = files.named(os.path.join(top, year, month, day), ".jsonl")
+                rollouts = files.named(os.path.join(top, year, month, day), ".jsonl", since)
                 for entry in sorted(rollouts, key=lambda entry: entry.name, reverse=True):
                     yield entry
                     count += 1

@@ -28,17 +28,15 @@ class CopilotCli:
     key = "copilot"
     tried: Sequence[str] = ("1.0.102",)
 
-    def find(self, trees: Sequence[str], name: str = "") -> Iterator[SessionFile]:
-        """The sessions in these folders and below; without any, all. Their ids start with `name`."""
+    def find(self, trees: Sequence[str], name: str = "", since: float = 0.0) -> Iterator[SessionFile]:
+        """See `TranscriptReader.find`."""
         top = files.root("COPILOT_HOME", ".copilot")
         states = os.path.join(top, "session-state")
         for id_ in files.folders(states):
-            if not id_.startswith(name):
-                continue
-            if (file := self._head(id_, os.path.join(states, id_, "events.jsonl"), top)) and is_within(
-                file.folder, trees
-            ):
-                yield file
+            events = files.named(os.path.join(states, id_), "events.jsonl", since) if id_.startswith(name) else []
+            for entry in events:
+                if (file := self._head(id_, entry.path, top)) and is_within(file.folder, trees):
+                    yield file
 
     def _head(self, id_: str, path: str, top: str) -> SessionFile | None:
         edges = files.edges(path, top, files.LONG_HEAD)

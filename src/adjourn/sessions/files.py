@@ -182,9 +182,15 @@ def folders(path: str) -> list[str]:
     return [entry.name for entry in _entries(path) if entry.is_dir(follow_symlinks=False)]
 
 
-def named(path: str, suffix: str) -> list[os.DirEntry[str]]:
-    """The regular files in a folder that end with `suffix`, no links."""
-    return [entry for entry in _entries(path) if entry.name.endswith(suffix) and entry.is_file(follow_symlinks=False)]
+def named(path: str, suffix: str, since: float = 0.0) -> list[os.DirEntry[str]]:
+    """The regular files in a folder that end with `suffix` and were written `since` (seconds), no links."""
+    return [
+        entry
+        for entry in _entries(path)
+        if entry.name.endswith(suffix)
+        and entry.is_file(follow_symlinks=False)
+        and (not since or entry.stat(follow_symlinks=False).st_mtime >= since)
+    ]
 
 
 def _entries(path: str) -> list[os.DirEntry[str]]:

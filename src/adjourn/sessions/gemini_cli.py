@@ -29,15 +29,15 @@ class GeminiCli:
     key = "gemini"
     tried: Sequence[str] = ("0.61",)
 
-    def find(self, trees: Sequence[str], name: str = "") -> Iterator[SessionFile]:
-        """The sessions in these folders and below; without any, all. Their ids start with `name`."""
+    def find(self, trees: Sequence[str], name: str = "", since: float = 0.0) -> Iterator[SessionFile]:
+        """See `TranscriptReader.find`."""
         top = files.root("GEMINI_CLI_HOME", ".gemini")
         projects = os.path.join(top, "tmp")
         for project in files.folders(projects):
             folder = files.small(os.path.join(projects, project, ".project_root"), top).decode(errors="replace").strip()
             if not folder or not is_within(folder, trees):
                 continue
-            for entry in files.named(os.path.join(projects, project, "chats"), ".jsonl"):
+            for entry in files.named(os.path.join(projects, project, "chats"), ".jsonl", since):
                 if (file := self._head(entry, top, folder)) and file.id.startswith(name):
                     yield file
 

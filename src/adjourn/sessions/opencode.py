@@ -48,15 +48,15 @@ class OpenCode:
     key = "opencode"
     tried: Sequence[str] = ("1.18.33",)
 
-    def find(self, trees: Sequence[str], name: str = "") -> Iterator[SessionFile]:
-        """The sessions in these folders and below; without any, all. Their ids start with `name`."""
+    def find(self, trees: Sequence[str], name: str = "", since: float = 0.0) -> Iterator[SessionFile]:
+        """See `TranscriptReader.find`."""
         path = _path()
         if not os.path.isfile(path):
             return
         with _opened(path) as database:
             rows = database.execute(
-                "SELECT id, directory, time_created, time_updated FROM session WHERE parent_id IS NULL ORDER BY time_updated DESC LIMIT ?",
-                (MAX_SESSIONS,),
+                "SELECT id, directory, time_created, time_updated FROM session WHERE parent_id IS NULL AND time_updated >= ? ORDER BY time_updated DESC LIMIT ?",
+                (int(since * 1000), MAX_SESSIONS),
             ).fetchall()
             for id_, folder, created, updated in rows:
                 if not isinstance(id_, str) or not id_.startswith(name) or not is_within(text_of(folder, 4000), trees):

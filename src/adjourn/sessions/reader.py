@@ -33,8 +33,10 @@ class TranscriptReader(Protocol):
     key: str
     tried: Sequence[str]
 
-    def find(self, trees: Sequence[str], name: str = "") -> Iterator[SessionFile]:
-        """The sessions in these folders and below; without any, all. Their ids start with `name`. Helpers' sessions are left out."""
+    def find(self, trees: Sequence[str], name: str = "", since: float = 0.0) -> Iterator[SessionFile]:
+        """The sessions in these folders and below; without any, all. Their ids start with `name`, and something was written to them
+        `since` (seconds). Helpers' sessions are left out.
+        """
 
     def read(self, file: SessionFile) -> SessionStory:
         """The story of a session. Raises `NotFoundError`, `InvalidError`; whatever the file holds raises nothing else."""

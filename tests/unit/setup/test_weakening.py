@@ -24,6 +24,7 @@ PLAIN = {
     "--no-budget-notice",
     "--proxied",
     "--no-prompt",
+    "--no-transcripts",
     "--settle",
     "--stay",
     "--tool-names",

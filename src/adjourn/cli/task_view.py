@@ -24,7 +24,7 @@ from adjourn.tasks.heads import KeptHeads, last_phase
 from adjourn.tasks.lease import describe_holder, is_alive
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.rates import rate_of, rate_used
-from adjourn.tasks.task import GRAPH_HEADS, Task, last_worked_on, tasks_of
+from adjourn.tasks.task import GRAPH_HEADS, GRAPH_WRITES, Task, last_worked_on, tasks_of
 from adjourn.tasks.troubles import open_troubles
 from adjourn.text.times import period
 
@@ -230,9 +230,6 @@ def state(holder: Holder) -> str:
     return "dead" if holder.alive is False else "lease expired"
 
 
-_OF_THREAD = "continue the LangGraph thread: invoke its graph with the same thread_id"
-
-
 def next_step(context: StoreContext, ledger: Ledger, sessions: list[Holder]) -> str:
     """The next step for a person, in one line."""
     from adjourn.runs.journal import name_of
@@ -257,5 +254,13 @@ def next_step(context: StoreContext, ledger: Ledger, sessions: list[Holder]) -> 
         return f"continue in your client: /code --resume   (at step {step.step}, {step.phase})"
     if ledger.checkpoint:
         return f"continue in any client: call aex.resume with the name {ledger.checkpoint}"
-    is_thread = bool(context.store.refs(f"{GRAPH_HEADS}{ledger.task}/"))
-    return _OF_THREAD if is_thread else "nothing to resume from: the task has no checkpoint yet"
+    return _step_in_program(context, ledger) or "nothing to resume from: the task has no checkpoint yet"
+
+
+def _step_in_program(context: StoreContext, ledger: Ledger) -> str:
+    """The next step of a task that a program keeps with an adapter; "" for others."""
+    if context.store.refs(f"{GRAPH_HEADS}{ledger.task}/"):
+        return "continue the LangGraph thread: invoke its graph with the same thread_id"
+    if context.store.ref(f"{GRAPH_WRITES}{ledger.task}/items") is not None:
+        return "continue the conversation: open it under the same name in your program"
+    return ""

@@ -408,7 +408,10 @@ class CheckpointResumed(Data, frozen=True, kw_only=True):
 
 
 class GraphSaved(Data, frozen=True, kw_only=True):
-    """A LangGraph checkpoint of the thread that this task is: its id, the document that has it, where it comes from and its step."""
+    """A LangGraph checkpoint of the thread that this task is: its id, the document that has it, where it comes from and its step.
+
+    Of the conversation of another framework: the document of its new messages, the framework, and the number of messages.
+    """
 
     KIND = "graph.saved"
     checkpoint: str

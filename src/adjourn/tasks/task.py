@@ -376,7 +376,7 @@ def existing(store: Store, task: str, *, clock: Callable[[], int], secret: bytes
 
 OPEN_INDEX = "open/"
 GRAPHS, GRAPH_WRITES, GRAPH_HEADS = "graph/", "graph-writes/", "graph-head/"
-"""Refs that name the documents of a LangGraph thread, by task, and its newest checkpoints."""
+"""Refs that name the documents of a LangGraph thread (or of a conversation, `adapters.conversation`), by task, and its newest checkpoints."""
 GRAPH_BODY = b"\x02"
 """What follows the mark of a document of a thread, of 8 bytes, where the digests that it names are listed."""
 OPEN_CHANGING = frozenset(

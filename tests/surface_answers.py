@@ -7,6 +7,7 @@ their values. Must never: keep a value, or the text of a sentence.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -211,6 +212,8 @@ def _story(work: ElsewhereThen) -> Any:
     yield ("store", "prune", "--keep-last", "N", "--yes"), ("store", "prune", "--keep-last", "1", "--yes")
     yield plain("store", "gc")
     yield plain("store", "migrate")
+    shutil.copy(Path(__file__).parent / "data" / "imports" / "langgraph.sqlite", work.root / "checkpoints.sqlite")
+    yield ("store", "import", "FILE"), ("store", "import", "checkpoints.sqlite")
 
     # what is broken
     history = work.root / ".aex" / "checkpoints" / "newer" / "audit.jsonl"

@@ -100,6 +100,7 @@ _TABLE = {
     "Storage": {
         "store prune": ("prune:prune_", "Delete old checkpoints. Preview first."),
         "store gc": ("prune:gc", "Delete data that nothing refers to."),
+        "store import": ("export:import_threads_", "Import LangGraph threads for AdjournSaver."),
         "store migrate": ("prune:migrate_", "Bring a store to the newest schema while it is used."),
     },
     "Started by clients": {
@@ -122,7 +123,7 @@ _NOUNS: Final = {
     "checkpoint": Noun("list", "List, show, save, export and import checkpoints.", "Continue"),
     "page": Noun("list", "Show and edit the checkpoint pages: Markdown for the next session.", "Continue"),
     "policy": Noun("explain", "Show what is allowed and why; check and change the rules.", "Rules"),
-    "store": Noun("", "Delete old data; migrate the store.", "Storage"),
+    "store": Noun("", "Delete old data; import threads; migrate the store.", "Storage"),
 }
 DAY: Final = (
     "init", "doctor", "status", "log", "ui", "report", "inbox", "continue", "resume", "checkpoint", "rollback", "policy", "run",
@@ -161,6 +162,8 @@ class LazyGroup(SuggestingGroup):
         return self._paths or {word: word for word in dict.fromkeys(path.split()[0] for path in every_command())}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if self._paths is None and args[:2] == ["import", "langgraph"]:
+            args = ["store", "import", *args[2:]]
         is_named = bool(args) and (args[0][:1] != "-" or args[0] in ctx.help_option_names)
         if self._default and not is_named and not ctx.resilient_parsing:
             args = [self._default, *args]

@@ -1,4 +1,4 @@
-"""`adjourn checkpoint export` and `adjourn checkpoint import`: a checkpoint as a folder, and work that was recorded elsewhere."""
+"""`adjourn checkpoint export` and `import`: a checkpoint as a folder, and work that was recorded elsewhere. `adjourn store import`: threads."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ from adjourn.cli.context import (
     user,
 )
 from adjourn.cli.output import complain, safe, say, say_json
-from adjourn.cli.terminal import Spinner
+from adjourn.cli.terminal import ProgressLine, Spinner
 from adjourn.errors import ConflictError, NotFoundError, RefusedError, UsageError
 from adjourn.host.workspace import check_name, locked
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from adjourn.checkpoints.checkpoint import TaskCheckpoint
     from adjourn.handover.foreign.work import ForeignWork, Source
 
@@ -128,6 +130,47 @@ def import_(
         say_json(result)
     else:
         _print(result)
+
+
+@click.command(
+    "import",
+    epilog=example(
+        "adjourn store import checkpoints.sqlite", "adjourn store import postgresql://localhost/agents --thread 42"
+    ),
+)
+@click.argument("source", metavar="DATABASE", type=FILE_PATH)
+@text_option("--thread ID", "Import only this thread. Can be repeated.", dest="threads", multiple=True)
+@at_store
+@for_machines
+def import_threads_(context: CommandContext, source: str, *, threads: Sequence[str], as_json: bool) -> None:
+    """Import LangGraph threads with all their checkpoints, for `AdjournSaver` to continue.
+
+    DATABASE is the SQLite file of SqliteSaver, or the postgresql:// URL of PostgresSaver. It is only read. No class is imported and nothing
+    is unpickled. What an earlier import wrote stays as it is. `adjourn import langgraph DATABASE` is the same.
+    """
+    try:
+        from adjourn.langgraph.importing import import_threads
+    except ImportError as error:
+        raise UsageError(f"LangGraph is not installed: {error}", "pip install 'adjourn[langgraph]'") from error
+    from adjourn.cli.documents import check_plain
+
+    if "://" not in source:
+        if not os.path.lexists(source):
+            raise NotFoundError(f"{source} does not exist", "name the file of SqliteSaver, or a postgresql:// URL")
+        check_plain(source)
+    with ProgressLine("importing") as progress:
+        results = list(import_threads(context.make_store(), source, threads, progress))
+    if as_json:
+        say_json(threads=msgspec.to_builtins(results))
+        return
+    for result in results:
+        before = f", {result.present:,} were there" if result.present else ""
+        say(
+            f"imported thread {safe(result.thread)}: {result.checkpoints:,} checkpoints, {result.writes:,} sets of writes{before} "
+            f"(task {result.task})"
+        )
+    if not results:
+        say("the database has no thread")
 
 
 def _signed(context: CommandContext, directory: str, *, dry_run: bool) -> dict[str, Any]:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 MAX_ATTEMPTS = 20
 """How often something is written again that another process was faster with."""
+MAX_SHOWN = 500
+"""Characters of what an event says of a checkpoint."""
 _T = TypeVar("_T")
 _BY = Actor("langgraph", "system")
 _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,80}").fullmatch
@@ -137,6 +139,17 @@ class GraphThread:
         """Store a checkpoint that follows on `parent` ("": on none), durably."""
         _again(lambda: self._put(namespace, parent, checkpoint, metadata, new_versions))
 
+    def add(self, namespace: str, parent: str, checkpoint: Checkpoint, metadata: Mapping[str, Any]) -> bool:
+        """Store a checkpoint, unless it is there; whether it is new."""
+        is_new = self._store.ref(self._ref(namespace, checkpoint["id"])) is None
+        if is_new:
+            self.put(namespace, parent, checkpoint, metadata, checkpoint["channel_versions"])
+        return is_new
+
+    def has_writes(self, namespace: str, checkpoint: str, writer: str) -> bool:
+        """Whether a node's writes after a checkpoint are there."""
+        return self._store.ref(self._writes_ref(namespace, checkpoint, writer)) is not None
+
     def put_writes(
         self, namespace: str, checkpoint: str, writes: Sequence[tuple[str, Any]], writer: str, path: str
     ) -> None:
@@ -183,8 +196,8 @@ class GraphThread:
         fact = kinds.GraphSaved(
             checkpoint=saved.id,
             document=document,
-            source=str(metadata.get("source", "")),
-            step=str(metadata.get("step", "")),
+            source=str(metadata.get("source", ""))[:MAX_SHOWN],
+            step=str(metadata.get("step", ""))[:MAX_SHOWN],
         )
         refs = {self._ref(namespace, saved.id): document}
         self._commit(fact, refs=refs, swaps=swaps, blobs=list(blobs.values()))
@@ -194,7 +207,7 @@ class GraphThread:
     def _put_writes(
         self, namespace: str, checkpoint: str, writes: Sequence[tuple[str, Any]], writer: str, path: str
     ) -> None:
-        ref = f"{self._written(namespace, checkpoint)}{quote(writer, safe='')}"
+        ref = self._writes_ref(namespace, checkpoint, writer)
         digest = self._store.ref(ref)
         there = {} if digest is None else {write.number: write for write in self._writes(digest).writes}
         blobs: dict[str, bytes] = {}
@@ -206,7 +219,7 @@ class GraphThread:
         if merged != there:
             saved = _SavedWrites(writer, list(merged.values()))
             document = self._values.document(saved, blobs, [write.value for write in saved.writes])
-            fact = kinds.GraphWritten(checkpoint=checkpoint, document=document, node=path or writer)
+            fact = kinds.GraphWritten(checkpoint=checkpoint, document=document, node=(path or writer)[:MAX_SHOWN])
             self._commit(fact, swaps={ref: Swap(digest, document)}, blobs=list(blobs.values()))
 
     # --- deleting
@@ -307,6 +320,9 @@ class GraphThread:
 
     def _head(self, namespace: str) -> str:
         return f"{GRAPH_HEADS}{self.task}/{_of_namespace(namespace)}"
+
+    def _writes_ref(self, namespace: str, checkpoint: str, writer: str) -> str:
+        return f"{self._written(namespace, checkpoint)}{quote(writer, safe='')}"
 
     def _written(self, namespace: str, name: str) -> str:
         return f"{GRAPH_WRITES}{self.task}/{_of_namespace(namespace)}/{quote(name, safe='')}/"

@@ -106,7 +106,7 @@ def _opened(path: str) -> Iterator[sqlite3.Connection]:
                 database.execute("PRAGMA query_only = ON")
                 database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
                 database.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
-                _check_schema(database, path)
+                check_schema(database, path)
                 yield database
             except sqlite3.Error as error:
                 raise InvalidError(f"{path} cannot be read: {error}", _DO_NOT) from error
@@ -120,8 +120,8 @@ def _copy(path: str, target: str) -> None:
             left -= len(chunk)
 
 
-def _check_schema(database: sqlite3.Connection, path: str) -> None:
-    """Both must be tables with their columns, not views, which could run anything."""
+def check_schema(database: sqlite3.Connection, path: str) -> None:
+    """Check that both are tables with their columns, not views, which could run anything. Raises `InvalidError`."""
     for table, columns in (
         ("checkpoints", ("thread_id", "checkpoint_ns", "checkpoint_id", "type", "checkpoint", "metadata")),
         ("writes", ("thread_id", "checkpoint_ns", "checkpoint_id", "task_id", "idx", "channel", "type", "value")),

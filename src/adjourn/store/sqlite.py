@@ -14,6 +14,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
@@ -124,6 +125,7 @@ class SqliteStore:
             self._reader.execute("PRAGMA schema_version").close()
             self._files = identity(self.path), identity(self._log)
             self._log_handle = open_log(self._log, self._files[1])
+            self._close_log = weakref.finalize(self, os.close, self._log_handle)
         except (sqlite3.Error, OSError) as error:
             writer.close()
             raise failure(self.path, error) from error
@@ -323,7 +325,7 @@ class SqliteStore:
                 self._reader.close()
                 if self._cursor is not None:
                     self._cursor.connection.close()
-                    os.close(self._log_handle)
+                    self._close_log()
             except sqlite3.Error as error:
                 raise failure(self.path, error) from error
         self._ring()

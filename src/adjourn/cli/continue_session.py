@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -36,6 +37,11 @@ STARTS: Final = {
     "copilot": ("copilot", "-i"),
 }
 """How each client is started with a first prompt, which follows as one argument."""
+CLIPBOARDS: Final = (
+    ("wl-copy",), ("xclip", "-selection", "clipboard"), ("xsel", "--clipboard", "--input"), ("pbcopy",), ("clip.exe",),
+)  # fmt: skip
+"""Programs that take a text for the clipboard: Wayland's, X11's, those of macOS and of Windows below WSL."""
+COPY_SECONDS = 10
 MAX_ARGUMENT = 16 * 1024
 """Bytes of a text that is passed as an argument; a longer one is in a file, which the prompt names."""
 
@@ -53,6 +59,7 @@ MAX_ARGUMENT = 16 * 1024
     "--in", "client", type=click.Choice(list(STARTS)), help="Start this client with the text as its first prompt."
 )
 @flag("--print", "Print the text (the default).", dest="prints")
+@flag("--copy", "Copy the text to the clipboard instead.", dest="copies")
 @click.option(
     "--bytes",
     "limit",
@@ -86,8 +93,9 @@ def continue_(
         raise UsageError("--all belongs to --list and --grep", "list all sessions: adjourn continue --list --all")
     if (name and last) or ((lists or grep) and (name or last or client)):
         raise UsageError("--list and --grep take no session; a named session needs no --last", "use one of them")
-    if client and (prints or as_json):
-        raise UsageError("--in starts a client, so nothing is printed", "leave out --print and --json")
+    copies = more["copies"]
+    if (client or copies) and (prints or as_json or (client and copies)):
+        raise UsageError("--in and --copy take the text, so nothing is printed", "leave out --print and --json")
     here = os.path.realpath(os.curdir)
     files = catalog.sessions([] if everywhere else catalog.trees_of(here)) if not name else []
     if grep:
@@ -100,6 +108,9 @@ def continue_(
         account = catalog.account(file, here, _doubts(context), others, story)
         if client:
             _start(client, account, limit, context.root)
+        if copies:
+            _copy(account, limit, context.root)
+            return
         _print(account, limit, as_json=as_json)
 
 
@@ -117,6 +128,30 @@ def _start(client: str, account: Account, limit: int, workspace: str) -> NoRetur
             file.write(text)
         text = f"Continue the work that this file describes. Read it first, whole: {path}"
     os.execve(program, [*STARTS[client], text], dict(os.environ))  # noqa: S606  # the person's own client, without a shell
+
+
+def _copy(account: Account, limit: int, workspace: str) -> None:
+    """Give the text to the first program that puts it on the clipboard."""
+    from adjourn.sessions.page import page
+
+    for name, *words in CLIPBOARDS:
+        if (program := find(name, workspace)) is not None:
+            text = page(account, limit).encode()
+            done = subprocess.run(  # found outside of the workspace
+                [program, *words],
+                input=text,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=COPY_SECONDS,
+                check=False,
+            )
+            if done.returncode == 0:
+                say(f"copied {len(text):,} bytes to the clipboard ({name})")
+                return
+    raise NotFoundError(
+        f"no program puts text on the clipboard ({', '.join(name for name, *_ in CLIPBOARDS)})",
+        "install one, or print the text: adjourn continue --print",
+    )
 
 
 def _print_found(context: CommandContext, found: list[tuple[SessionFile, str]], *, as_json: bool) -> None:

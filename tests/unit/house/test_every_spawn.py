@@ -35,6 +35,7 @@ REVIEWED = {
     ("runs/subprocesses.py", "subprocess.Popen"): "what a contract names, never by a relative entry of PATH; git",
     ("checkpoints/git_snapshot.py", "subprocess.run"): "git, by the one place that builds its commands",
     ("sessions/evidence.py", "subprocess.run"): "git, by the one place that builds its commands",
+    ("cli/continue_session.py", "subprocess.run"): "what puts text on the clipboard, found outside of the workspace",
     ("cli/continue_session.py", "os.execve"): "the client that the person names, found outside of the workspace",
     ("hooks/standby.py", "os.posix_spawn"): "Python by the helper",
     ("hooks/standby_process.py", "os.fork"): "this program itself",

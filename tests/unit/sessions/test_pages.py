@@ -221,6 +221,31 @@ def test_two_unfinished_sessions_are_never_chosen_between(
     assert "## Other sessions in this folder" in output
 
 
+def test_the_text_is_copied_by_the_first_program_that_can(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A program that fails is passed over, one of the workspace is never started, and without any there is an error that says so."""
+    tree, programs = home / "bakery", home / "programs"
+    for folder in (tree, programs):
+        folder.mkdir()
+    monkeypatch.chdir(tree)
+    monkeypatch.setenv("PATH", f"{tree}:{programs}")
+    bakery(ClaudeTranscript(folder=str(tree))).save(home)
+    for place, name, script in ((tree, "wl-copy", "exit 0"), (programs, "xclip", "exit 1")):
+        place.joinpath(name).write_text(f"#!/bin/sh\n{script}\n")
+        place.joinpath(name).chmod(0o755)
+    (tree / ".aex").mkdir()
+    assert main(["continue", "--copy"], "adjourn") == 1
+    assert "no program puts text on the clipboard" in capsys.readouterr().err
+    (programs / "xsel").write_text(f'#!/bin/sh\n/bin/cat > "{home}/clipboard"; echo "$@" >> "{home}/words"\n')
+    (programs / "xsel").chmod(0o755)
+    assert main(["continue", "--copy"], "adjourn") == 0
+    assert capsys.readouterr().out.startswith("copied ")
+    assert "bakery" in (home / "clipboard").read_text()
+    assert (home / "words").read_text() == "--clipboard --input\n"
+    assert main(["continue", "--copy", "--json"], "adjourn") == 2
+
+
 def test_transcripts_of_ignored_folders_are_not_read(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

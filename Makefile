@@ -23,8 +23,6 @@ $(READY): pyproject.toml tests/constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --editable '.[postgres,code,exact,semantic,ui,gateway]' --group dev --group release
-	# without its dependencies: it limits websockets, which only its voice agents use; the groups have all others
-	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --no-deps openai-agents
 	@touch $(READY)
 
 demo: $(READY)       ## kill a session, and resume its work in another client

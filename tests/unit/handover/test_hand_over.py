@@ -413,7 +413,7 @@ def test_an_artifact_that_never_existed_is_no_result(workspace: Workspace) -> No
 
 
 def test_a_result_that_is_gone_comes_before_the_next_step(workspace: Workspace) -> None:
-    """It was there at the last checkpoint: whoever resumes is told before anything that was stated; until it is back."""
+    """It was there at the last checkpoint: whoever resumes reads it before anything that was stated; until it is back."""
     (workspace.root / "made.py").write_text("x")
     call(workspace, "file.write", "made.py")
     save(workspace, "half", AgentReport(artifacts=(ReportedArtifact(path="made.py"),), resumption_point="Publish it"))

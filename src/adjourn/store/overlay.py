@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 
 from adjourn.errors import StoreError
-from adjourn.store.base import NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Store, Swap
+from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Store, Swap
 from adjourn.store.checks import (
     check_append,
     check_blob,
@@ -206,3 +206,22 @@ class OverlayStore:
         if self._closed:
             raise StoreError("the store is closed", "open it again")
         return self._below
+
+
+class PastStore(OverlayStore):
+    """A store as it was: each stream of `heads` ends there, and one with the head `EMPTY` is not there. Cached ledgers are left out."""
+
+    def __init__(self, below: Store, heads: Mapping[str, Head]) -> None:
+        super().__init__(below)
+        self.place = ""  # what is kept beside the keys is of now
+        self._ends = heads
+
+    def streams(self) -> dict[str, Head]:
+        streams = super().streams() | dict(self._ends)
+        return {name: head for name, head in streams.items() if head != EMPTY}
+
+    def _head(self, stream: str) -> Head:
+        return self._ends[stream] if stream in self._ends else super()._head(stream)
+
+    def _ref(self, name: str) -> str | None:
+        return None if name.startswith("fold/") else super()._ref(name)

@@ -213,3 +213,17 @@ def test_what_happened_has_clock_times(monkeypatch: pytest.MonkeyPatch) -> None:
     assert day_clock("2026-05-02T09:04:05.000Z", today) == "09:04:05"
     assert day_clock("2026-05-01T23:59:59.000Z", today) == "1 May 23:59"
     assert day_clock("soon", today) == "soon"
+
+
+def test_hand_overs_are_compared_as_prose(page: PageInMemory) -> None:
+    """What a session received, chosen in the page, stands beside what the one before it received; neither is Markdown or JSON."""
+    numbers = re.findall(r'<option value="(\d+)"', page.get("/handover?id=tax-rates"))
+    shown = page.get(f"/handover?id=tax-rates&session={numbers[0]}")
+    main = shown[shown.index("<main") : shown.index("</main")]
+    assert f"What session {numbers[0]} received" in main
+    assert "src/acme/rates/13.py" in main
+    for mark in ("##", "[ ]", "{", "cannot"):
+        assert mark not in main
+    assert "What the next session receives" in page.get("/handover?id=tax-rates&session=x")
+    assert "No hand-over yet" not in shown
+    assert page.request("GET", "/handover?id=nothing").status_code == 404

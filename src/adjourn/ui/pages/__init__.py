@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adjourn.ui.pages import always, checkpoint, cognition, inbox, policy, record, task, tasks
+from adjourn.ui.pages import always, checkpoint, cognition, handover, inbox, policy, record, task, tasks
 from adjourn.ui.site import WebPage
 
 PAGES: tuple[WebPage, ...] = (
@@ -13,7 +13,8 @@ PAGES: tuple[WebPage, ...] = (
     policy.PAGE,
     task.PAGE,
     cognition.PAGE,
+    handover.PAGE,
     always.PAGE,
 )
-OF_A_TEAM: tuple[WebPage, ...] = (inbox.PAGE, tasks.PAGE, record.PAGE, task.PAGE, cognition.PAGE)
+OF_A_TEAM: tuple[WebPage, ...] = (inbox.PAGE, tasks.PAGE, record.PAGE, task.PAGE, cognition.PAGE, handover.PAGE)
 """What a person of a team gets, with its own tasks: no page that reads or writes the workspace's files and policy."""

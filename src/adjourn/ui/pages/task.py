@@ -20,9 +20,9 @@ from adjourn.checkpoints.plans import read_report
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.handover.answering import ShownArguments, read_arguments
 from adjourn.handover.clients import last_client
+from adjourn.handover.compared import ComparedSection, compare
 from adjourn.handover.lanes import SessionLanes, session_lanes
-from adjourn.handover.rendering import ROOM, to_json, to_lines
-from adjourn.handover.resumption import Preview, resume
+from adjourn.handover.rendering import ROOM, to_json
 from adjourn.handover.timeline import Timeline, TimelineEntry
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
@@ -35,6 +35,7 @@ from adjourn.tasks.troubles import open_troubles
 from adjourn.text.redact import visible_lines, without_secrets
 from adjourn.text.times import local
 from adjourn.ui.pages.budget import call_times, plot_of, spending_of
+from adjourn.ui.pages.handover import next_handover
 from adjourn.ui.site import Form, Site, WebPage
 
 WINDOW = 400
@@ -130,10 +131,11 @@ class TaskArtifact(NamedTuple):
 
 
 class Told(NamedTuple):
-    """The hand-over as lines, and as the text that `aex.resume` answers."""
+    """The hand-over by section, as prose, and as the text that `aex.resume` answers; or what is wrong with it."""
 
-    lines: Sequence[str] = ()
+    sections: Sequence[ComparedSection] = ()
     answer: str = ""
+    problem: str = ""
 
 
 def query(site: Site, fields: Form) -> Mapping[str, Any]:
@@ -319,19 +321,14 @@ def _is_there(tree: str, path: str) -> bool:
 
 def _handover(site: Site, task: Task) -> Told:
     """What a session receives that resumes the last checkpoint; nothing without one."""
-    from adjourn.host.keys import reading_secret
-
-    if not task.ledger.checkpoint:
-        return Told()
-    root, tree = (site.home, site.home) if site.home else (site.root, site.tree)
     try:
-        contract = site.contract() if site.contract is not None else None
-        reader = Preview(lambda: task.store, root, site.clock, reading_secret(), tree, contract)
-        handover = resume(reader, task.ledger.checkpoint).handover()
-        lines = list(to_lines(handover, ROOM, lambda text: f"- {text}"))
-        return Told(lines, json.dumps(to_json(handover, ROOM), ensure_ascii=False, separators=(",", ":")))
+        handover = next_handover(site, task)
+        if handover is None:
+            return Told()
+        answer = json.dumps(to_json(handover, ROOM), ensure_ascii=False, separators=(",", ":"))
+        return Told(compare(None, handover), answer)
     except AdjournError as error:
-        return Told([site.words(f"{error.message} ({error.remedy})")])
+        return Told(problem=site.words(f"{error.message} ({error.remedy})"))
 
 
 PAGE = WebPage("/task", "Task", "task.html", query, is_listed=False)

@@ -62,7 +62,7 @@ fuzz: $(READY)       ## the contract language under atheris, or with TARGET=fram
 bench: tools         ## the tables of tests/bench/RESULTS.md
 	$(BIN)/python tests/bench/run.py
 
-eval: $(READY)       ## what a successor learns from a hand-over: thirty scenarios, scored; fails if it is too little
+eval: $(READY)       ## what a successor learns from a hand-over: forty scenarios, scored; fails if it is too little
 	PYTHONPATH=tests:tests/bench $(BIN)/python -m evaluation
 
 dist: $(READY)       ## what a release consists of: wheel, sdist, SBOM and SHA256SUMS of the last commit

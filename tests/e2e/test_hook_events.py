@@ -101,6 +101,27 @@ def test_a_failed_call_is_settled_and_an_interrupted_one_is_in_doubt(work: HookE
     assert [doubt.tool for doubt in work.ledger().doubts.values()] == ["file.write"]
 
 
+@pytest.mark.parametrize(
+    ("response", "outcome"),
+    [
+        ("Exit code: 1\nWall time: 0.1 seconds\nOutput:\nno", "tool-error"),
+        ('{"output":"no","metadata":{"exit_code":2}}', "tool-error"),
+        ({"exit_code": 127, "stdout": ""}, "tool-error"),
+        ("Exit code: 0\nOutput:\nExit code: 1", "ok"),
+        ("it said Exit code: 1", "ok"),
+        ({"exit_code": "1", "metadata": [1]}, "ok"),
+        (["Exit code: 1"], "ok"),
+    ],
+)
+def test_a_command_whose_response_states_its_exit_code(work: HookEventWorkspace, response: Any, outcome: str) -> None:
+    """A client without an event for failures says it so."""
+    work.write_policy("use shell.exec, file.*")
+    for name, given in (("Bash", {"command": "make"}), ("Write", {"file_path": "a", "content": "x"})):
+        work.ask(name, given, SETTLE, "--client", "codex", tool_use_id=name)
+        work.done(name, given, name, "--client", "codex", tool_response=response)
+    assert [fact.outcome for fact in work.facts("tool.settled")] == [outcome, "ok"]
+
+
 def test_without_the_hook_after_a_call_nothing_is_ever_in_doubt(work: HookEventWorkspace) -> None:
     """A client that does not say the outcome of a call leaves no open call behind, whatever other hooks it has."""
     env = {"CLAUDE_PID": str(os.getpid())}

@@ -1,4 +1,4 @@
-"""The thirty scenarios: ten of each trade, from 10 to 5,000 calls.
+"""The forty scenarios: ten of each trade, from 10 to 5,000 calls, and ten with troubles.
 
 A scenario is a list of sittings: `CLIENT: ACTS > END`. `work` makes its share of the calls.
 
@@ -87,6 +87,16 @@ PLOTS = (
         ),
         900,
     ),
+    Plot("coding", "failed publication", 20, ("claude-code: work plan broken > eof",)),
+    Plot("coding", "failed publication, killed", 40, ("claude-code: work broken plan work > kill", "codex: work > kill")),
+    Plot("coding", "red tests", 30, ("claude-code: work red plan work > eof", "codex: work plan > term")),
+    Plot("coding", "red tests and a failed publication", 50, ("claude-code: work plan red broken fact work > eof",)),
+    Plot("research", "failed survey", 25, ("claude-code: work fact plan broken work > term",)),
+    Plot("research", "one mended, one not", 35, ("claude-code: work broken broken plan > eof", "codex: mended work plan > eof")),
+    Plot("research", "failed and in doubt", 30, ("claude-code: work broken plan doubt > kill",)),
+    Plot("operations", "failed mail", 60, ("claude-code: work decide plan broken work > eof", "codex: work constrain > eof")),
+    Plot("operations", "failed, then carried", 45, ("claude-code: work plan broken > eof", "person: carry")),
+    Plot("operations", "two failed, a newer plan", 200, ("claude-code: work broken plan > kill", "codex: work broken plan work > term")),
 )  # fmt: skip
 SHORT = ("refused writes", "decision overridden", "three calls in doubt", "many rules")
 """The scenarios of the short form: one of each trade, and one whose needles hardly fit into a small room."""
@@ -97,6 +107,9 @@ _ACTS: dict[str, Callable[[Story], object]] = {
     "place": lambda story: story.refused_place(),
     "tool": lambda story: story.refused_tool(),
     "fail": lambda story: story.fails(),
+    "broken": lambda story: story.breaks(),
+    "mended": lambda story: story.mends(),
+    "red": lambda story: story.reddens(),
     "yes": lambda story: story.asks_for_approval("yes"),
     "no": lambda story: story.asks_for_approval("no"),
     "waiting": lambda story: story.asks_for_approval(""),
@@ -116,7 +129,7 @@ _ACTS: dict[str, Callable[[Story], object]] = {
     "other": lambda story: story.other_task(),
     "page": lambda story: story.person_edits_page(),
 }
-_CALLS = re.compile(r"\b(fail|yes|doubt|hostile)\b")
+_CALLS = re.compile(r"\b(fail|yes|doubt|hostile|broken|mended|red)\b")
 """Acts that count a call beside those of `work`."""
 
 
@@ -136,7 +149,9 @@ def play(plot: Plot, seed: int, folder: Path) -> Played:
     trade = TRADES[plot.trade]
     rng = random.Random(f"{seed} {plot.trade} {plot.title}")
     folder.mkdir()
-    stage = Stage(folder, trade.tools, trade.policy())
+    is_broken = any("broken" in sitting for sitting in plot.sittings)
+    rules = [f"checkpoint before {trade.sends.name}"] if is_broken else []
+    stage = Stage(folder, trade.tools, [*trade.policy(), *rules])
     used = plot.calls + sum(len(_CALLS.findall(sitting)) for sitting in plot.sittings)
     story = Story(stage, trade, rng, used + plot.spare)
     with stage:
@@ -180,7 +195,7 @@ def _nothing(story: Story) -> None:
 def _carry(story: Story) -> None:
     """The workspace without its store goes to another machine, whose user trusts the key of the first."""
     here = story.stage
-    there = Stage(_beside(here), story.trade.tools, story.trade.policy())
+    there = Stage(_beside(here), story.trade.tools, story.trade.policy())  # its policy is copied, too
     shutil.copytree(here.root, there.root, dirs_exist_ok=True, ignore=shutil.ignore_patterns("adjourn.db*"))
     there.person("keys", "trust", "colleague", here.person("keys", "show").out.strip())
     story.stage = there

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 VITAL, USEFUL = 3, 1
 """The weights of needles: without a vital one the successor does harm or stands still; a useful one saves time."""
+TROUBLE = "trouble"
+"""The kind of a needle for what is known to be wrong: it must come before any next step."""
 MAX_OBJECT = 1_500
 """Characters of an object that is one unit; of a larger one, each member is read by itself."""
 _HEADING = re.compile(r"#{1,6} ")
@@ -70,7 +72,9 @@ class Trap(NamedTuple):
 
 
 class Score(NamedTuple):
-    """How one text does. `recall` is by weight, `plain` by number; `next_step` is None in a scenario that has none."""
+    """How one text does. `recall` is by weight, `plain` by number; `next_step` and `told_first`, whether troubles come before
+    it, are None in a scenario that has none.
+    """
 
     recall: float
     plain: float
@@ -79,6 +83,7 @@ class Score(NamedTuple):
     missed: list[Needle]
     sprung: list[tuple[Trap, Unit]]
     size: int
+    told_first: bool | None = None
 
     @property
     def tokens(self) -> int:
@@ -100,7 +105,17 @@ def score(text: str, needles: Sequence[Needle], traps: Sequence[Trap]) -> Score:
         missed=missed,
         sprung=[(trap, unit) for trap in traps if (unit := trap.sprung_by(units))],
         size=len(text.encode()),
+        told_first=_is_first(units, [needle for needle in needles if needle.kind == TROUBLE], steps),
     )
+
+
+def _is_first(units: Sequence[Unit], troubles: Sequence[Needle], steps: Sequence[Needle]) -> bool | None:
+    """Whether each trouble stands among the next steps, before any that was stated."""
+    if not troubles:
+        return None
+    listed = [unit for unit in units if re.search("next step", unit.context, re.IGNORECASE)]
+    stated = next((at for at, unit in enumerate(listed) if any(step.found_in([unit]) for step in steps)), len(listed))
+    return all(trouble.found_in(listed[:stated]) for trouble in troubles)
 
 
 def _weight(needles: Iterable[Needle]) -> int:

@@ -12,7 +12,7 @@ import random
 import re
 from typing import Any
 
-from evaluation.reader import USEFUL, VITAL, Needle, Trap, whole
+from evaluation.reader import TROUBLE, USEFUL, VITAL, Needle, Trap, whole
 from evaluation.stage import Stage
 from evaluation.vocabulary import Author, Saying, Tool, Trade
 from support.proxy import Client, only, refused
@@ -47,6 +47,7 @@ class Story:
         self.traps: list[Trap] = []
         self.client: Client
         self._hanging: list[tuple[Tool, str, Needle, Trap]] = []
+        self._broken: list[tuple[Tool, str, Needle]] = []
         self._planned: Saying | None = None
         self._plans = rng.randrange(2)
 
@@ -107,6 +108,40 @@ class Story:
         self._not_done("failed call told as done", tool, target)
         self._forget_earlier("failure", 4)
         self._forget_earlier("error message", 4)
+
+    def breaks(self) -> None:
+        """A destructive call that fails: until it succeeds, it comes before any next step."""
+        tool, about, said = self.trade.sends, self.author.name(), self.author.say("errors")
+        self.stage.script(tool.name, {tool.argument: about}, "fails", said.text)
+        assert refused(self.client.call(tool.name, {tool.argument: about}))
+        self._broken.append((tool, about, self._wrong(tool, about)))
+        self._not_done("failed call told as done", tool, about)
+
+    def mends(self) -> None:
+        """The oldest destructive call that failed is made again, and succeeds."""
+        tool, about, needle = self._broken.pop(0)
+        self.needles.remove(needle)
+        self.traps = [
+            trap for trap in self.traps if not (trap.kind == "failed call told as done" and about in trap.lie[1])
+        ]
+        self.stage.script(tool.name, {tool.argument: about}, "text", "sent")
+        assert not refused(self.client.call(tool.name, {tool.argument: about}))
+        patterns = (re.escape(tool.name), whole(about))
+        lie = ("Next step", f"{tool.name} {about} failed: check which of its effects happened")
+        self.traps.append(Trap("mended step told as failed", patterns, "failed: check", "", lie))
+
+    def reddens(self) -> None:
+        """A run of tests that fails, and is not repeated."""
+        tool, target = self.trade.checks, self.author.name()
+        self.stage.script(tool.name, {tool.argument: target}, "fails", self.author.say("errors").text)
+        assert refused(self.client.call(tool.name, {tool.argument: target}))
+        self._wrong(tool, target)
+
+    def _wrong(self, tool: Tool, about: str) -> Needle:
+        lines = ("Next step", f"{tool.name} {about} failed: find out why")
+        needle = Needle(TROUBLE, VITAL, (re.escape(tool.name), whole(about)), NEXT, lines)
+        self.needles.append(needle)
+        return needle
 
     def refused_place(self) -> None:
         """A write to a protected place, which a rule denies."""
@@ -207,6 +242,9 @@ class Story:
             self.checkpoint = self.author.name()
         done, now, later = (self.author.say("steps") for _ in range(3))
         artifact = self.author.path()
+        made = self.stage.root / artifact
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.write_text("…")
         step = self.author.say("steps") if point else now
         self._plans += 1
         told = f"Done: {done.text}. Next: {step.text}" if self._plans % 2 else "About half of it is done"

@@ -90,10 +90,13 @@ def test_what_is_missed_is_listed_with_what_was_said_instead(evaluated: list[Eva
     assert list(misses([one]))[1] == "- missed (vital) call: 'mail.send ann'; instead: ## Done / mail.send bob"
 
 
-def test_there_are_thirty_scenarios_ten_of_each_trade() -> None:
-    """The catalogue has ten scenarios of each trade, from 10 to 5,000 calls, each with a title of its own."""
-    assert len({plot.title for plot in PLOTS}) == len(PLOTS) == 30
-    assert [sum(plot.trade == trade for plot in PLOTS) for trade in ("coding", "research", "operations")] == [10] * 3
+def test_there_are_forty_scenarios_ten_of_them_with_troubles() -> None:
+    """The catalogue has ten scenarios of each trade, from 10 to 5,000 calls, and ten with troubles; each with a title of its own."""
+    assert len({plot.title for plot in PLOTS}) == len(PLOTS) == 40
+    wrong = [plot for plot in PLOTS if {"broken", "red"} & set(" ".join(plot.sittings).split())]
+    assert len(wrong) == 10
+    others = [plot.trade for plot in PLOTS if plot not in wrong]
+    assert [others.count(trade) for trade in ("coding", "research", "operations")] == [10] * 3
     assert (min(plot.calls for plot in PLOTS), max(plot.calls for plot in PLOTS)) == (10, 5000)
 
 

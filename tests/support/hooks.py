@@ -62,10 +62,12 @@ class HookWorkspace(ProxyWorkspace):
             timeout=30,
             check=False,
         )
-        out, err = done.stdout.decode(), done.stderr.decode()
+        return self.read_answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def read_answer(self, code: int, out: str, err: str) -> HookAnswer:
         output = json.loads(out).get("hookSpecificOutput", {}) if out else {}
         return HookAnswer(
-            done.returncode, output.get("permissionDecision", ""), output.get("permissionDecisionReason", ""), out, err
+            code, output.get("permissionDecision", ""), output.get("permissionDecisionReason", ""), out, err
         )
 
     @property

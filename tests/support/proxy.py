@@ -196,10 +196,10 @@ class PolicyWorkspace:
         with self.task() as task:
             answer(task, approval or only(task.ledger.approvals), yes=yes, via="terminal", by=PERSON)
 
-    def settle(self, *, happened: bool) -> None:
-        """A person says the outcome of the only call in doubt."""
+    def settle(self, *, happened: bool, call: str = "") -> None:
+        """A person says the outcome of a call in doubt, or of the only one."""
         with self.task() as task:
-            settle_doubt(task, only(task.ledger.doubts), happened=happened, by=PERSON)
+            settle_doubt(task, call or only(task.ledger.doubts), happened=happened, by=PERSON)
 
 
 class ProxyWorkspace(PolicyWorkspace):

@@ -100,8 +100,9 @@ def compose(
     steps = sources.steps()
     progress, omitted = _progress(steps.items, steps.omitted)
     if not progress:
-        progress = (ChecklistItem(text=mission, status="in_progress", note="in progress"),)
-        derived["progress"] = [mark(mission)]
+        asked = mission if named else _clean(ledger.asked, limit=MAX_MISSION) or mission
+        progress = (ChecklistItem(text=asked, status="in_progress", note="in progress"),)
+        derived["progress"] = [mark(asked)]
     elif omitted:
         over = any(item.status == "done" for item in progress)  # done items are left out first
         progress = (*progress, ChecklistItem(text=more_text(omitted), status="done" if over else "pending"))

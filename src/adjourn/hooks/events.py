@@ -5,9 +5,12 @@ Owns: what each event does. Must never: block the client, or print without need.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from adjourn.clients.hook_client import HookClient
 from adjourn.clients.options import proxied_servers
@@ -30,6 +33,8 @@ COMPACTION, TURN = "before-compaction", "end-of-turn"
 UNFINISHED = (
     "this workspace has unfinished work (show it: adjourn resume); this session starts a new task unless it is resumed"
 )
+_EXIT_CODE = re.compile(rb'"Exit code: (-?\d{1,9})(?:\\n|")')
+"""How the text of a response begins that states it."""
 PROMPT_BYTES = 2048
 """What is kept of the person's first prompt."""
 
@@ -139,20 +144,45 @@ def _ended(outcome: Literal["ok", "tool-error"]) -> Handler:
         if left_to_proxy(client, options, request.tool_name):
             return NO_TEXT  # the proxy settles it
         session = client.session()
+        call = call_of(request)
+        exit_code = exit_code_of(request) if outcome == "ok" and call.shown == "shell.exec" else 0
         settled = kinds.ToolSettled(
             answer=digest(bytes(request.tool_response)) if request.tool_response else "",
             call="",
-            message=_message(request),
+            message=_message(request) or (f"exit code {exit_code}" if exit_code else ""),
             milliseconds=_milliseconds(request.duration_ms),
-            outcome="no-answer" if request.is_interrupt is True else outcome,
+            outcome="no-answer" if request.is_interrupt is True else "tool-error" if exit_code else outcome,
         )
-        if not session.settle_named(call_of(request), request.tool_use_id, settled):
+        if not session.settle_named(call, request.tool_use_id, settled):
             return EventText(person="\n".join(session.notes))
         notice = "" if options["--no-budget-notice"] else session.budget_notice(client.has_proxies)
         client.keep(session)
         return EventText("\n".join(session.notes), notice)
 
     return settle
+
+
+class _ShellResponse(msgspec.Struct):
+    """What a client may say of a command that ended; other members are ignored."""
+
+    exit_code: Any = 0
+    metadata: Any = None
+
+
+def exit_code_of(request: HookRequest) -> int:
+    """The exit code that the response of a shell states; 0 where it states none.
+
+    A client without an event for failed calls, as Codex is, reports a failed command as one that ended.
+    """
+    response = bytes(request.tool_response)
+    if (stated := _EXIT_CODE.match(response)) is not None:
+        return int(stated[1])
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        text = msgspec.json.decode(response, type=str) if response[:1] == b'"' else response
+        ended = msgspec.json.decode(text, type=_ShellResponse)
+        within = ended.metadata.get("exit_code") if isinstance(ended.metadata, dict) else 0
+        return next((code for code in (ended.exit_code, within) if type(code) is int and code), 0)
+    return 0
 
 
 def _message(request: HookRequest) -> str:

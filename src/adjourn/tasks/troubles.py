@@ -60,10 +60,10 @@ def _troubles(ledger: Ledger, gone: Sequence[str]) -> Iterator[OpenTrouble]:
         then = f"check whether it took effect{_way_back(call)}"
         yield OpenTrouble("in doubt", f"{_shown(call)} is in doubt", then, call.call)
     for red in ledger.red.values():
-        what = command_of(red.call.arguments) or tool_name(red.call)
+        what = command_of(red.call.arguments) or _shown(red.call)
         then = "find out why, and run it again before you call the work done"
         yield OpenTrouble(
-            "tests failed", f"{fit_text(what, SHOWN)} failed", then, red.call.call, fit_text(red.why, SHOWN)
+            "tests failed", f"{fit_text(what, 2 * SHOWN)} failed", then, red.call.call, fit_text(red.why, SHOWN)
         )
     if more := ledger.failed_more + ledger.red_more:
         yield OpenTrouble("failed", f"{more} more steps failed before these", "find them with `adjourn log`")

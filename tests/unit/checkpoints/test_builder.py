@@ -206,7 +206,7 @@ def test_a_page_names_what_is_wrong_before_what_was_stated() -> None:
     before = compose(happened(), AgentReport(resumption_point="continue at #4"))
     page = compose(happened(ledger={"red": {"s.1": FailedStep(call)}}), before=before)
     assert page.resumption_point == (
-        "sh failed: find out why, and run it again before you call the work done. Then: continue at #4"
+        "sh {} failed: find out why, and run it again before you call the work done. Then: continue at #4"
     )
     page = compose(happened(ledger={"checked": "pytest", "unchecked": 1}), before=page)
     assert page.resumption_point == "continue at #4"

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from support.hooks import HOOK, SETTLE, HookAnswer, HookEventWorkspace
@@ -120,9 +121,11 @@ class ScriptedWorkspace(HookEventWorkspace):
             self.process.wait()
             self.process = None
 
-    def __exit__(self, *about: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.end_process()
-        super().__exit__(*about)
+        super().__exit__(kind, error, trace)
 
     @property
     def page(self) -> str:

@@ -2,6 +2,8 @@
 
 from adjourn.adapters.anthropic import ResumableAnthropic as ResumableAnthropic
 from adjourn.adapters.openai import ResumableOpenAI as ResumableOpenAI
+from adjourn.adapters.openai_agents import AdjournSession as AdjournSession
+from adjourn.adapters.pydantic_ai import MessageHistory as MessageHistory
 from adjourn.errors import AdjournError as AdjournError
 from adjourn.errors import ConflictError as ConflictError
 from adjourn.errors import IntegrityError as IntegrityError

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+from typing import TYPE_CHECKING
 
 from adjourn.adapters.conversation import Conversation
 from adjourn.errors import IntegrityError
 from adjourn.store.base import Store
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
 
 
 class MessageHistory:
@@ -24,8 +26,7 @@ class MessageHistory:
         >>> import asyncio
         >>> from pydantic_ai import Agent
         >>> from pydantic_ai.models.test import TestModel
-        >>> from adjourn.adapters.pydantic_ai import MessageHistory
-        >>> from adjourn.store import MemoryStore
+        >>> from adjourn import MemoryStore, MessageHistory
         >>> agent, history = Agent(TestModel()), MessageHistory("first", MemoryStore())
         >>> result = asyncio.run(agent.run("Hello", message_history=history.load()))
         >>> history.save(result.new_messages())
@@ -44,6 +45,8 @@ class MessageHistory:
 
     def load(self) -> list[ModelMessage]:
         """The messages, oldest first."""
+        from pydantic_ai.messages import ModelMessagesTypeAdapter
+
         items = self._conversation.items()
         try:
             return ModelMessagesTypeAdapter.validate_python(items)
@@ -53,6 +56,8 @@ class MessageHistory:
 
     def save(self, messages: Sequence[ModelMessage]) -> None:
         """Add a run's messages, durably: all or none. Saving the newest messages again changes nothing."""
+        from pydantic_ai.messages import ModelMessagesTypeAdapter
+
         self._conversation.append(ModelMessagesTypeAdapter.dump_python(list(messages), mode="json"), once=True)
 
     def clear(self) -> None:

@@ -12,11 +12,11 @@ import adjourn
 from house import product
 
 NAMES = [
-    "AdjournError", "Assumption", "Belief", "Branch", "CRAuthor", "CRBlocker", "CRDecision", "CRDiff", "CREvent", "CRInvariant",
+    "AdjournError", "AdjournSession", "Assumption", "Belief", "Branch", "CRAuthor", "CRBlocker", "CRDecision", "CRDiff", "CREvent", "CRInvariant",
     "CRLearning", "CRMergeResult", "CRQuestion", "CRResumePoint", "CRStore", "CRToolEffect", "Call",
     "CheckpointDiff", "CognitiveCheckpoint", "CognitiveNode", "CognitiveSession", "CognitiveStore", "ConflictError",
     "ContinuationRecord", "Dialect", "EffectCall", "EpistemicState", "Fact", "Goal", "IntegrityError", "IntentGraph", "InvalidError",
-    "MemoryStore", "Middleware", "ModelReply", "NodePhase", "NodeStatus", "NodeType", "NotFoundError",
+    "MemoryStore", "MessageHistory", "Middleware", "ModelReply", "NodePhase", "NodeStatus", "NodeType", "NotFoundError",
     "OpenQuestion", "PostgresStore", "RefusedError", "RestoredSession", "ResumableAnthropic", "ResumableOpenAI", "RunningEffect",
     "SessionOptions", "SqliteStore", "Store", "StoreError", "Strategy", "TaskRecord", "ToolBinding", "Trigger", "UsageError", "Validity", "WorkingState", "brief",
     "create_checkpoint", "diff_checkpoints", "estimate_tokens", "format_state_for_prompt", "move_goal", "open_store",
@@ -45,8 +45,8 @@ def test_importing_costs_nothing() -> None:
     """Importing the package imports no other module, and no SDK before it is used."""
     script = (
         "import sys; before = set(sys.modules); import adjourn; print(set(sys.modules) - before == {'adjourn'});"
-        "adjourn.ResumableAnthropic, adjourn.ResumableOpenAI, adjourn.CRStore;"
-        "print({'anthropic', 'openai', 'httpx', 'psycopg', 'click', 'rich'} & set(sys.modules))"
+        "adjourn.ResumableAnthropic, adjourn.ResumableOpenAI, adjourn.CRStore, adjourn.AdjournSession, adjourn.MessageHistory;"
+        "print({'anthropic', 'openai', 'agents', 'pydantic_ai', 'httpx', 'psycopg', 'click', 'rich'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n") == ["True", "set()", ""]

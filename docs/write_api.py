@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 DOORS = ("adjourn", "adjourn.store", "adjourn.aex", "adjourn.testing", "adjourn.langgraph")
+WIDTH = 80
 _EXAMPLE = re.compile(r"^(>>> .*?)(?:\n\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -31,12 +32,28 @@ def _entry(name: str, value: object) -> Iterator[str]:
     if not (inspect.isclass(value) or inspect.isroutine(value)):
         yield f"`{_Written(value) if typing.get_origin(value) is not None else type(value).__name__}`"
         return
-    yield f"```python\n{name}{_call(value)}\n```"
+    yield f"```python\n{_wrapped(f'{name}{_call(value)}')}\n```"
     yield from _prose(value)
     if inspect.isclass(value):
         methods = "\n".join(_methods(value))
         if methods:
             yield methods
+
+
+def _wrapped(call: str) -> str:
+    """A call that is too long for a line, with a line for each parameter."""
+    if len(call) <= WIDTH:
+        return call
+    name, _, inside = call.partition("(")
+    inside, end, returned = inside.rpartition(")")
+    lines, level = [""], 0
+    for character in inside:
+        level += (character in "[(") - (character in "])")
+        if character == "," and not level:
+            lines.append("")
+        else:
+            lines[-1] += character
+    return "\n".join([f"{name}(", *(f"    {line.strip()}," for line in lines), f"{end}{returned}"])
 
 
 def _prose(value: object) -> Iterator[str]:

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import msgspec
 from langgraph.checkpoint.base import WRITES_IDX_MAP
+from langgraph.checkpoint.serde.types import TASKS
 
 from adjourn.errors import InvalidError, NotFoundError, UsageError
 from adjourn.handover.foreign.langgraph import check_schema
@@ -236,12 +237,26 @@ class _PostgresDatabase:
             ).fetchall()
             stored = {channel: _opened(SerializedValue(kind, _bytes(data))) for channel, kind, data in values}
             checkpoint["channel_values"] = {**_map(checkpoint.get("channel_values")), **stored}
+            if parent and checkpoint.get("v") in (1, 2, 3):
+                self._add_sends(checkpoint, thread, parent)
             writes = self._connection.execute(
                 "SELECT task_id, task_path, idx, channel, type, substring(blob FOR %s) FROM checkpoint_writes "
                 "WHERE thread_id = %s AND checkpoint_ns = %s AND checkpoint_id = %s ORDER BY task_id, idx LIMIT %s",
                 (limit + 1, *place, MAX_WRITES + 1),
             ).fetchall()
             yield _row((namespace, name, parent), checkpoint, metadata, writes)
+
+    def _add_sends(self, checkpoint: dict[str, Any], thread: str, parent: str) -> None:
+        """What PostgresSaver does with a checkpoint of an earlier version: its nodes to run are written after its parent."""
+        rows = self._connection.execute(
+            "SELECT type, substring(blob FOR %s) FROM checkpoint_writes WHERE thread_id = %s AND checkpoint_id = %s AND channel = %s "
+            "ORDER BY task_path, task_id, idx LIMIT %s",
+            (MAX_VALUE_BYTES + 1, thread, parent, TASKS, MAX_WRITES),
+        ).fetchall()
+        if rows:
+            checkpoint["channel_values"][TASKS] = [_opened(SerializedValue(kind, _bytes(data))) for kind, data in rows]
+            versions = checkpoint["channel_versions"] = _map(checkpoint.get("channel_versions"))
+            versions[TASKS] = max(map(str, versions.values()), default=f"{1:032}")
 
 
 # --- values

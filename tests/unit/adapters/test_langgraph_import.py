@@ -133,6 +133,21 @@ def test_one_thread_comes_over(theirs: tuple[str, Callable[[str], AbstractContex
         assert all_of(ours, "second") != []
 
 
+def test_sends_of_an_earlier_version_come_over(request: pytest.FixtureRequest) -> None:
+    """Before version 4, a checkpoint's nodes to run were writes of its parent: PostgresSaver adds them, and so does the import."""
+    psycopg, url = pytest.importorskip("psycopg"), request.getfixturevalue("new_postgres_url")()
+    with _postgres(url) as saver:
+        talk(chat(saver), "t", range(1))
+        with psycopg.connect(url) as connection:
+            connection.execute("UPDATE checkpoints SET checkpoint = jsonb_set(checkpoint, '{v}', '3')")
+            connection.execute("UPDATE checkpoint_writes SET channel = '__pregel_tasks' WHERE channel = 'about'")
+        wanted = all_of(saver, "t")
+        assert any("__pregel_tasks" in each.checkpoint["channel_values"] for each in wanted)
+    assert main(["store", "import", url, "--store", "threads.db"]) == 0
+    with AdjournSaver.from_conn_string("threads.db") as ours:
+        assert all_of(ours, "t") == wanted
+
+
 def test_messages_are_stored_once_and_followed() -> None:
     """An imported thread is as small as one that was written here, and its next turn adds only its own messages."""
     with _sqlite("checkpoints.sqlite") as saver:

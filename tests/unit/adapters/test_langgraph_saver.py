@@ -196,6 +196,11 @@ def test_a_thread_that_an_earlier_version_wrote_continues(tmp_path: Path) -> Non
         assert list(saver.store.blobs()) == []
 
 
+def test_the_dictionary_of_bodies_never_changes() -> None:
+    """What is stored could not be read any more."""
+    assert sha256(values._USUAL).hexdigest() == "3fb45a3ac8d1e20e24c39da7b038b5fec2290de771a12877d37c74066fe0587e"
+
+
 def test_messages_that_grow_are_stored_once(store: Store) -> None:
     """Each message's bytes are kept once, however many checkpoints have it: the store grows with the turns, not with their square."""
     saver = AdjournSaver(store)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import unescape
 from typing import Any
 
@@ -35,12 +35,14 @@ class PageInMemory:
         store: Store | None,
         clock: Clock | None = None,
         root: str = "/srv/shop",
+        *,
         undo: float = 0,
         person: Actor = ANN,
+        others: Callable[[], Sequence[Site]] = tuple,
     ) -> None:
         self.access = Access()
         clock = clock or Clock()
-        site = Site(root, root, lambda: store, person, clock, answers=HeldAnswers(clock, undo))
+        site = Site(root, root, lambda: store, person, clock, answers=HeldAnswers(clock, undo), others=others)
         self._app = Application(site, self.access).guarded(HOST)
         self.cookie = ""
 

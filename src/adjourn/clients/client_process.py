@@ -12,7 +12,7 @@ from adjourn.host import keys, process
 from adjourn.host.clock import now
 from adjourn.host.finding import DEFAULT_STORE
 from adjourn.host.process import group_of
-from adjourn.host.workspace_store import open_at, store_file
+from adjourn.host.workspace_store import open_at, remember, store_file
 from adjourn.policy.contract import Contract
 from adjourn.policy.principal import Principal, Space, SpaceStore
 from adjourn.policy.protected.places import PROTECTED, SIGNATURES, ProtectedPlaces, places_of
@@ -122,6 +122,8 @@ class ClientProcess:
         with self.lock:
             if self._store is None:
                 opened, space = open_at(self.options.root, self.options.store), self.options.space
+                if space is None:
+                    remember(self.options.root, self.options.store)
                 self._store = SpaceStore(opened, space) if space is not None else opened
             return self._store
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from adjourn.errors import UsageError
@@ -68,6 +70,47 @@ def default_store(root: str) -> str:
         return path
     name = hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:32]
     return os.path.join(folders.config(), "stores", f"{name}.db")
+
+
+# --- the workspaces of this account
+
+WORKSPACES = "workspaces"
+MAX_KNOWN = 100
+MAX_PATH = 4096
+REMEMBERED_S = 3600
+"""Seconds within which a workspace is not noted again."""
+
+
+def remember(root: str, url: str = DEFAULT_STORE) -> None:
+    """Note a workspace with a store of its own, for the page that shows all of them. What cannot be written is left out."""
+    if os.environ.get("ADJOURN_STORE") or store_file(root, url or DEFAULT_STORE) != default_store(root):
+        return
+    path = os.path.realpath(root)
+    folder = os.path.join(folders.config(), WORKSPACES)
+    file = os.path.join(folder, hashlib.sha256(os.fsencode(path)).hexdigest()[:32])
+    with suppress(OSError):
+        if os.path.exists(file):
+            if time.time() - os.stat(file).st_mtime > REMEMBERED_S:
+                os.utime(file)
+            return
+        os.makedirs(folder, 0o700, exist_ok=True)
+        temporary = f"{file}.{os.getpid()}"
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as written:
+            written.write(os.fsencode(path))
+        os.rename(temporary, file)
+
+
+def known_workspaces() -> list[str]:
+    """The workspaces of this account that have a store, the ones used last first; at most `MAX_KNOWN`."""
+    folder = os.path.join(folders.config(), WORKSPACES)
+    roots: list[tuple[float, str]] = []
+    with suppress(OSError):
+        for name in os.listdir(folder)[: 10 * MAX_KNOWN]:
+            with suppress(OSError, ValueError), open(os.path.join(folder, name), "rb") as file:
+                root = os.fsdecode(file.read(MAX_PATH))
+                if os.path.isabs(root) and has_store(root, DEFAULT_STORE):
+                    roots.append((os.fstat(file.fileno()).st_mtime, root))
+    return [root for _, root in sorted(roots, reverse=True)][:MAX_KNOWN]
 
 
 def store_file(root: str, url: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from adjourn.cli.context import CommandContext, at_store, example, flag, needing
 from adjourn.cli.output import complain, safe, say
 from adjourn.errors import RefusedError
 from adjourn.host.clock import now
+from adjourn.host.workspace_store import remember
 
 if TYPE_CHECKING:
     from adjourn.policy.contract import Contract
@@ -45,6 +47,7 @@ def ui_(context: CommandContext, *, port: int, no_open: bool) -> None:
     """
     from adjourn.ui.held import UNDO_SECONDS, HeldAnswers
     from adjourn.ui.site import Site
+    from adjourn.ui.workspaces import OtherWorkspaces
 
     context.store_or_none()  # here, where it is closed when the command ends
     opening = Lock()
@@ -54,8 +57,11 @@ def ui_(context: CommandContext, *, port: int, no_open: bool) -> None:
             return context.store_or_none()
 
     answers: HeldAnswers[Notice] = HeldAnswers(context.clock, UNDO_SECONDS)
-    site = Site(context.root, context.tree, find_store, user(), context.clock, answers=answers)
-    serve_page(site, port=port, opens=not no_open)
+    remember(context.root, context.url)
+    others = OtherWorkspaces(context.root, user(), context.clock)
+    site = Site(context.root, context.tree, find_store, user(), context.clock, answers=answers, others=others)
+    with closing(others):
+        serve_page(site, port=port, opens=not no_open)
 
 
 def serve_page(site: Site, *, port: int, opens: bool) -> None:

@@ -263,7 +263,7 @@ class Site(msgspec.Struct, frozen=True):
     A look at the store may be `within` so many seconds old: a page that follows it gets an event for what is newer. For a person of
     another machine, `home` has its checkpoints and pages, `contract` returns what its sessions work under (or raises `AdjournError`), and
     `root` and `tree` are an empty place; `words` puts the text of an error into those for the person. `answers` keeps the person's answers
-    for as long as they can be undone; by default each is recorded at once.
+    for as long as they can be undone; by default each is recorded at once. `others` gives the person's other workspaces.
     """
 
     root: str
@@ -276,6 +276,7 @@ class Site(msgspec.Struct, frozen=True):
     contract: Callable[[], Contract] | None = None
     words: Callable[[str], str] = str
     seen_by: Overview | None = None
+    others: Callable[[], Sequence[Site]] = tuple
     answers: HeldAnswers[Notice] | None = None
 
     def __post_init__(self) -> None:

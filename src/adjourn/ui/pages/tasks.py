@@ -6,9 +6,11 @@ The overview reads the tasks, not this page.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
+from adjourn.errors import AdjournError
 from adjourn.handover.calls import CallReport
 from adjourn.log.event import milliseconds, timestamp
 from adjourn.store.base import Store
@@ -32,13 +34,26 @@ class ShownTask(NamedTuple):
 
 
 class WorkNow(NamedTuple):
-    """A task that sessions work on: their clients, the last call, and what is left of its calls at the present pace."""
+    """A task that sessions work on: their clients, the last call, and what is left of its calls at the present pace. `root` is another
+    workspace that has it; "" for this one.
+    """
 
     row: TaskRow
     clients: Sequence[str]
     last: CallReport | None
     left: str
     waiting: int
+    root: str = ""
+
+
+class OtherWorkspace(NamedTuple):
+    """Another workspace of the person: how many sessions' tasks are at work, how much waits, and when it was used last."""
+
+    root: str
+    working: int
+    waiting: int
+    tasks: int
+    touched: str
 
 
 def query(site: Site, fields: Form) -> Mapping[str, Any]:
@@ -51,6 +66,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         return {
             **values,
             "at_work": [],
+            "others": _elsewhere(site)[0],
             "tasks": [],
             "count": 0,
             "total": 0,
@@ -70,9 +86,12 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     number = min(int(page), pages) if (page := fields.get("page", "1")[:9]).isdecimal() and int(page) else 1
     part = matching[(number - 1) * MAX_ROWS : number * MAX_ROWS]
     is_plain = number == 1 and filter_name == "all" and not words
+    at_work = list(islice(_at_work(store, rows, site), MAX_NOW)) if is_plain else []
+    others, elsewhere = _elsewhere(site) if is_plain else ([], [])
     return {
         **values,
-        "at_work": list(islice(_at_work(store, rows, site), MAX_NOW)) if is_plain else [],
+        "at_work": [*at_work, *elsewhere][:MAX_NOW],
+        "others": others,
         "tasks": [_now(store, row, stamp, site) for row in part],
         "count": len(matching),
         "total": len(rows),
@@ -96,6 +115,24 @@ def _at_work(store: Store, rows: Sequence[TaskRow], site: Site) -> Iterator[Work
         waiting = sum(until > timestamp(now) for until in row.asked)
         clients = list(dict.fromkeys(session.client or "a client" for session in alive))
         yield WorkNow(row, clients, calls[-1] if calls else None, text, waiting)
+
+
+def _elsewhere(site: Site) -> tuple[list[OtherWorkspace], list[WorkNow]]:
+    """The other workspaces, those that wait or work first; and the tasks at work in them."""
+    others, works = list[OtherWorkspace](), list[WorkNow]()
+    for other in site.others():
+        store = other.find_store()
+        if store is None:
+            continue
+        with suppress(AdjournError):  # a store that went away; the next look tries it again
+            rows = other.overview.look(store, site.within).rows
+            stamp = timestamp(other.clock())
+            at_work = [work._replace(root=other.root) for work in islice(_at_work(store, rows, other), MAX_NOW)]
+            waiting = sum(sum(until > stamp for until in row.asked) + row.doubts for row in rows)
+            touched = rows[0].touched if rows else ""
+            others.append(OtherWorkspace(other.root, len(at_work), waiting, len(rows), touched))
+            works += at_work
+    return sorted(others, key=lambda other: (not other.waiting, not other.working)), works
 
 
 def _fits(row: TaskRow, filter_name: str, stamp: str) -> bool:

@@ -185,7 +185,7 @@ def verified_entries_from(store: Store, task: str, start: int, head: Head) -> It
     for entry in store.read(task, seq, head.seq + 1):
         if not isinstance(entry.data, bytes) or sha256(entry.data).hexdigest() != entry.hash:
             raise _changed(task, seq)
-        if after and not entry.data.startswith(b'{"after":"%b"' % after.encode()):
+        if after and not entry.data.startswith(b'{"after":"' + after.encode() + b'"'):
             raise _changed(task, seq)
         after = entry.hash
         yield entry

@@ -88,7 +88,7 @@ PLOTS = (
         900,
     ),
     Plot("coding", "failed publication", 20, ("claude-code: work plan broken > eof",)),
-    Plot("coding", "failed publication, killed", 40, ("claude-code: work broken plan work > kill", "codex: work > kill")),
+    Plot("coding", "failed publication, killed", 40, ("claude-code: work broken work plan > kill", "codex: work > kill")),
     Plot("coding", "red tests", 30, ("claude-code: work red plan work > eof", "codex: work plan > term")),
     Plot("coding", "red tests and a failed publication", 50, ("claude-code: work plan red broken fact work > eof",)),
     Plot("research", "failed survey", 25, ("claude-code: work fact plan broken work > term",)),

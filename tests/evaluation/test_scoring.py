@@ -8,7 +8,7 @@ import pytest
 
 from evaluation.catalogue import PLOTS, SHORT, Played, named
 from evaluation.judging import LARGE, LIMITS, Reading, evaluate, misses
-from evaluation.reader import USEFUL, VITAL, Needle, Score, Trap, Unit, read, score, whole
+from evaluation.reader import TROUBLE, USEFUL, VITAL, Needle, Score, Trap, Unit, read, score, whole
 
 pytestmark = pytest.mark.timeout(300)
 Evaluated = tuple[Played, list[Reading]]
@@ -104,6 +104,17 @@ def test_there_are_forty_scenarios_ten_of_them_with_troubles() -> None:
 
 DOUBTED = Needle("call in doubt", VITAL, (r"mail\.send", whole("ann")), "doubt", ("In doubt", "mail.send ann"))
 STEP = Needle("next step", VITAL, (whole("raven-queue"),), "next|resum", ("Next step", "Drain raven-queue"))
+
+
+def test_a_trouble_is_first_where_it_stands_before_the_stated_step() -> None:
+    """Behind the step, in another section or nowhere it is not first; without troubles there is nothing to say."""
+    wrong = Needle(TROUBLE, VITAL, (r"mail\.send", whole("ann")), "next", ("Next step", "mail.send ann failed"))
+    failed, step = "| - mail.send ann failed\n", "| - Drain raven-queue\n"
+    told = {text: score(text, [wrong, STEP], []).told_first for text in (
+        f"## Next step\n{failed}{step}", f"## Next step\n{step}{failed}", f"## Next step\n{step}## Done\n{failed}", f"## Next step\n{step}",
+    )}  # fmt: skip
+    assert list(told.values()) == [True, False, False, False]
+    assert score(f"## Next step\n{step}", [STEP], []).told_first is None
 
 
 @pytest.mark.parametrize(

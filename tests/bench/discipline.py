@@ -1,23 +1,30 @@
-"""What the checkpoint discipline costs: a call on which nothing is due, one that a checkpoint comes before, and a long task's files.
+"""What the checkpoint discipline costs: a call on which nothing is due, one that a checkpoint comes before, a long task's files,
+and keeping the files of a repository.
 
-python tests/bench/discipline.py [CALLS]      CALLS (100,000): the calls of the long task
+python tests/bench/discipline.py [CALLS] [REPOSITORY ...]      CALLS (100,000): the calls of the long task
+
+Of each REPOSITORY a clone is made, whose files are kept; nothing is written to it.
 """
 
 from __future__ import annotations
 
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
+from adjourn.checkpoints import git_snapshot
 from adjourn.checkpoints.save import CheckpointRequest, close_session, save_checkpoint
 from adjourn.clients.client import ClientContext
 from adjourn.clients.client_process import ClientOptions
 from adjourn.log import kinds
 from adjourn.policy.contract import read_contract
+from adjourn.policy.destructive import DEFAULT
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.task import NewEvent
 
@@ -83,6 +90,50 @@ def sizes(context: ClientContext, calls: int) -> None:
         print(f"{on_disk(Path(context.options.root, place)) / 1e6:10.1f} MB  {place}")
 
 
+def kept_files(name: str, root: Path, edited: str) -> None:
+    """Keep the files of an unchanged tree, and again with each of ten files changed."""
+    times = [microseconds(lambda: git_snapshot.keep(str(root), "bench", 1, DEFAULT), 1) / 1000 for _ in range(9)]
+    before = git_snapshot.kept_files(str(root)).size
+    for number in range(10):
+        with (root / edited).open("a") as file:
+            file.write(f"changed {number}\n")
+        times.append(microseconds(partial(git_snapshot.keep, str(root), "bench", number + 2, DEFAULT), 1) / 1000)
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=True).stdout
+    grown = (git_snapshot.kept_files(str(root)).size - before) / 10 / 1000
+    print(
+        f"{statistics.median(times[:9]):10.0f} ms  {name}, {listed.count(bytes(1)):,} files, unchanged; "
+        f"{statistics.median(times[9:]):.0f} ms and {grown:.1f} KB with a change"
+    )
+
+
+def git_in(root: Path, *arguments: str) -> None:
+    who = ("-c", "user.name=bench", "-c", "user.email=bench@localhost", "-c", "commit.gpgSign=false")
+    subprocess.run(["git", *who, *arguments], cwd=root, capture_output=True, check=True)
+
+
+def repositories(folder: Path, places: Sequence[str]) -> None:
+    """A tree of 5,000 files, and clones of repositories."""
+    plain = folder / "plain"
+    for number in range(5_000):
+        path = plain / f"part-{number // 100}" / f"module_{number}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"value = {number}\n" * 40)
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
+        git_in(plain, *arguments)
+    time.sleep(1.1)  # git reads files again that are as young as its index
+    git_in(plain, "status")
+    print("\nkeeping the files of a repository:")
+    kept_files("made here", plain, "part-0/module_0.py")
+    for place in places:
+        clone = folder / f"clone-{Path(place).name}"
+        git_in(folder, "clone", "-q", "--no-hardlinks", place, str(clone))
+        time.sleep(1.1)
+        git_in(clone, "status")
+        listed = subprocess.run(["git", "ls-files"], cwd=clone, capture_output=True, text=True, check=True).stdout
+        edited = next(name for name in listed.splitlines() if name.endswith((".py", ".md", ".js", ".ts", ".txt")))
+        kept_files(Path(place).name, clone, edited)
+
+
 def on_disk(place: Path) -> int:
     """The bytes of a file, or of a folder's files: one with several names counts once."""
     files = [place] if place.is_file() else [path for path in place.rglob("*") if path.is_file()]
@@ -95,6 +146,8 @@ def main() -> None:
         costs(context_in(folder))
     with tempfile.TemporaryDirectory() as folder:
         sizes(context_in(folder), calls)
+    with tempfile.TemporaryDirectory() as folder:
+        repositories(Path(folder), sys.argv[2:])
 
 
 if __name__ == "__main__":

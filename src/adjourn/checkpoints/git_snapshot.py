@@ -94,8 +94,8 @@ class SnapshotGit:
                 "git timed out while it saved the files", "raise keepSeconds, or ignore large folders in .gitignore"
             ) from error
 
-    def word(self, *arguments: str, may_fail: bool = False) -> str:
-        return self.run(*arguments, may_fail=may_fail).decode(errors="surrogateescape").strip()
+    def word(self, *arguments: str, given: str = "", may_fail: bool = False) -> str:
+        return self.run(*arguments, given=given.encode(), may_fail=may_fail).decode(errors="surrogateescape").strip()
 
     def paths(self, *arguments: str) -> list[str]:
         listed = self.run(*arguments).split(b"\0")[:MAX_LISTED]
@@ -221,6 +221,27 @@ def _size(path: str) -> int:
         return os.lstat(path).st_size
     except OSError:
         return 0
+
+
+class KeptFiles(NamedTuple):
+    """The snapshots of a repository, and the bytes on disk of what they added to the commits before them (-1: not known)."""
+
+    snapshots: int = 0
+    size: int = 0
+
+
+def kept_files(root: str) -> KeptFiles:
+    """What the snapshots take. Nothing outside of a repository; git older than 2.31 does not say the size. Raises `StoreError`."""
+    if not _is_in_repository(root):
+        return KeptFiles()
+    with open_git(root, 30.0) as git:
+        refs = git.word("for-each-ref", "--format=%(refname)", REFS).split()
+        if not refs:
+            return KeptFiles()
+        shared = git.word("for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags", "refs/remotes").split()
+        given = "\n".join([*refs[:MAX_LISTED], *(f"^{ref}" for ref in shared[:MAX_LISTED]), ""])
+        size = git.word("rev-list", "--objects", "--disk-usage", "--stdin", given=given, may_fail=True)
+    return KeptFiles(len(refs), int(size) if size.isdecimal() else -1)
 
 
 def forget(root: str, refs: Sequence[str]) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 import click
 
 from adjourn.cli.context import CommandContext, at_store, example, flag, for_machines, speak, text_option
 from adjourn.cli.output import counted, safe, say, say_json, say_table, shown_bytes
 from adjourn.cli.terminal import Spinner
+from adjourn.errors import AdjournError
 
 _UNITS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000, "": 86_400_000}
 _BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}
@@ -69,6 +71,7 @@ def prune_(
 
     A task's newest checkpoint, active pages, pages that were edited, and archives stay. A deleted checkpoint cannot be resumed by its name.
     """
+    from adjourn.checkpoints.git_snapshot import KeptFiles, kept_files
     from adjourn.checkpoints.pruning import RetentionRules, plan, prune
 
     rules = RetentionRules(keep_last=keep_last, daily=daily, older_than=older_than, max_bytes=max_size)
@@ -78,12 +81,15 @@ def prune_(
         speak()
         with Spinner("pruning"):
             prune(context.store, context.root, pruning)
+    files = KeptFiles()
+    with suppress(AdjournError):  # git is not there, or does not answer
+        files = kept_files(context.root)
     if as_json:
         points = [
             {"task": point.task, "name": point.name, "hash": point.hash, "size": point.size, "named": point.named}
             for point in pruning.points
         ]
-        say_json(done=yes, kept=pruning.kept, size=pruning.size, pruned=points)
+        say_json(done=yes, kept=pruning.kept, size=pruning.size, pruned=points, files=files._asdict())
         return
     what = f"{counted(len(pruning.points), 'checkpoint')} ({shown_bytes(pruning.size)}); {pruning.kept} stay"
     say(f"pruned {what}" if yes else f"would prune {what}" + ("; add --yes to do it" if pruning.points else ""))
@@ -92,6 +98,9 @@ def prune_(
         say_table(("NAME", "TASK", "SIZE"), rows)
         if len(pruning.points) > 50:
             say(f"  and {len(pruning.points) - 50} more")
+    if files.snapshots:
+        size = "" if files.size < 0 else f", {shown_bytes(files.size)} in .git"
+        say(f"files are kept in {counted(files.snapshots, 'snapshot')}{size}")
 
 
 # --- `adjourn store gc`

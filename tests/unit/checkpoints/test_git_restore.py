@@ -18,7 +18,7 @@ import pytest
 from adjourn.checkpoints import git_snapshot
 from adjourn.checkpoints import rollback as rollback_journal
 from adjourn.checkpoints.git_restore import EDITED, NESTED, POLICY, SUBMODULE, UNSAVED, RollbackChange, changes, restore
-from adjourn.checkpoints.git_snapshot import for_page, keep
+from adjourn.checkpoints.git_snapshot import KeptFiles, for_page, keep, kept_files
 from adjourn.checkpoints.page_files import find_active
 from adjourn.checkpoints.rollback import carry_out, finish, interrupted, plan, target_of
 from adjourn.errors import InvalidError, RefusedError, StoreError
@@ -431,3 +431,15 @@ def test_a_snapshot_and_their_number_are_bounded(repository: Path, monkeypatch: 
     refs = git(repository, "for-each-ref", "--format=%(refname)", "refs/adjourn").split()
     assert len(refs) <= 2 + git_snapshot.LOOK_EVERY
     assert "refs/adjourn/checkpoints/t/5" in refs
+
+
+def test_the_disk_that_kept_files_take_is_what_they_added(repository: Path, tmp_path: Path) -> None:
+    """A snapshot without a change takes next to nothing, since the commit that it follows has the files."""
+    assert kept_files(str(repository)) == kept_files(str(tmp_path)) == KeptFiles()
+    keep(str(repository), "t", 1, DEFAULT)
+    few = kept_files(str(repository))
+    assert (few.snapshots, few.size < 2_000) == (1, True)
+    (repository / "new.bin").write_bytes(os.urandom(100_000))
+    keep(str(repository), "t", 2, DEFAULT)
+    many = kept_files(str(repository))
+    assert (many.snapshots, 100_000 < many.size < 110_000) == (2, True)

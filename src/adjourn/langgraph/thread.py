@@ -7,6 +7,7 @@ newest, `graph-writes/TASK/NAMESPACE/CHECKPOINT/WRITER`. They change in the tran
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 MAX_ATTEMPTS = 20
 """How often something is written again that another process was faster with."""
+MAX_DOCUMENTS, MAX_SMALL = 128, 16 * 1024
+"""Documents of checkpoints that are kept in memory for each thread, and the bytes of each of them."""
 MAX_SHOWN = 500
 """Characters of what an event says of a checkpoint."""
 _T = TypeVar("_T")
@@ -87,6 +90,8 @@ class GraphThread:
         self._values = ThreadValues(store, sha256(name.encode()).digest()[:MARK], serde)
         self._lists: dict[tuple[str, str], KnownList] = {}
         """By namespace and channel."""
+        self._documents: OrderedDict[str, ThreadCheckpoint] = OrderedDict()
+        """Small ones that were read, by digest: a list may be spread over a hundred."""
 
     @property
     def task(self) -> str:
@@ -249,6 +254,7 @@ class GraphThread:
         before = self._named()
         self._commit(kinds.GraphDeleted(count=len(gone)), refs=refs, swaps=swaps)
         self._lists.clear()
+        self._documents.clear()
         self._values.forget()
         self._store.drop(self._values.reachable(before) - self._values.reachable(self._named()))
 
@@ -289,7 +295,15 @@ class GraphThread:
         self._task.commit(lambda ledger: list(facts(ledger)), swaps=swaps, **what)
 
     def _read(self, digest: str) -> ThreadCheckpoint:
-        return decoded(self._values.read(digest), ThreadCheckpoint)
+        saved = self._documents.get(digest)
+        if saved is None:
+            data = self._values.read(digest)
+            saved = decoded(data, ThreadCheckpoint)
+            if len(data) <= MAX_SMALL:
+                self._documents[digest] = saved
+            if len(self._documents) > MAX_DOCUMENTS:
+                self._documents.popitem(last=False)
+        return saved
 
     def _writes(self, digest: str) -> _SavedWrites:
         return decoded(self._values.read(digest), _SavedWrites)

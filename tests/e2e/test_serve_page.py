@@ -265,7 +265,6 @@ def test_a_browser_signs_in_and_answers(
     look("records")
     page.get_by_role("link", name="Inbox").click()
     page.get_by_role("button", name="Deny").click()
-    look("undo")
     page.get_by_role("button", name="Record now").click()
     expect(page.get_by_text("Denied").first).to_be_visible()
     assert len(window.errors) == 1

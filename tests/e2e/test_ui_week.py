@@ -198,7 +198,7 @@ def test_a_mark_of_the_picture_opens_its_call(browser: Browser, read_week: Week)
         page.keyboard.press("Enter")
         row = page.locator("[data-selected]")
         expect(row.locator("pre", has_text="deny git.reset (.aex/policy.aex:4)")).to_be_visible()
-        expect(row.get_by_text("mode: hard")).to_be_visible()
+        expect(row.locator(".arguments").get_by_text("hard")).to_be_visible()
         check(page, 1280)
         assert window.errors == []
     with browser.new_context(java_script_enabled=False, storage_state=read_week.state) as context:

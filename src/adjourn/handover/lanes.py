@@ -239,8 +239,7 @@ class _LaneHistory:
             return
         if row.session:
             self._latest = name
-            if at > session.last:
-                session.last = at
+            session.last = max(session.last, at)
         rule = self._rules.get(row.event)
         if rule is not None:
             rule(row, _LanePoint(name, at))

@@ -60,6 +60,23 @@ def test_keys_deny_a_waiting_call_with_a_reason(work: ProxyWorkspace) -> None:
     assert [(one.via, one.reason) for one in work.facts("confirm.denied")] == [("cli", "use staging")]
 
 
+def test_a_key_revokes_the_last_approval(work: ProxyWorkspace) -> None:
+    """`u` and Enter take an approval back while no call has used it."""
+    client, _ = waiting(work)
+    client.process.kill()
+    client.process.wait()
+    screen = opened(work, apart=True)
+    screen.press(b"a" + ENTER)
+    screen.wait_for("Approved:")
+    screen.press(b"u")
+    screen.wait_for("Revoke the approval")
+    screen.press(ENTER)
+    screen.wait_for("Revoked: echo.file.write.")
+    screen.press(b"q")
+    screen.finish()
+    assert [fact.via for fact in work.facts("confirm.denied")] == ["cli"]
+
+
 def test_what_an_agent_starts_cannot_answer(work: ProxyWorkspace) -> None:
     """At a terminal that a governed client opened, the keys record nothing, and the screen says why."""
     waiting(work)

@@ -40,6 +40,7 @@ _APPROVAL = (
     Action("approve", "approve once", _REASON),
     Action("deny", "deny", "reason (optional; the agent reads it)"),
 )
+_REVOKE = Action("revoke", "revoke the approval", "")
 _SKIP = Action("skip", "skip", "reason", is_required=True)
 _ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "approval": _APPROVAL,
@@ -97,6 +98,8 @@ class InboxKeys:
         self.draft: DraftedReply | None = None
         self.unproven: PinDraft | None = None
         self.given_pin = ""
+        self.granted: WaitingItem | None = None
+        """The call that was approved last, which can be revoked until the agent makes it."""
         self.scrolled = 0
         self.helps = False
         self.is_over = False
@@ -170,6 +173,14 @@ class InboxKeys:
         self.notice = ""
         self.draft = DraftedReply(item, action, option=self.option if action.chooses else None)
 
+    def begin_revoking(self) -> None:
+        """Start to take the last approval back."""
+        if self.granted is None:
+            self.notice = "you have approved nothing here yet"
+            return
+        self.notice = ""
+        self.draft = DraftedReply(self.granted, _REVOKE)
+
     def _write(self, draft: DraftedReply, key: Key) -> ItemReply | None:
         text = draft.text
         if key.name == "escape":
@@ -237,6 +248,7 @@ _BROWSING: Mapping[str, Callable[[InboxKeys], None]] = MappingProxyType({
     "K": lambda state: state.scroll(-1),
     "a": lambda state: state.begin(0),
     "d": lambda state: state.begin(1),
+    "u": lambda state: state.begin_revoking(),
     "?": lambda state: setattr(state, "helps", True),
     "q": lambda state: setattr(state, "is_over", True),
     "escape": lambda state: state.scroll(-state.scrolled),

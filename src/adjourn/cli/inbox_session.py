@@ -16,7 +16,7 @@ from adjourn.cli.output import cut, safe, safe_lines
 from adjourn.cli.terminal import Spans, cells, height, width
 from adjourn.clients import person
 from adjourn.errors import AdjournError
-from adjourn.handover.answering import Answerer, ItemReply, ShownArguments, arguments_of, record_answer
+from adjourn.handover.answering import Answerer, ItemReply, ShownArguments, arguments_of, record_answer, revoke_approval
 from adjourn.handover.inbox import Inbox, WaitingItem
 from adjourn.host import pin as pins
 from adjourn.host.keys import secret
@@ -95,6 +95,18 @@ class InboxSession:
         if item is not None:
             self._keys.arguments = arguments_of(self._context.store, item, self._context.tree)
 
+    def _note_approval(self, reply: ItemReply) -> None:
+        """Remember a call that was just approved, and forget one that was revoked."""
+        if reply.action == "revoke":
+            self._keys.granted = None
+        elif (reply.kind, reply.action) == ("approval", "approve"):
+            same = (
+                item
+                for item in self._keys.items
+                if (item.kind, item.task, item.id) == (reply.kind, reply.task, reply.id)
+            )
+            self._keys.granted = next(same, None)
+
     def _record(self, reply: ItemReply, pin: str) -> None:
         context = self._context
         warning = ""
@@ -110,7 +122,11 @@ class InboxSession:
                 warning = person.warning_of(before)
             check_person("inbox", context, attended=True, task=reply.task)
             by = Answerer(context.store, user(), "cli", context.clock, secret(), context.root, context.tree)
-            outcome = record_answer(by, reply).text
+            if reply.action == "revoke":
+                outcome = revoke_approval(by, reply.task, reply.id).text
+            else:
+                outcome = record_answer(by, reply).text
+            self._note_approval(reply)
         except AdjournError as error:
             if isinstance(error, pins.WrongPinError) and error.may_retry:
                 self._keys.ask_pin(reply)
@@ -136,6 +152,7 @@ _HELP = (
     ("space b", "scroll the item by a page; J K by a line"),
     ("1 … 9", "choose an option or a variant"),
     ("a d", "the two answers of the item, as the last line names them"),
+    ("u", "revoke the last approval, until the agent uses it"),
     ("Enter", "record the answer"),
     ("Esc", "leave the answer unrecorded"),
     ("q", "quit; nothing is lost"),

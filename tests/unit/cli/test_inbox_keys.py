@@ -48,6 +48,18 @@ def test_keys_are_named() -> None:
     ]  # fmt: skip
 
 
+def test_the_last_approval_is_revoked_by_two_keys() -> None:
+    """`u` begins, Enter revokes; without an approval nothing begins."""
+    state = keys_with(item())
+    assert type_in(state, "u\r") == []
+    assert "approved nothing" in shown(state)
+    state.granted = item("k7")
+    assert type_in(state, "u\x1b") == []
+    assert type_in(state, "u") == []
+    assert "Revoke the approval" in shown(state)
+    assert type_in(state, "\r") == [ItemReply("approval", "k7", "revoke", "t1")]
+
+
 def test_a_pasted_text_is_one_key() -> None:
     """A paste is text, whatever keys it looks like, and answers nothing while an item is selected."""
     pasted = "\x1b[200~d\rno\nway\x1b[201~"

@@ -14,7 +14,6 @@ import os
 import sqlite3
 import threading
 import time
-import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
@@ -46,12 +45,10 @@ from adjourn.store.sqlite_file import (
     connect,
     failure,
     identity,
-    open_log,
     open_reader,
     open_writer,
     read_only,
     replaced,
-    sync,
 )
 
 # An event's position is the number of its stream and, in the lower bits, its seq. One statement is one transaction: the
@@ -108,6 +105,7 @@ class SqliteStore:
         self._changed = threading.Condition()
         self._watchers = 0
         self._closed = False
+        self._durable: bool | None = None
         self._pages = self._ref_writes = 0
         self._seen: dict[str, Head] = {}
         self._bases: dict[str, int] = {}
@@ -124,9 +122,7 @@ class SqliteStore:
             # Has it open the log now: at its first reading it might find another file's.
             self._reader.execute("PRAGMA schema_version").close()
             self._files = identity(self.path), identity(self._log)
-            self._log_handle = open_log(self._log, self._files[1])
-            self._close_log = weakref.finalize(self, os.close, self._log_handle)
-        except (sqlite3.Error, OSError) as error:
+        except sqlite3.Error as error:
             writer.close()
             raise failure(self.path, error) from error
         self._cursor = writer.cursor()
@@ -183,15 +179,14 @@ class SqliteStore:
             self._copier.wait()
         with self._lock:
             try:
-                if (cursor := self._cursor) is None:
-                    raise read_only(self.path)
+                cursor = self._cursor
+                if cursor is None or durable is not self._durable:
+                    cursor = self._writing_cursor(durable=durable)
                 if durable:
                     self._check_files()
                 elif (stat := os.stat(self.path)) and (stat.st_dev, stat.st_ino) != self._files[0]:
                     raise replaced(self.path)
                 written = cursor.execute(statement, rows).rowcount
-                if durable and written:
-                    self._sync_log()
             except OSError:
                 raise replaced(self.path) from None
             except (sqlite3.IntegrityError, OverflowError, UnicodeEncodeError):
@@ -325,7 +320,6 @@ class SqliteStore:
                 self._reader.close()
                 if self._cursor is not None:
                     self._cursor.connection.close()
-                    self._close_log()
             except sqlite3.Error as error:
                 raise failure(self.path, error) from error
         self._ring()
@@ -444,8 +438,7 @@ class SqliteStore:
             self._copier.wait()
         with self._lock:
             try:
-                if (cursor := self._cursor) is None:
-                    raise read_only(self.path)
+                cursor = self._writing_cursor(durable=durable)
                 self._check_files()
                 cursor.execute("BEGIN IMMEDIATE")
                 try:
@@ -456,21 +449,20 @@ class SqliteStore:
                     if cursor.connection.in_transaction:
                         cursor.execute("ROLLBACK")
                     raise
-                if durable:
-                    self._sync_log()
             except sqlite3.Error as error:
                 raise failure(self.path, error) from error
 
-    def _sync_log(self) -> None:
-        """Wait until the disk has the log, and with it every commit so far. The lock is held.
-
-        The connections are set to NORMAL, which hands a commit to the operating system: switching one to FULL and back takes as
-        long as all else around the sync.
-        """
-        try:
-            sync(self._log_handle)
-        except OSError as error:
-            raise failure(self.path, error) from error
+    def _writing_cursor(self, *, durable: bool) -> sqlite3.Cursor:
+        """The cursor of the writing connection, set to make a commit durable or not."""
+        cursor = self._cursor
+        if cursor is None:
+            raise read_only(self.path)
+        if durable is not self._durable:
+            # NORMAL hands each commit to the operating system, FULL waits until the disk has it, and with it every
+            # earlier commit in the log.
+            cursor.execute("PRAGMA synchronous=FULL" if durable else "PRAGMA synchronous=NORMAL")
+            self._durable = durable
+        return cursor
 
     def _check_files(self) -> None:
         """Refuse to write into files that nobody will open again: those that the path names must be the ones that are open, the

@@ -1,17 +1,14 @@
 """The SQLite file: opening it under rules, its write-ahead log, its heads, and what its failures mean.
 
-Nothing here reads or writes an event, a ref or a blob, nor writes or deletes the file's `-wal` and `-shm` companions (SQLite alone
+Nothing here reads or writes an event, a ref or a blob, nor opens or deletes the file's `-wal` and `-shm` companions (SQLite alone
 knows when they are spent).
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import sqlite3
 import stat
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -68,11 +65,8 @@ _HELP: dict[str, tuple[str, str]] = {
 _creating = threading.Lock()
 
 
-def failure(path: str, error: sqlite3.Error | OSError) -> StoreError:
-    """What an error means to a person: the path, the cause, the next step."""
-    if isinstance(error, OSError):
-        cause, remedy = _HELP["IOERR"]
-        return StoreError(f"the store {path} cannot be used: {cause} ({error.strerror})", remedy)
+def failure(path: str, error: sqlite3.Error) -> StoreError:
+    """What a `sqlite3.Error` means to a person: the path, the cause, the next step."""
     name = getattr(error, "sqlite_errorname", None)
     if name is None:
         if "closed" in str(error):
@@ -104,24 +98,6 @@ def identity(path: str) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return status.st_dev, status.st_ino
-
-
-def open_log(path: str, expected: tuple[int, int]) -> int:
-    """A handle for `sync` on the log that SQLite has open. Raises `OSError` where its path names another file by now."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    status = os.fstat(handle)
-    if (status.st_dev, status.st_ino) != expected:
-        os.close(handle)
-        raise FileNotFoundError(errno.ENOENT, "the log was replaced while it was opened", path)
-    return handle
-
-
-def sync(handle: int) -> None:
-    """Wait until the disk has the file. Raises `OSError`."""
-    if sys.platform == "darwin":  # its fsync() does not reach the platter
-        fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
-    else:
-        os.fdatasync(handle)
 
 
 def read_only(path: str) -> StoreError:
@@ -247,8 +223,7 @@ def _set_up(connection: sqlite3.Connection, path: str) -> None:
     connection.execute(f"PRAGMA wal_autocheckpoint={_AUTOCHECKPOINT_PAGES}").close()
     connection.execute(f"PRAGMA journal_size_limit={_WAL_BYTES_KEPT}").close()
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}").close()
-    # Copying the log syncs both files. Where fsync() does not reach the platter (macOS), ask for what does.
-    connection.execute("PRAGMA synchronous=NORMAL").close()
+    # Where fsync() does not reach the platter (macOS), ask for what does. Elsewhere this changes nothing.
     connection.execute("PRAGMA fullfsync=ON").close()
 
 

@@ -24,7 +24,7 @@ from adjourn.log.canonical_json import digest
 from adjourn.log.event import timestamp
 from adjourn.policy.contract import read_contract
 from adjourn.text.fitting import fit_text
-from adjourn.text.quoting import clean, first_line
+from adjourn.text.quoting import clean, first_line, spoken
 from adjourn.text.redact import without_secrets
 from adjourn.text.times import ago
 
@@ -85,6 +85,8 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
 _READERS = {"claude-code": "claude"}
 """The readers of transcripts that have another name than the client has here."""
 _MAX_WORDS = 200
+_SESSION_ID = re.compile(r"[A-Za-z0-9_-]{4,80}")
+"""What may stand in a command that is proposed: an id comes from a file that an agent can write."""
 
 
 def _left_elsewhere(options: dict[str, str], request: HookRequest, workspace: Workspace) -> str:
@@ -97,12 +99,12 @@ def _left_elsewhere(options: dict[str, str], request: HookRequest, workspace: Wo
         file = catalog.left_by_another(
             workspace.tree, _READERS.get(client, client), own if isinstance(own, str) else ""
         )
-        if file is not None:
-            words = first_line(Secrets([file.title]).hide(file.title))[:_MAX_WORDS]
+        if file is not None and _SESSION_ID.fullmatch(file.id):
+            words = spoken("person", Secrets([file.title]).hide(file.title)[:_MAX_WORDS])
             when = ago(timestamp(int(file.stamp * 1000)), now())
             return (
-                f"adjourn: {catalog.reader_of(file).name} left a session in this folder unfinished, {when}. A person asked it: "
-                f'"{words}". What it did, and what of that is proved: adjourn continue {file.id[:13]} --print'
+                f"adjourn: {catalog.reader_of(file).name} left a session in this folder unfinished, {when}; {words or 'no words'}. "
+                f"What it did, and what of that is proved: adjourn continue {file.id[:13]} --print"
             )
     return ""
 

@@ -66,7 +66,11 @@ def _troubles(ledger: Ledger, gone: Sequence[str]) -> Iterator[OpenTrouble]:
             "tests failed", f"{fit_text(what, 2 * SHOWN)} failed", then, red.call.call, fit_text(red.why, SHOWN)
         )
     if more := ledger.failed_more + ledger.red_more:
-        yield OpenTrouble("failed", f"{more} more steps failed before these", "find them with `adjourn log`")
+        yield OpenTrouble(
+            "failed",
+            f"{more} earlier steps failed, and it is not known whether they were made good",
+            "find them with `adjourn log`",
+        )
     if ledger.rolled_back:
         then = "effects outside the workspace were not undone; check them before you repeat a step"
         yield OpenTrouble("rolled back", f"the work was rolled back to {ledger.rolled_back}", then)

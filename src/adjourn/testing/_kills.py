@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 
 from adjourn.store.base import NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Store, Swap
@@ -32,11 +32,9 @@ def kill_points(run: Callable[[Store], object]) -> Iterator[Store]:
     """
     for number in count():
         store = _MortalStore(number)
-        is_killed = False
-        try:
+        with suppress(Killed):
             run(store)
-        except Killed:
-            is_killed = True
+        is_killed = store.left is not None and store.left < 0  # also where the program caught it
         store.left = None
         yield store
         if not is_killed:

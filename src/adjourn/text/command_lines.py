@@ -44,7 +44,9 @@ def _git_step() -> re.Pattern[str]:
 
 @cache
 def _edits() -> re.Pattern[str]:
-    return re.compile(r"(?:^|[;&|]\s*)(?:sed\s[^;&|]*-i|perl\s[^;&|]*-\w*i|git\s+(?:apply|am)\b|patch\s)")
+    return re.compile(
+        r"(?:^|[;&|]\s*)(?:sed\s(?:[^;&|]*\s)?(?:-[a-zA-Z]*i|--in-place)|perl\s(?:[^;&|]*\s)?-[a-zA-Z]*i|git\s+(?:apply|am)\b|patch\s)"
+    )
 
 
 @lru_cache(maxsize=256)

@@ -99,7 +99,6 @@ def team_page(ground: Any, origin: str) -> Callable[..., TeamPage]:
 
     def make(find: Find, tenants: Any) -> TeamPage:
         def site_of(person: Principal) -> Site:
-            from adjourn.ui.held import UNDO_SECONDS, HeldAnswers
             from adjourn.ui.site import Site
 
             def contract() -> Contract:
@@ -120,8 +119,7 @@ def team_page(ground: Any, origin: str) -> Callable[..., TeamPage]:
                 home=home,
                 contract=contract,
                 words=ground.incidents.words,
-                answers=HeldAnswers(now, UNDO_SECONDS),
-            )
+            )  # each answer is recorded at once: who gave it may have no login any more some seconds later
 
         return TeamPage(find, site_of, origin)
 

@@ -53,10 +53,16 @@ class HeldAnswers(Generic[Outcome]):
         """The number of the last change."""
 
     def hold(self, text: str, keys: frozenset[str], record: Callable[[], Outcome], within: float) -> HeldAnswer | None:
-        """Keep an answer, but no longer than `within` seconds, and then `record` it. None where it is to be recorded at once."""
+        """Keep an answer, but no longer than `within` seconds, and then `record` it. None where it is to be recorded at once.
+
+        It takes the place of what is kept for any of the same items: the last answer to an item is the one that counts.
+        """
         seconds = min(self._seconds, within)
         name = token_urlsafe(8)
         with self._lock:
+            for earlier in [answer for answer, _, _ in self._held.values() if answer.keys & keys]:
+                self._held.pop(earlier.id)[2].cancel()
+                self.version += 1
             if seconds < MIN_HELD or len(self._held) >= MAX_HELD:
                 return None
             timer = Timer(seconds, self._end, [name])

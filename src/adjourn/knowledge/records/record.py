@@ -118,16 +118,15 @@ class TaskRecord:
 
         An item is its words, or an object: `decisions=["Use SQLite", {"decision": "Use WAL", "because": "one writer"}]`.
         """
-        note = agent_notes.read_note({_member(name): _items(name, value) for name, value in members.items()})
-        return _typed(agent_notes.write_note(self._task, note, self.author, self._own()).record)
+        return self._noted(members)[1]
 
     @drafts.checked
     def decide(
         self, decision: str, *, because: str = "", status: Literal["accepted", "tentative", "rejected"] = "accepted"
     ) -> CRDecision:
         """Note a decision and its reason. A decision in the same words takes the new status."""
-        record = self.note(decisions=[{"decision": decision, "because": because, "status": status}])
-        return _with_words(record.decisions, "description", decision)
+        note, record = self._noted({"decisions": [{"decision": decision, "because": because, "status": status}]})
+        return _with_words(record.decisions, "description", note.decisions[0].decision)
 
     @drafts.checked
     def ask(
@@ -162,7 +161,8 @@ class TaskRecord:
             "next_steps": next_steps,
             "required_authority": authority,
         }
-        return _with_words(self.note(resume_points=[point]).resume_points, "label", label)
+        note, record = self._noted({"resume_points": [point]})
+        return _with_words(record.resume_points, "label", note.resume_points[0].label)
 
     @drafts.checked
     def effect(
@@ -215,6 +215,11 @@ class TaskRecord:
         """Merge what another agent wrote about the same task into this record. With `manual`, both sides of a conflict are kept for a person."""
         return self.records.merge(self.id, _name(other), strategy, author=self.author)
 
+    def _noted(self, members: Mapping[str, Any]) -> tuple[agent_notes.AgentNote, ContinuationRecord]:
+        """Write a note. Returns it as it is stored, without secrets and invisible characters, and the record."""
+        note = agent_notes.read_note({_member(name): _items(name, value) for name, value in members.items()})
+        return note, _typed(agent_notes.write_note(self._task, note, self.author, self._own()).record)
+
     def _own(self) -> Tree:
         self._task.refresh()
         if self._fork:
@@ -262,6 +267,6 @@ def _spelled(member: str) -> str:
 
 
 def _with_words(items: Sequence[T], member: str, words: str) -> T:
-    """The item that was said in these words, which adjourn may have stripped of secrets."""
+    """The item that is stored in these words."""
     said = normalised(words)
-    return next((item for item in reversed(items) if normalised(getattr(item, member)) == said), items[-1])
+    return next(item for item in reversed(items) if normalised(getattr(item, member)) == said)

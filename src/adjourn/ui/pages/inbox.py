@@ -261,6 +261,9 @@ def _recorded(site: Site, record: Callable[[Answerer], ReplyOutcome]) -> Notice:
         outcome = record(Answerer(store, site.person, VIA, site.clock, secret(), site.root, site.tree))
     except AdjournError as error:
         return _not_recorded(site, error)
+    except (OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        # nobody waits for an answer that was kept: a person must learn that it does not count
+        return Notice(f"Not recorded: {type(error).__name__}: {site.words(str(error))}.", "bad", "answer again")
     return Notice(outcome.text, "good" if outcome.is_yes else "bad" if outcome.is_late else "plain")
 
 

@@ -65,7 +65,7 @@ class Conversation:
     def items(self) -> list[Any]:
         """The messages, oldest first."""
         with self._lock:
-            return [json.loads(line) for line in self._lines(self._store.ref(self._ref) or "")]
+            return [json.loads(line) for line in self._read()[1]]
 
     def append(self, items: Sequence[Any], *, once: bool = False) -> None:
         """Add messages, durably: all or none. With `once`, those that are the last ones already are not added again."""
@@ -95,7 +95,10 @@ class Conversation:
         self._change(edit)
 
     def clear(self) -> None:
-        """Delete all messages with their documents. The chain still says that they were there."""
+        """Delete all messages with their documents. The chain still says that they were there.
+
+        Killed in between, the documents stay until `adjourn store gc`.
+        """
         with self._lock:
             doomed: list[str] = []
             swaps: dict[str, Swap] = {}
@@ -126,8 +129,7 @@ class Conversation:
             def facts(ledger: Ledger) -> list[NewEvent]:
                 nonlocal known
                 known = None
-                head = self._store.ref(self._ref)
-                there = self._lines(head or "")
+                head, there = self._read()
                 after = edit(there)
                 if after == there:
                     return []
@@ -149,6 +151,17 @@ class Conversation:
 
             self._task.commit(facts, swaps=swaps, blobs=blobs)
             self._known = known or self._known
+
+    def _read(self) -> tuple[str | None, list[str]]:
+        """The newest document, and all messages. Read again where they were cleared meanwhile."""
+        while True:
+            head = self._store.ref(self._ref)
+            try:
+                return head, self._lines(head or "")
+            except IntegrityError:
+                if self._store.ref(self._ref) == head:
+                    raise
+                self._known = "", []
 
     def _lines(self, head: str) -> list[str]:
         """The messages up to the end of a document, as JSON."""

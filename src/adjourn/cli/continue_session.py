@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
@@ -134,24 +135,25 @@ def _copy(account: Account, limit: int, workspace: str) -> None:
     """Give the text to the first program that puts it on the clipboard."""
     from adjourn.sessions.page import page
 
+    text = page(account, limit).encode()
     for name, *words in CLIPBOARDS:
-        if (program := find(name, workspace)) is not None:
-            text = page(account, limit).encode()
-            done = subprocess.run(  # found outside of the workspace
-                [program, *words],
-                input=text,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=COPY_SECONDS,
-                check=False,
-            )
-            if done.returncode == 0:
-                say(f"copied {len(text):,} bytes to the clipboard ({name})")
-                return
+        if (program := find(name, workspace)) is not None and _gives([program, *words], text):
+            say(f"copied {len(text):,} bytes to the clipboard ({name})")
+            return
     raise NotFoundError(
         f"no program puts text on the clipboard ({', '.join(name for name, *_ in CLIPBOARDS)})",
         "install one, or print the text: adjourn continue --print",
     )
+
+
+def _gives(command: list[str], text: bytes) -> bool:
+    """Whether a program takes a text."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(  # found outside of the workspace
+            command, input=text, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=COPY_SECONDS, check=False
+        )
+        return done.returncode == 0
+    return False
 
 
 def _print_found(context: CommandContext, found: list[tuple[SessionFile, str]], *, as_json: bool) -> None:

@@ -33,14 +33,19 @@ class ModelRequest(NamedTuple):
     @property
     def system(self) -> str:
         """The instructions, where either provider has them."""
-        text: str = self.body.get("system") or self.body["messages"][0]["content"]
+        text: str = self.body.get("system") or self.body.get("instructions") or self._messages[0]["content"]
         return text
 
     @property
     def prompt(self) -> str:
         """The last message."""
-        text: str = self.body["messages"][-1]["content"]
+        text: str = self._messages[-1]["content"]
         return text
+
+    @property
+    def _messages(self) -> list[dict[str, Any]]:
+        asked = self.body.get("messages") or self.body.get("input", "")
+        return [{"content": asked}] if isinstance(asked, str) else asked
 
 
 class ModelServer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from adjourn import CognitiveStore, InvalidError, MemoryStore, NotFoundError
+from adjourn import CognitiveStore, InvalidError, MemoryStore, NotFoundError, UsageError
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_wrong_change_is_one_clear_error(memory: CognitiveStore) -> None:
         memory.update(step, state="done")
     with pytest.raises(InvalidError, match="status"):
         memory.update(step, status="finished")
-    with pytest.raises(InvalidError, match="label"):
+    with pytest.raises(UsageError, match="label"):
         memory.step(5)  # type: ignore[arg-type]
     memory.change(lambda state, _: {**state, "nodes": []})
     with pytest.raises(NotFoundError):

@@ -117,3 +117,14 @@ def test_what_comes_out_is_frozen_and_can_be_replaced(record: TaskRecord) -> Non
     with pytest.raises(AttributeError):
         decision.status = "rejected"  # type: ignore[misc]
     assert msgspec.structs.replace(decision, status="rejected").description == "Use SQLite"
+
+
+def test_words_with_a_secret_name_the_same_item_again(record: TaskRecord) -> None:
+    """Stored without the secret, the item is found by the words that are stored, never by its place."""
+    words = "Deploy with key sk-live-a1B2c3D4e5F6g7H8i9J0k1L2"
+    gate = record.resume_point(words)
+    record.resume_point("Wipe the database")
+    assert record.resume_point(words) == gate
+    decision = record.decide(words)
+    record.decide("Use another one")
+    assert record.decide(words).id == decision.id

@@ -83,3 +83,16 @@ def test_a_store_that_outlives_its_killer_takes_writes_again(store: Store) -> No
     last.swap("b", "2", expect=None)
     store.swap("b", "2", expect=None)
     assert last.refs("b") == store.refs("b")
+
+
+def test_a_program_that_swallows_its_kill_is_killed_at_each_point_all_the_same() -> None:
+    """Also where it catches everything, each of its writes is a point."""
+
+    def run(store: Store) -> None:
+        for name in ("a", "b"):
+            try:
+                store.swap(name, "1", expect=None)
+            except BaseException:  # that is the test
+                return
+
+    assert [sorted(store.refs()) for store in kill_points(run)] == [[], ["a"], ["a"], ["a", "b"], ["a", "b"]]

@@ -18,10 +18,10 @@ from adjourn.text.command_lines import command_of, scope_of_tests, step_of
         ),
         ("commit", ["git commit -m 'Add it'", "git add . && git commit -am x", "git -C app commit", "git -c a=b commit"]),
         ("merge", ["git merge topic", "git fetch; git merge --ff-only origin/main"]),
-        ("edit", ["sed -i s/a/b/ x.py", "cd app && git apply x.patch", "patch -p1 < x", "perl -pi -e s/a/b/ x"]),
+        ("edit", ["sed -i s/a/b/ x.py", "cd app && git apply x.patch", "patch -p1 < x", "perl -pi -e s/a/b/ x", "sed -E -i.bak s/a/b/ x", "sed --in-place s/a/b/ x"]),
         (
             "",
-            ["sed s/a/b/ x", "git add .", "git commit --dry-run", "git merge --abort", "git commit-tree x", "cat tests.txt", "echo git commits", "ls", "git log --merges"],
+            ["sed s/a/b/ x", "sed -n 1,80p src/foo-index.ts", "sed -n '1,5p' my-ideas.txt", "git add .", "git commit --dry-run", "git merge --abort", "git commit-tree x", "cat tests.txt", "echo git commits", "ls", "git log --merges"],
         ),
     ],
 )  # fmt: skip

@@ -63,6 +63,20 @@ def test_an_approval_that_is_undone_was_never_in_the_store(shared: SharedTask, p
     assert len(shared.events()) == before
 
 
+def test_the_last_answer_to_an_item_is_the_one_that_counts(shared: SharedTask, page: PageInMemory) -> None:
+    """Sent twice, or from another tab, an answer takes the place of the one before: undoing it leaves none behind."""
+    asked(opened(shared))
+    form = page.form()
+    page.answer({**form, "action": "approve"})
+    page.answer({**form, "action": "approve"})
+    page.answer(held_fields(page), "/undo")
+    assert "<article" in page.get()
+    page.answer({**form, "action": "approve"})
+    page.answer({**form, "action": "deny", "text": "not today"})
+    assert page.answer(held_fields(page), "/record-now") == "Denied: deploy."
+    assert (count(shared, kinds.ConfirmDenied), count(shared, kinds.ConfirmApproved)) == (1, 0)
+
+
 def test_an_answer_is_recorded_at_once_on_request(shared: SharedTask, page: PageInMemory) -> None:
     """Who does not want to wait records the answer; then it cannot be undone any more."""
     asked(opened(shared))

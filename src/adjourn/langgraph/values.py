@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from adjourn.errors import IntegrityError, NotFoundError
+from adjourn.errors import IntegrityError, InvalidError, NotFoundError
 from adjourn.tasks.task import GRAPH_BODY, graph_documents
 
 if TYPE_CHECKING:
@@ -93,6 +93,11 @@ class ThreadValues:
         """Add a document; returns its digest. `stored` are the values in it."""
         digests = list(dict.fromkeys(name[-DIGITS:] for value in stored for name in _names(value)))
         packer = zlib.compressobj(6, wbits=-zlib.MAX_WBITS, zdict=_dictionary(self._mark, digests))
+        packed = _encode(body)
+        if len(packed) > MAX_VALUE:
+            raise InvalidError(
+                f"a value of a thread has more than {MAX_VALUE:,} bytes", "keep it in a file, and its name in the state"
+            )
         data = b"".join(
             (
                 self._mark,
@@ -100,7 +105,7 @@ class ThreadValues:
                 len(digests).to_bytes(4, "big"),
                 b":",
                 "".join(digests).encode(),
-                packer.compress(_encode(body)),
+                packer.compress(packed),
                 packer.flush(),
             )
         )
@@ -173,6 +178,13 @@ class ThreadValues:
 
     def load(self, stored: StoredValue, list_of: ListOf | None = None) -> Any:
         """The value. Raises `NotFoundError`, `IntegrityError`."""
+        try:
+            return self._loaded(stored, list_of)
+        except (msgspec.DecodeError, RecursionError) as error:
+            message = f"a value of a thread is not as adjourn writes it: {error}"
+            raise IntegrityError(message, "restore the store") from error
+
+    def _loaded(self, stored: StoredValue, list_of: ListOf | None) -> Any:
         if type(stored) is list and len(stored) == 2:
             if stored[0] == _ITEMS:
                 return [self.load(item) for item in stored[1]]

@@ -25,7 +25,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from adjourn.checkpoints.pruning import collect
 from adjourn.cli.app import main
-from adjourn.errors import RefusedError, UsageError
+from adjourn.errors import InvalidError, RefusedError, UsageError
 from adjourn.host import keys
 from adjourn.host.clock import now
 from adjourn.langgraph import AdjournSaver, values
@@ -468,3 +468,13 @@ def test_wrong_use_is_said_in_words() -> None:
         saver.get_tuple({"configurable": {}})
     with pytest.raises(UsageError, match="keep_latest or delete"):
         saver.prune(["t"], strategy="all")
+
+
+def test_a_value_that_could_not_be_read_again_is_not_stored(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A larger value is refused with the limit, before anything is written."""
+    monkeypatch.setattr("adjourn.langgraph.values.MAX_VALUE", 10_000)
+    saver = AdjournSaver(store)
+    checkpoint = empty_checkpoint() | {"channel_values": {"x": b"\0" * 20_000}, "channel_versions": {"x": 1}}
+    with pytest.raises(InvalidError, match="10,000 bytes"):
+        saver.put({"configurable": {"thread_id": "t", "checkpoint_ns": ""}}, checkpoint, {}, {"x": 1})
+    assert list(saver.list(None)) == []

@@ -10,7 +10,7 @@ Must never: lose a page, or change the history.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from adjourn.log import kinds
 from adjourn.log.event import Event, decode, milliseconds
 from adjourn.store.base import Store
 from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.ledger import Ledger
 from adjourn.text.fitting import fit_text
 
 OUTPUT, CHECKPOINTS, INDEX = "output", "checkpoints", "index.jsonl"
@@ -188,11 +189,11 @@ def _entries(root: str, relative: str, store: Store | None, known: dict[str, Ind
     for page in reversed(search(root, relative).pages):
         by_task.setdefault(page.task, []).append(page)
     for task, pages in by_task.items():
-        after = _Aftermath(pages)
+        after = _Aftermath({page.id: _Point.of(page) for page in pages})
         if store is not None and task:
             for entry in verified_entries_from(store, task, 0, store.head(task)):
                 after.take(decode(entry.data), entry.hash)
-        for line in after.entries():
+        for line in map(after.of_page, pages):
             before = known.get(line.id)
             if before is not None and (store is None or not task):
                 entries.append(before)
@@ -202,12 +203,25 @@ def _entries(root: str, relative: str, store: Store | None, known: dict[str, Ind
     return sorted(entries, key=lambda one: (one.time, one.seq, one.id))
 
 
-class _Aftermath:
-    """Collects what followed each checkpoint of one task, from its events in order."""
+class _Point(NamedTuple):
+    """A checkpoint whose aftermath is looked for: its time in milliseconds, its trigger, and the files that its page names."""
 
-    def __init__(self, pages: Sequence[FoundPage]) -> None:
-        self._pages = {page.id: page for page in pages}
-        self._facts: dict[str, dict[str, Any]] = {page.id: {} for page in pages}
+    at: int
+    trigger: str
+    artifacts: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, page: FoundPage) -> _Point:
+        listed = frozenset(artifact.path for artifact in page.page.artifacts)
+        return cls(page.at, word(page.machine, "trigger"), listed)
+
+
+class _Aftermath:
+    """Collects what followed each checkpoint of one task, from its events in order. `points` are by the checkpoints' hashes."""
+
+    def __init__(self, points: Mapping[str, _Point]) -> None:
+        self._points = points
+        self._facts: dict[str, dict[str, Any]] = {id_: {} for id_ in points}
         self._newest = ""
         self._at_newest = 0
         self._used = 0
@@ -251,7 +265,7 @@ class _Aftermath:
             (
                 id_
                 for id_ in reversed(self._facts)
-                if word(self._pages[id_].machine, "trigger") == before and "session" in self._facts[id_]
+                if self._points[id_].trigger == before and "session" in self._facts[id_]
             ),
             "",
         )
@@ -259,14 +273,14 @@ class _Aftermath:
     def _opened(self, event: Event) -> None:
         self._closing_over()
         self._session += 1
-        page = self._pages.get(self._newest)
-        if page is None:
+        point = self._points.get(self._newest)
+        if point is None:
             return
         at = milliseconds(event.timestamp)
-        resume = {"at": at, "age": max(0, at - page.at), "first_action": -1}
+        resume = {"at": at, "age": max(0, at - point.at), "first_action": -1}
         self._facts[self._newest].setdefault("resumes", []).append(resume)
         self._waiting.append(resume)
-        self._listed = frozenset(artifact.path for artifact in page.page.artifacts)
+        self._listed = point.artifacts
 
     def _ended(self, reason: str) -> None:
         self._closing_over()
@@ -297,31 +311,74 @@ class _Aftermath:
             if again and self._newest in self._facts:
                 self._facts[self._newest].setdefault("recreated", []).extend(sorted(again))
 
-    def entries(self) -> Iterator[Indexed]:
+    def of_page(self, page: FoundPage) -> Indexed:
+        """The line of an archived page."""
+        budget = page.machine.get("budget")
+        line = Indexed(
+            id=page.id,
+            seq=page.seq,
+            parent=word(page.machine, "parent"),
+            task=page.task,
+            file=os.path.basename(page.path),
+            time=page.at,
+            trigger=word(page.machine, "trigger"),
+            status="archived",
+            used=page.page.iterations_used,
+            budget=budget if isinstance(budget, int) else -1,
+            resumed_count=0,
+            mission=fit_text(page.page.mission, MAX_MISSION),
+            todo=tuple(step.text for step in page.page.progress if step.status != "done"),
+            questions=page.page.open_questions,
+        )
+        return self.completed(line)
+
+    def completed(self, line: Indexed) -> Indexed:
+        """A checkpoint's line with what followed it."""
         self._closing_over()
-        for page in self._pages.values():
-            facts = self._facts[page.id]
-            resumes = tuple(ResumeFact(**resume) for resume in facts.get("resumes", ()))
-            budget = page.machine.get("budget")
-            yield Indexed(
-                id=page.id,
-                seq=page.seq,
-                parent=word(page.machine, "parent"),
-                task=page.task,
-                file=os.path.basename(page.path),
-                time=page.at,
-                trigger=word(page.machine, "trigger"),
-                status="archived",
-                used=page.page.iterations_used,
-                budget=budget if isinstance(budget, int) else -1,
-                session=facts.get("session", 0),
-                resumed_count=len(resumes),
-                resumes=resumes,
-                endings=tuple(facts.get("endings", ())),
-                failed=facts.get("failed", False),
-                rolled_back=facts.get("rolled_back", False),
-                recreated=tuple(dict.fromkeys(facts.get("recreated", ()))),
-                mission=fit_text(page.page.mission, MAX_MISSION),
-                todo=tuple(step.text for step in page.page.progress if step.status != "done"),
-                questions=page.page.open_questions,
-            )
+        facts = self._facts[line.id]
+        resumes = tuple(ResumeFact(**resume) for resume in facts.get("resumes", ()))
+        return msgspec.structs.replace(
+            line,
+            session=facts.get("session", 0),
+            resumed_count=len(resumes),
+            resumes=resumes,
+            endings=tuple(facts.get("endings", ())),
+            failed=facts.get("failed", False),
+            rolled_back=facts.get("rolled_back", False),
+            recreated=tuple(dict.fromkeys(facts.get("recreated", ()))),
+        )
+
+
+def lines_of_store(store: Store, tasks: Iterable[str]) -> list[Indexed]:
+    """The lines of the checkpoints of finished `tasks`, as their verified histories say, without a word of any page.
+
+    At most `MAX_ENTRIES`; of a task whose history was changed there are none.
+    """
+    lines: list[Indexed] = []
+    for task in tasks:
+        if len(lines) < MAX_ENTRIES:
+            with suppress(AdjournError):
+                lines += _lines_of_task(store, task)
+    return lines[:MAX_ENTRIES]
+
+
+def _lines_of_task(store: Store, task: str) -> list[Indexed]:
+    events = [(decode(entry.data), entry.hash) for entry in verified_entries_from(store, task, 0, store.head(task))]
+    ledger, lines = Ledger(task=task), list[Indexed]()
+    for event, event_hash in events:
+        data = kinds.data_of(event)
+        ledger.apply(event, event_hash, data)
+        if isinstance(data, kinds.CheckpointCreated):
+            budget = -1 if ledger.budget is None else ledger.budget
+            line = Indexed(
+                id=event_hash, seq=event.seq, task=task, file="", time=milliseconds(event.timestamp), trigger=data.trigger,
+                status="archived", used=ledger.calls_used, budget=budget, resumed_count=0,
+                mission=fit_text(ledger.goal, MAX_MISSION),
+            )  # fmt: skip
+            lines.append(line)
+    if not ledger.finished:
+        return []
+    after = _Aftermath({line.id: _Point(line.time, line.trigger) for line in lines})
+    for event, event_hash in events:
+        after.take(event, event_hash)
+    return [after.completed(line) for line in lines]

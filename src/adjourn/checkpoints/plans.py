@@ -35,6 +35,9 @@ from adjourn.text.fitting import fit_text
 MAX_REPORT_BYTES = 1024 * 1024
 """Beyond it, each list of a report keeps its first `MAX_ITEMS` items."""
 
+RULES = "reflection/rules"
+"""The ref that has the rules of reflection for hand-overs, as JSON."""
+MAX_RULES = 2
 MAX_SHOWN, MAX_UNCHANGED = 100, 10
 _CHANGE = re.compile(
     r"(?i)\b(?:add|build|change|convert|create|delete|deploy|drop|edit|extract|fix|implement|install|migrate|move|port|publish|refactor"
@@ -121,6 +124,14 @@ def plan_summary(task: Task, root: str, now: int) -> PageSummary | None:
     notes = summary.notes if summary is not None else []
     note = "no page can be read; this is what was stated until the last checkpoint"
     return PageSummary(page, [*notes, note])
+
+
+def kept_rules(store: Store) -> list[str]:
+    """The rules that earlier tasks support, each with its numbers (`reflect.keep_rules`)."""
+    try:
+        return msgspec.json.decode(store.ref(RULES) or "[]", type=list[str])[:MAX_RULES]
+    except msgspec.DecodeError:
+        return []
 
 
 def is_replanned(summary: PageSummary, since: int) -> bool:

@@ -14,7 +14,8 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
-from adjourn.checkpoints.page_archive import MAX_ENTRIES, folder_of, projects, read_index, write_index
+from adjourn.checkpoints.page_archive import MAX_ENTRIES, folder_of, lines_of_store, projects, read_index, write_index
+from adjourn.checkpoints.plans import MAX_RULES, RULES
 from adjourn.checkpoints.reflection import (
     Chain,
     Indexed,
@@ -28,6 +29,8 @@ from adjourn.checkpoints.reflection import (
 )
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError
 from adjourn.host.workspace import locked, make_folder, read_file, resolve_inside, write_file
+from adjourn.store.base import Store
+from adjourn.tasks.task import tasks_of
 
 MEMORY, FILE = "memory", "MEMORY.md"
 MAX_MEMORY = 4 * 1024 * 1024
@@ -77,6 +80,21 @@ def remember(root: str, reflection: Reflection) -> bool:
         with suppress(InvalidError, RefusedError):  # an index that cannot be read
             _mark(root, project)
     return after != before
+
+
+def keep_rules(store: Store) -> list[str]:
+    """Keep in the store what its own histories prove: the rules for the next hand-overs. Returns them, each with its numbers.
+
+    No page, index or `MEMORY.md` counts here: agents can write these.
+    """
+    found = statistics(chains_of(lines_of_store(store, tasks_of(store))))
+    proven = sorted((one for one in found if one.heuristic), key=lambda one: -one.rate)
+    rules = [f"{one.heuristic} ({one.support} of {one.n} tasks)" for one in proven[:MAX_RULES]]
+    before = store.ref(RULES)
+    after = msgspec.json.encode(rules).decode() if rules else None
+    if before != after:
+        store.swap(RULES, after, expect=before)
+    return rules
 
 
 def _mark(root: str, project: str) -> None:

@@ -99,13 +99,17 @@ def reflect_(*, svg: str, dry_run: bool, as_json: bool) -> None:
     """Derive heuristics from archived work: statistics over its checkpoints, and rules that at least five tasks support.
 
     Heuristics are kept in memory/MEMORY.md under "Checkpoint heuristics", one line each, replaced by the next run, and removed when
-    they no longer apply. The same archives give the same lines.
+    they no longer apply. The same archives give the same lines. The two best supported by finished tasks alone, as the store's history
+    proves them, reach each hand-over.
     """
     from adjourn.checkpoints import reflect
 
     root = workspace_of().tree
     reflection = reflect.reflect(root)
     changed = False if dry_run else reflect.remember(root, reflection)
+    store = CommandContext("").store_or_none()
+    if store is not None and not dry_run:
+        reflect.keep_rules(store)
     if svg:
         os.makedirs(svg, exist_ok=True)
         for name, picture in reflect.draw(reflection).items():

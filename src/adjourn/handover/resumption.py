@@ -21,7 +21,7 @@ from adjourn.checkpoints.checkpoint import TaskCheckpoint, document, trusted_sig
 from adjourn.checkpoints.environment import missing_files
 from adjourn.checkpoints.page import NO_REPORT, AgentReport, members_of, statements_of
 from adjourn.checkpoints.page_files import PageSummary
-from adjourn.checkpoints.plans import is_replanned, plan_summary
+from adjourn.checkpoints.plans import is_replanned, kept_rules, plan_summary
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.handover.calls import recent_calls, said
 from adjourn.handover.importing import check_trusted, import_newer_folders, locate
@@ -246,6 +246,7 @@ def hand_over(
         stated={name: at for name, at in stated.items() if type(at) is int},
         others=others,
         gone=gone,
+        learnt=kept_rules(task.store),
     )
     mission = said(page.mission, MAX_GOAL) if isinstance(page.mission, str) else ""
     goal = said(ledger.goal, MAX_GOAL) or mission

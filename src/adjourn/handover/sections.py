@@ -47,7 +47,7 @@ class Sources(NamedTuple):
 
     `stamp` is now, as a time stamp. `policy` is None where there is none. `stated` says when each part of the page was stated, in
     milliseconds; what is not in it was stated with the last checkpoint that somebody asked for. `others` are other open tasks,
-    `gone` the results that are no longer there.
+    `gone` the results that are no longer there, `learnt` rules that earlier tasks support.
     """
 
     ledger: Ledger
@@ -61,6 +61,7 @@ class Sources(NamedTuple):
     stated: Mapping[str, int] = {}
     others: Sequence[str] = ()
     gone: Sequence[str] = ()
+    learnt: Sequence[str] = ()
 
     def effects_after(self, part: str) -> list[CallReport]:
         """The calls with effects since a part of the page was stated that did not fail."""
@@ -422,10 +423,12 @@ def _spaced(text: str) -> str:
 def _rules(sources: Sources) -> list[SectionItem]:
     """The budget as one line, and what the policy refuses or asks about."""
     policy, ledger = sources.policy, sources.ledger
+    learnt = _lines(f"from earlier tasks: {rule}" for rule in sources.learnt)
     if policy is None:
-        return []
+        return learnt
     used = [f"{used:.4g} of {limit:g} {key}" for key, used, limit in budgets_used(policy, ledger)]
-    return _lines([*([f"budget: {', '.join(used)} used"] if used else ()), *surprising_rules(policy)])
+    lines = _lines([*([f"budget: {', '.join(used)} used"] if used else ()), *surprising_rules(policy)])
+    return [*lines, *learnt]
 
 
 def surprising_rules(policy: Policy) -> list[str]:

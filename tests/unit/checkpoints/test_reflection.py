@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.checkpoints import reflect as charts
+from adjourn.checkpoints.plans import kept_rules
 from adjourn.checkpoints.reflection import (
     DAY,
     ERROR,
@@ -28,8 +29,12 @@ from adjourn.checkpoints.reflection import (
     remembered,
     statistics,
 )
+from adjourn.log import kinds
+from adjourn.store.memory import MemoryStore
+from adjourn.tasks.task import NewEvent, Task
 from support.cases import for_each
 from support.chains import PLANTS, Plant, history
+from support.clock import Clock
 
 
 def one(task: int, number: int = 0, **more: Any) -> Indexed:
@@ -195,3 +200,48 @@ def test_a_plot_is_a_picture_of_the_values(values: list[float]) -> None:
     counts = [bar.find(f"{name}title") for bar in root.iter(f"{name}rect")]
     assert sum(int(count.text or 0) for count in counts if count is not None) == len(values)
     assert "<script" not in drawn
+
+
+# --- what the store proves
+
+
+def finished_task(store: MemoryStore, clock: Clock, number: int, *, calls: int, is_finished: bool = True) -> None:
+    """A task whose session was killed `calls` calls after its only checkpoint."""
+    task = Task(store, f"t{number}", clock=clock, secret=b"s")
+    digest = "1" * 64
+    session = kinds.SessionOpened(budget=50, group="g", host="h", pid=1, policy=digest, started=1)
+    point = kinds.CheckpointCreated(
+        document=digest, key="k", name=f"p{number}", root=digest, signature="s", trigger="agent"
+    )
+    made = [kinds.ToolAllowed(call=f"c{at}", digest=digest, effectful=False, tool="t") for at in range(calls)]
+    end = [
+        kinds.SessionLost(calls=[], lost="s1", reason="dead"),
+        *([kinds.TaskFinished(note="done")] if is_finished else []),
+    ]
+    facts: list[kinds.Data] = [kinds.TaskOpened(goal="do it"), session, point, *made, *end]
+    task.commit(lambda _: [NewEvent(fact, session="s1") for fact in facts])
+
+
+def test_rules_for_hand_overs_are_those_that_finished_tasks_in_the_store_prove() -> None:
+    """With their numbers; open tasks do not count, and a rule that lost its support is withdrawn."""
+    store, clock = MemoryStore(), Clock()
+    for number in range(ENOUGH):
+        finished_task(store, clock, number, calls=12, is_finished=number > 0)
+    assert charts.keep_rules(store) == kept_rules(store) == []
+    finished_task(store, clock, 99, calls=12)
+    rule = f"make a checkpoint every 10 calls: sessions lose more at their end ({ENOUGH} of {ENOUGH} tasks)"
+    assert rule in charts.keep_rules(store)
+    assert kept_rules(store)[1:] == [rule]
+    for number in range(20):
+        finished_task(store, clock, 100 + number, calls=3)
+    [other] = charts.keep_rules(store)
+    assert other.endswith("`checkpoint at 10%` (29 of 29 tasks)")
+
+
+def test_a_ref_that_cannot_be_read_has_no_rules() -> None:
+    """It says nothing, and the next run replaces it."""
+    store = MemoryStore()
+    store.swap("reflection/rules", "{", expect=None)
+    assert kept_rules(store) == []
+    charts.keep_rules(store)
+    assert store.ref("reflection/rules") is None

@@ -75,7 +75,7 @@ KEY = "7sB1" + "A" * 39 + "="
 EVERY = [
     ("keys", "trust", "bob", KEY), ("serve", "keys", "add", "ci"), ("serve", "login", "https://h/mcp"),
     ("init", "--undo", "--yes"),
-    ("ui", "--no-open"), ("notify", "--once"), ("keys", "pin"),
+    ("ui", "--no-open"), ("notify", "--once"), ("keys", "pin"), ("store", "import", "x.sqlite"),
     ("init", "--policy"), ("init", "--yes"), ("policy", "tighten", "--write"), ("doctor", "--yes"), ("doctor", "--fix"), ("run", "task.aex", "--auto-confirm"), ("policy", "review", "task.aex", "--run", "--yes"),
 ]  # fmt: skip
 
@@ -124,7 +124,7 @@ def test_each_needs_a_terminal_unless_it_is_for_machines(command: tuple[str, ...
     with ProxyWorkspace(tmp_path) as work:
         words = [*COMMAND, *command]
         done = at_terminal(words, cwd=work.root, env=work.environment, terminal=False)
-    machine = command[0] in ("run", "policy", "doctor", "notify") or command[:2] in {
+    machine = command[0] in ("run", "policy", "doctor", "notify", "store") or command[:2] in {
         ("init", "--yes"),
         ("serve", "keys"),
     }

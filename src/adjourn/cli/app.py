@@ -162,7 +162,7 @@ class LazyGroup(SuggestingGroup):
         return self._paths or {word: word for word in dict.fromkeys(path.split()[0] for path in every_command())}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if self._paths is None and args[:2] == ["import", "langgraph"]:
+        if self._paths is None and args[:2] == ["import", "langgraph"] and len(args) > 2:
             args = ["store", "import", *args[2:]]
         is_named = bool(args) and (args[0][:1] != "-" or args[0] in ctx.help_option_names)
         if self._default and not is_named and not ctx.resilient_parsing:

@@ -74,6 +74,7 @@ OUTSIDE_CLIENT: Mapping[str, tuple[str, ...]] = {
     "policy review": (*_YES, "--auto-confirm"),
     "policy tighten": ("--write",),
     "notify": ALWAYS,
+    "store import": ALWAYS,
     "serve keys add": ALWAYS,
     "serve keys revoke": ALWAYS,
 }

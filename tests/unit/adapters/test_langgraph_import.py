@@ -19,6 +19,7 @@ from langgraph.types import Command, interrupt
 
 from adjourn.cli.app import main
 from adjourn.langgraph import AdjournSaver
+from adjourn.langgraph.importing import import_threads
 from adjourn.langgraph.thread import task_of
 from adjourn.verification.verify import verify_task
 
@@ -131,6 +132,29 @@ def test_one_thread_comes_over(theirs: tuple[str, Callable[[str], AbstractContex
     with AdjournSaver.from_conn_string("threads.db") as ours:
         assert all_of(ours, "first") == []
         assert all_of(ours, "second") != []
+
+
+def test_an_import_that_was_cut_off_continues() -> None:
+    """What is there already stays; the rest is added, writes of the checkpoint that was the last one included."""
+
+    class CutError(Exception):
+        pass
+
+    def cut(done: int, total: int) -> None:
+        assert total > 6
+        if done == 4:
+            raise CutError
+
+    with _sqlite("checkpoints.sqlite") as saver:
+        talk(chat(saver), "t", range(2))
+        wanted = all_of(saver, "t")
+    with AdjournSaver.from_conn_string("threads.db") as ours:
+        with pytest.raises(CutError):
+            list(import_threads(ours.store, "checkpoints.sqlite", progress=cut))
+        assert 0 < len(all_of(ours, "t")) < len(wanted)
+        (result,) = import_threads(ours.store, "checkpoints.sqlite")
+        assert (result.present, result.present + result.checkpoints) == (4, len(wanted))
+        assert all_of(ours, "t") == wanted
 
 
 def test_sends_of_an_earlier_version_come_over(request: pytest.FixtureRequest) -> None:

@@ -523,7 +523,7 @@ _IN_TEXT = re.compile(
         | init\b [^\n]{0,200}? --(?:undo|policy|yes) | (?:proxy|run|review)\b [^\n]{0,200}? --(?:auto-confirm|take-over)
         | verify\b [^\n]{0,200}? --accept | (?:rollback|prune|doctor)\b [^\n]{0,200}? (?:--yes|-y|--fix))
     | (?<!from\ ) \b(?:adjourn|aex)['"]?[\s,]+['"]?(?P<word>import|sign|hook|gate)\b
-    | \badjourn\b[^\n]{0,200}? \b(?P<path>(?:tasks|checkpoint|policy|serve)\W+(?:finish|reopen|import|sign|login|logout))\b
+    | \badjourn\b[^\n]{0,200}? \b(?P<path>(?:tasks|checkpoint|policy|serve|store)\W+(?:finish|reopen|import|sign|login|logout))\b
     | \badjourn\.clients(?:\.|\s+import\s[^\n]*\b)person\b""",
     re.VERBOSE,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sqlite3
 from collections.abc import Iterator
@@ -11,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from adjourn.knowledge.records.store import CRStore
+from adjourn.store.sqlite import SqliteStore
 from support.confirming import ARGUMENTS, POLICY
 from support.proxy import Client, ProxyWorkspace, refused, text_of, wait_for
+from support.record_folder import AGENT, BY_AGENT, FIELDS, NOW
 from support.screen import Screen
 
 CTRL_C, ESCAPE, ENTER = b"\x03", b"\x1b", b"\r"
@@ -75,6 +79,38 @@ def test_a_key_revokes_the_last_approval(work: ProxyWorkspace) -> None:
     screen.press(b"q")
     screen.finish()
     assert [fact.via for fact in work.facts("confirm.denied")] == ["cli"]
+
+
+def test_a_snoozed_item_comes_last(work: ProxyWorkspace) -> None:
+    """`z` and Enter put the first of two blockers behind the second, also for the next terminal."""
+    (work.root / ".aex").mkdir(exist_ok=True)
+    store = SqliteStore(work.root / ".aex" / "adjourn.db")
+    blockers = [
+        {
+            "id": name, "type": "human-required", "description": f"the {name} key", "status": "active", "severity": "high",
+            "createdBy": BY_AGENT, "createdAt": NOW, "blocksResumePoints": [],
+        } for name in ("first", "second")
+    ]  # fmt: skip
+    CRStore(store).create({**FIELDS, "blockers": blockers}, author=AGENT, cr_id="line")
+    store.close()
+
+    def listed(screen: Screen) -> list[str]:
+        return re.findall(r"the (first|second) key", screen.shown)[:2]
+
+    screen = Screen("inbox", cwd=work.root, env=dict(work.environment), rows=24)
+    screen.wait_for("resolved")
+    assert listed(screen) == ["first", "second"]
+    screen.press(b"z")
+    screen.wait_for("Snooze for 1 h")
+    screen.press(ENTER)
+    screen.wait_for("it comes last")
+    screen.press(b"q")
+    screen.finish()
+    again = Screen("inbox", cwd=work.root, env=dict(work.environment), rows=24)
+    again.wait_for("resolved")
+    assert listed(again) == ["second", "first"]
+    again.press(b"q")
+    again.finish()
 
 
 def test_what_an_agent_starts_cannot_answer(work: ProxyWorkspace) -> None:

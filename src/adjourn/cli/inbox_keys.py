@@ -41,6 +41,7 @@ _APPROVAL = (
     Action("deny", "deny", "reason (optional; the agent reads it)"),
 )
 _REVOKE = Action("revoke", "revoke the approval", "")
+_SNOOZE = Action("snooze", "snooze for 1 h", "")
 _SKIP = Action("skip", "skip", "reason", is_required=True)
 _ACTIONS: Mapping[str, tuple[Action, ...]] = {
     "approval": _APPROVAL,
@@ -173,6 +174,16 @@ class InboxKeys:
         self.notice = ""
         self.draft = DraftedReply(item, action, option=self.option if action.chooses else None)
 
+    def begin_snoozing(self) -> None:
+        """Start to put the selected item off, unless it expires soon."""
+        if self.selected is None:
+            return
+        if self.selected.urgency == "soon":
+            self.notice = "it expires soon"
+            return
+        self.notice = ""
+        self.draft = DraftedReply(self.selected, _SNOOZE)
+
     def begin_revoking(self) -> None:
         """Start to take the last approval back."""
         if self.granted is None:
@@ -249,6 +260,7 @@ _BROWSING: Mapping[str, Callable[[InboxKeys], None]] = MappingProxyType({
     "a": lambda state: state.begin(0),
     "d": lambda state: state.begin(1),
     "u": lambda state: state.begin_revoking(),
+    "z": lambda state: state.begin_snoozing(),
     "?": lambda state: setattr(state, "helps", True),
     "q": lambda state: setattr(state, "is_over", True),
     "escape": lambda state: state.scroll(-state.scrolled),

@@ -16,10 +16,12 @@ from adjourn.cli.output import cut, safe, safe_lines
 from adjourn.cli.terminal import Spans, cells, height, width
 from adjourn.clients import person
 from adjourn.errors import AdjournError
+from adjourn.handover.answered import snooze, snoozed_keys
 from adjourn.handover.answering import Answerer, ItemReply, ShownArguments, arguments_of, record_answer, revoke_approval
 from adjourn.handover.inbox import Inbox, WaitingItem
 from adjourn.host import pin as pins
 from adjourn.host.keys import secret
+from adjourn.log.event import timestamp
 from adjourn.store.base import Head
 from adjourn.text.times import ago, left
 
@@ -27,6 +29,7 @@ LOOK_SECONDS = 0.25
 """How often the store is looked at."""
 REDRAW_SECONDS = 5.0
 """How often times are drawn again, and what expired is left out, without a change."""
+SNOOZED_MS = 3_600_000
 _SHARE = 4
 """A reading that took long is followed by a rest of so many times its length."""
 
@@ -65,7 +68,9 @@ class InboxSession:
                     if key.name == "redraw":
                         drawn = None
                     reply = self._keys.press(key)
-                    if reply is not None:
+                    if reply is not None and reply.action == "snooze":
+                        self._snooze(reply)
+                    elif reply is not None:
                         self._record(reply, self._keys.take_pin())
 
     def _look(self) -> None:
@@ -82,8 +87,36 @@ class InboxSession:
             self._rested = now + REDRAW_SECONDS
             return
         self._heads, self._unreadable, self._looked = heads, list(inbox.unreadable), now
-        self._keys.show(inbox.items)
+        self._keys.show(sorted(inbox.items, key=self._is_snoozed(inbox.items)))
         self._rested = now + _SHARE * (time.monotonic() - now)
+
+    def _is_snoozed(self, items: Sequence[WaitingItem]) -> Callable[[WaitingItem], bool]:
+        """Whether the person put an item off: such items come last, as long as they do not expire soon."""
+        context = self._context
+        keys = snoozed_keys(context.store, user().id, timestamp(context.clock())) if items else {}
+        return lambda item: bool(keys) and item.urgency != "soon" and item.key in keys
+
+    def _snooze(self, reply: ItemReply) -> None:
+        """Put an item off for an hour; that is no answer, and needs no PIN."""
+        context = self._context
+        now = context.clock()
+        item = next(
+            (
+                item
+                for item in self._keys.items
+                if (item.kind, item.task, item.record, item.id) == (reply.kind, reply.task, reply.record, reply.id)
+            ),
+            None,
+        )
+        if item is None:
+            return
+        try:
+            snooze(context.store, user().id, item.key, timestamp(now + SNOOZED_MS), timestamp(now))
+        except AdjournError as error:
+            self._keys.notice = f"not snoozed: {error.message}"
+            return
+        self._keys.notice = "Snoozed for 1 h: it comes last."
+        self._heads, self._rested = None, 0.0
 
     def _read_arguments(self) -> None:
         """Read the arguments of the selected item, once after each look."""
@@ -152,6 +185,7 @@ _HELP = (
     ("space b", "scroll the item by a page; J K by a line"),
     ("1 … 9", "choose an option or a variant"),
     ("a d", "the two answers of the item, as the last line names them"),
+    ("z", "snooze an item for 1 h"),
     ("u", "revoke the last approval, until the agent uses it"),
     ("Enter", "record the answer"),
     ("Esc", "leave the answer unrecorded"),

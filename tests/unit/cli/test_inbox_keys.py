@@ -60,6 +60,15 @@ def test_the_last_approval_is_revoked_by_two_keys() -> None:
     assert type_in(state, "\r") == [ItemReply("approval", "k7", "revoke", "t1")]
 
 
+def test_an_item_is_snoozed_by_two_keys() -> None:
+    """`z` begins, Enter snoozes; not what expires soon."""
+    state = keys_with(item("q", "question", record="r"))
+    assert type_in(state, "z\r") == [ItemReply("question", "q", "snooze", "t1", "r")]
+    state = keys_with(item(urgency="soon"))
+    assert type_in(state, "z\r") == []
+    assert "expires soon" in shown(state)
+
+
 def test_a_pasted_text_is_one_key() -> None:
     """A paste is text, whatever keys it looks like, and answers nothing while an item is selected."""
     pasted = "\x1b[200~d\rno\nway\x1b[201~"

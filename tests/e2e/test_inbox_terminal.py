@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,7 @@ def test_a_snoozed_item_comes_last(work: ProxyWorkspace) -> None:
     """`z` and Enter put the first of two blockers behind the second, also for the next terminal."""
     (work.root / ".aex").mkdir(exist_ok=True)
     store = SqliteStore(work.root / ".aex" / "adjourn.db")
-    blockers = [
+    blockers: list[dict[str, Any]] = [
         {
             "id": name, "type": "human-required", "description": f"the {name} key", "status": "active", "severity": "high",
             "createdBy": BY_AGENT, "createdAt": NOW, "blocksResumePoints": [],

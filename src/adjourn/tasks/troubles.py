@@ -11,6 +11,7 @@ from adjourn.text.fitting import fit_text
 
 MAX_GONE = 3
 """Results that are gone of which the names are shown."""
+_RAISE = "a person can raise the budget in the policy"
 SHOWN = 120
 """Characters that are shown of a call's arguments, and of why it failed."""
 
@@ -86,9 +87,17 @@ def _troubles(ledger: Ledger, gone: Sequence[str]) -> Iterator[OpenTrouble]:
         edits = "the last edit" if ledger.unchecked == 1 else f"the last {ledger.unchecked} edits"
         what = f"{ledger.checked} was not run after {edits}"
         yield OpenTrouble("not verified", what, "run it before you call the work done")
+    yield from _spent(ledger)
+
+
+def _spent(ledger: Ledger) -> Iterator[OpenTrouble]:
     if ledger.budget is not None and ledger.calls_used >= ledger.budget:
         spent = f"{ledger.calls_used} of {ledger.budget} calls are spent"
-        yield OpenTrouble("spent", spent, "a person can raise the budget in the policy")
+        yield OpenTrouble("spent", spent, _RAISE)
+    elif ledger.session_budget is not None and ledger.sitting.used >= ledger.session_budget:
+        spent = f"the {ledger.session_budget} calls of a session are spent"
+        then = "another session can continue" if ledger.sitting.got_on else f"nothing came of them, so {_RAISE}"
+        yield OpenTrouble("spent", spent, then)
 
 
 def _shown(call: OpenCall) -> str:

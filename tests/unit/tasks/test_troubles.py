@@ -191,6 +191,27 @@ def test_a_spent_budget_is_a_trouble_behind_the_others(shared_task: SharedTask) 
     assert kinds_of(session) == ["failed", "spent"]
 
 
+def test_the_spent_budget_of_a_session_names_who_can_continue(shared_task: SharedTask) -> None:
+    """Another session, if an effect of this one succeeded, else nobody before a person raises it; the next session has no such trouble."""
+    policy = policy_of("use *", "budget calls=100, calls=2 per session", version="v1")
+    session = shared_task.opened(policy=policy)
+    edit(session, "a.py", "tool-error")
+    assert kinds_of(session) == []
+    edit(session, "b.py", "tool-error")
+    (trouble,) = open_troubles(session.task.ledger)
+    assert trouble.text == (
+        "the 2 calls of a session are spent: nothing came of them, so a person can raise the budget in the policy"
+    )
+    session.close("client-eof")
+    other = shared_task.opened("g2", policy=policy_of("use *", "budget calls=100, calls=4 per session", version="v1"))
+    edit(other, "a.py")
+    edit(other, "b.py")
+    (trouble,) = open_troubles(other.task.refresh())
+    assert trouble.text == "the 4 calls of a session are spent: another session can continue"
+    other.close("client-eof")
+    assert kinds_of(shared_task.opened("g3", policy=policy)) == []
+
+
 def test_no_trouble_is_forgotten_and_none_told_that_is_settled(shared_task: SharedTask) -> None:
     """Three hundred sessions, each killed or closed at a random point of a deployment: the list is what a model says."""
     chance = random.Random(1)

@@ -98,12 +98,14 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     tools as their servers listed them last, `changed` those that no yes was given for since they changed, with the digest
     before; both by `definition_key`. `answered` are effects that happened and whose session's client has said nothing since; `unseen` those
     of which the client did not get the answer, as its session ended first. `told` says which session
-    has learnt that a call is `unseen`. `finished` is since when the task is finished (empty: it is active), `finished_by` the type of
-    actor that said so. `failed` are destructive calls that failed, by call; `red` are runs of tests that failed, until they, or more, pass; `failed_more` and `red_more` count those that are no longer
-    kept. `checked` is the command that ran tests last, `unchecked` counts the edits since. `changes` counts the calls that may have changed
-    something, `sees_edits` says whether those of the client's own tools are among them; `unchanged` are items of the plan that were called
-    done without any. `milestones` are steps of the work that are done and have no checkpoint yet; `rolled_back` is the checkpoint that the task was rolled back
-    to since its agent last made one; `before_call` the last checkpoint before a destructive call: its name, trigger and position.
+    has learnt that a call is `unseen`. `finished` is since when the task is finished (empty: it is active),
+    `finished_by` the type of actor that said so. `failed` are destructive calls that failed, by call; `red` are runs
+    of tests that failed, until they, or more, pass; `failed_more` and `red_more` count those that are no longer kept.
+    `checked` is the command that ran tests last, `unchecked` counts the edits since. `changes` counts the calls that
+    may have changed something, `sees_edits` says whether those of the client's own tools are among them; `unchanged`
+    are items of the plan that were called done without any. `milestones` are steps of the work that are done and have
+    no checkpoint yet; `rolled_back` is the checkpoint that the task was rolled back to since its agent last made one;
+    `before_call` the last checkpoint before a destructive call: its name, trigger and position.
 
     `effects` counts the calls with effects, `last_call` is the time of the last call. `sittings` counts the clients' sessions, `worker` is the
     session that made the last call or checkpoint, `worker_end` why that session ended ("" while it is open). `stated` is the time of the last

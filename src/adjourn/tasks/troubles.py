@@ -17,8 +17,10 @@ SHOWN = 120
 
 
 class OpenTrouble(NamedTuple):
-    """A trouble: its kind (`failed`, `in doubt`, `tests failed`, `rolled back`, `gone`, `unchanged`, `not verified`, `spent`), what happened, what to do next, its call ("": none), and what
-    the server said. That is no part of `text`: a server does not say what comes next.
+    """A trouble: its kind, what happened, what to do next, its call ("": none), and what the server said. That is no part of
+    `text`: a server does not say what comes next.
+
+    Kinds: `failed`, `in doubt`, `tests failed`, `not listed`, `rolled back`, `gone`, `unchanged`, `not verified`, `spent`.
     """
 
     kind: str
@@ -68,7 +70,7 @@ def _troubles(ledger: Ledger, gone: Sequence[str]) -> Iterator[OpenTrouble]:
         )
     if more := ledger.failed_more + ledger.red_more:
         yield OpenTrouble(
-            "failed",
+            "not listed",
             f"{more} earlier steps failed, and it is not known whether they were made good",
             "find them with `adjourn log`",
         )

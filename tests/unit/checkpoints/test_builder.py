@@ -208,6 +208,9 @@ def test_a_page_names_what_is_wrong_before_what_was_stated() -> None:
     assert page.resumption_point == (
         "sh {} failed: find out why, and run it again before you call the work done. Then: continue at #4"
     )
+    more = compose(happened(ledger={"red": {"s.1": FailedStep(call)}, "red_more": 3}), before=before)
+    assert more.resumption_point == page.resumption_point
+    assert more.current_state[-1].startswith("Wrong: 3 earlier steps failed")
     page = compose(happened(ledger={"checked": "pytest", "unchecked": 1}), before=page)
     assert page.resumption_point == "continue at #4"
     assert page.current_state[-1] == (

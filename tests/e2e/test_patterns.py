@@ -18,6 +18,7 @@ from adjourn.log import kinds
 from adjourn.log.kinds import data_of
 from adjourn.tasks.troubles import open_troubles
 from support.campaign import IS_CAMPAIGN
+from support.proxy import run
 from support.scripted_clients import CLAUDE, CODEX, ScriptedWorkspace, in_git
 
 BOTH = pytest.mark.parametrize(("first", "second"), [(CLAUDE, CODEX), (CODEX, CLAUDE)])
@@ -111,6 +112,11 @@ def test_a_project_of_several_days_keeps_what_each_day_left_open(
     work.write("outline.md")
     work.shell("make check-links", fails=True)
     work.close()
+    (work.root / "outline.md").unlink()
+    status = run("status", "--json", cwd=work.root, env=work.environment).json
+    assert [trouble["kind"] for trouble in status["troubles"]] == ["tests failed", "gone"]
+    shown = run("status", cwd=work.root, env=work.environment).out
+    assert "a result of the work is gone: outline.md" in " ".join(shown.split())
     assert "make check-links failed" in work.begin(second).split("## Next step\n")[1].splitlines()[0]
     work.write("outline.md", "fixed")
     before = kept_files(work)

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from adjourn.checkpoints.builder import MAX_ITEMS, MAX_MISSION, TaskFacts, compose, more_text
+from adjourn.checkpoints.environment import missing_files
 from adjourn.checkpoints.page import (
     NO_REPORT,
     PARTS,
@@ -25,10 +26,11 @@ from adjourn.checkpoints.page import (
     merge_reports,
     redacted_text,
 )
-from adjourn.checkpoints.page_files import PageSummary, page_summary
+from adjourn.checkpoints.page_files import PageSummary, find_active, page_summary
 from adjourn.errors import InvalidError
 from adjourn.log.canonical_json import canonical
 from adjourn.store.base import Store
+from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
 from adjourn.text.fitting import fit_text
 
@@ -124,6 +126,14 @@ def plan_summary(task: Task, root: str, now: int) -> PageSummary | None:
     notes = summary.notes if summary is not None else []
     note = "no page can be read; this is what was stated until the last checkpoint"
     return PageSummary(page, [*notes, note])
+
+
+def gone_results(root: str, ledger: Ledger) -> list[str]:
+    """The files that the newest page of a task names, that were there when it was written, and are not now."""
+    if ledger.checkpoint_seq < 0 or (page := find_active(root, ledger.task)) is None:
+        return []
+    seen = page.machine.get("artifacts")
+    return missing_files(root, list(seen)[:MAX_ITEMS]) if isinstance(seen, dict) else []
 
 
 def kept_rules(store: Store) -> list[str]:

@@ -21,6 +21,7 @@ from adjourn.host.executables import leave_working_folder
 from adjourn.log.kinds import tool_name
 from adjourn.store.url import check_argument
 from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.troubles import OpenTrouble, open_troubles
 from adjourn.text.times import ago, left, period
 
 if TYPE_CHECKING:
@@ -113,12 +114,21 @@ class StatusView:
             self._noted = waiting_in_record(context.store, ledger, context.now)
         except AdjournError as error:
             self._unreadable = error.message
+        self._wrong = self._troubles()
         self._spent = task_view.budgets(context.store, ledger, context.now)
+
+    def _troubles(self) -> list[OpenTrouble]:
+        if self._ledger.checkpoint_seq < 0:
+            return open_troubles(self._ledger)
+        from adjourn.checkpoints.plans import gone_results  # few tasks have no checkpoint, but the start is measured
+
+        return open_troubles(self._ledger, gone_results(self._context.tree, self._ledger))
 
     def to_json(self) -> dict[str, Any]:
         """The document of `--json`."""
         noted = [msgspec.to_builtins(item) for item in self._noted]
-        members = {"waitingInRecord": noted, "next": self._next_step()}
+        troubles = [trouble._asdict() for trouble in self._wrong]
+        members = {"waitingInRecord": noted, "next": self._next_step(), "troubles": troubles}
         return (
             task_view.task_json(self._context, self._ledger)
             | members
@@ -200,7 +210,7 @@ class StatusView:
         return [("checkpoint", text)]
 
     def _open(self) -> list[_Row]:
-        """What waits for a person."""
+        """What waits for a person, and what is wrong beside the next step."""
         rows = [("in doubt", f"{call.call} {tool_name(call)} {call.arguments}"[:300]) for call in self._unsure]
         rows += [
             (
@@ -211,6 +221,9 @@ class StatusView:
             for question in self._waiting
         ]
         rows += [("waiting", f"{item.kind} {item.id}: {item.title}"[:300]) for item in self._noted[:MAX_NOTED]]
+        shown = self._next_step()
+        wrong = [trouble.text for trouble in self._wrong if trouble.kind != "in doubt" and trouble.text != shown]
+        rows += [("wrong", text[:400]) for text in wrong[:MAX_NOTED]]
         if len(self._noted) > MAX_NOTED:
             rows.append(("waiting", f"and {len(self._noted) - MAX_NOTED:,} more: adjourn inbox"))
         return rows

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 from msgspec import UnsetType
 
-from adjourn.checkpoints.plans import read_report
+from adjourn.checkpoints.plans import gone_results, read_report
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.handover.answering import ShownArguments, read_arguments
 from adjourn.handover.clients import last_client
@@ -31,7 +31,7 @@ from adjourn.store.base import EMPTY, Head, Store
 from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
-from adjourn.tasks.troubles import open_troubles
+from adjourn.tasks.troubles import OpenTrouble, open_troubles
 from adjourn.text.redact import visible_lines, without_secrets
 from adjourn.text.times import local
 from adjourn.ui.pages.budget import call_times, plot_of, spending_of
@@ -183,7 +183,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "has_more_artifacts": len(artifacts) > MAX_ARTIFACTS,
         "has_mind": store.head(f"cognition/{ledger.task}") != EMPTY,
         "doubts": list(ledger.doubts.values()),
-        "troubles": [trouble for trouble in open_troubles(ledger) if trouble.kind != "in doubt"],
+        "troubles": [trouble for trouble in _troubles(site, ledger) if trouble.kind != "in doubt"],
     }
 
 
@@ -308,6 +308,11 @@ def _artifacts(site: Site, store: Store, ledger: Ledger) -> list[TaskArtifact]:
         TaskArtifact(artifact.path, artifact.note, bool(site.home) or _is_there(site.tree, artifact.path))
         for artifact in stated[: MAX_ARTIFACTS + 1]
     ]
+
+
+def _troubles(site: Site, ledger: Ledger) -> list[OpenTrouble]:
+    """What is wrong with a task; files of another machine are not looked at."""
+    return open_troubles(ledger, () if site.home else gone_results(site.tree, ledger))
 
 
 def _is_there(tree: str, path: str) -> bool:

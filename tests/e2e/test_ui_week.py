@@ -122,6 +122,21 @@ def test_everything_that_waits_is_answered(browser: Browser, week: Week, *, scri
     assert window.errors == []
 
 
+def test_a_choice_stays_when_the_page_updates(browser: Browser, read_week: Week) -> None:
+    """The chosen option, the form and its buttons are the same after an update as before."""
+    with browser.new_context(storage_state=read_week.state) as context:
+        window = Window(context, read_week.served)
+        window.follow()
+        option = window.page.get_by_label("No, run it in batches")
+        option.check()
+        window.page.evaluate("window.before = [...document.querySelectorAll('article form, article button')]")
+        window.page.evaluate("refresh()")
+        window.page.wait_for_timeout(1500)
+        expect(option).to_be_checked()
+        assert window.page.evaluate("window.before.every(element => element.isConnected)")
+        assert window.errors == []
+
+
 @pytest.mark.parametrize("scripts", [True, False])
 def test_a_checkpoint_is_corrected_verified_and_gone_back_to(browser: Browser, week: Week, *, scripts: bool) -> None:
     """From the task to its checkpoint: edit, preview, save, verify, go back; with and without JavaScript."""

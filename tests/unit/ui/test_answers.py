@@ -34,7 +34,7 @@ def page(shared: SharedTask) -> PageInMemory:
 
 def item(kind: str, name: str, action: str, **fields: str) -> dict[str, str]:
     """A form as the page has it."""
-    return {"kind": kind, "id": name, "task": "t1", "record": RECORD, "action": action, **fields}
+    return {"kind": kind, "item": name, "task": "t1", "record": RECORD, "action": action, **fields}
 
 
 def send(page: PageInMemory, fields: dict[str, str]) -> str:
@@ -183,14 +183,14 @@ def test_a_call_in_doubt_is_settled(shared: SharedTask, page: PageInMemory, acti
     "fields",
     [
         {"kind": "nothing"},
-        {"kind": "approval", "id": "k1", "task": "t1"},
-        {"kind": "approval", "id": "k1", "task": "t1", "action": "burn"},
-        {"kind": "approval", "id": "k1", "task": "t", "action": "approve"},
-        {"kind": "approval", "id": "", "task": "../t1", "action": "approve"},
-        {"kind": "question", "id": "q1", "record": "no such", "action": "skip", "text": "x"},
-        {"kind": "question", "id": "q7", "record": RECORD, "action": "answer", "text": "x"},
-        {"kind": "in-doubt", "id": "c1", "task": "t1", "action": "done"},
-        {"kind": "approval", "id": "k1", "task": "t1", "action": "approve", "text": "x" * 2001},
+        {"kind": "approval", "item": "k1", "task": "t1"},
+        {"kind": "approval", "item": "k1", "task": "t1", "action": "burn"},
+        {"kind": "approval", "item": "k1", "task": "t", "action": "approve"},
+        {"kind": "approval", "item": "", "task": "../t1", "action": "approve"},
+        {"kind": "question", "item": "q1", "record": "no such", "action": "skip", "text": "x"},
+        {"kind": "question", "item": "q7", "record": RECORD, "action": "answer", "text": "x"},
+        {"kind": "in-doubt", "item": "c1", "task": "t1", "action": "done"},
+        {"kind": "approval", "item": "k1", "task": "t1", "action": "approve", "text": "x" * 2001},
     ],
 )
 def test_a_form_that_nobody_can_have_seen_records_nothing(
@@ -215,7 +215,7 @@ def test_an_approval_is_revoked_until_a_call_used_it(shared: SharedTask, page: P
     assert "Approved, not used yet" not in page.get()
     assert send(page, item("approval", "k1", "approve")) == "Approved: deploy. It runs once."
     assert "Approved, not used yet" in page.get()
-    fields = {"csrf": page.access.form_token, "task": "t1", "id": "k1"}
+    fields = {"csrf": page.access.form_token, "task": "t1", "item": "k1"}
     assert page.request("POST", "/revoke", data={**fields, "csrf": "x"}).status_code == 403
     sent = page.request("POST", "/revoke", data=fields)
     assert "Revoked: deploy. The agent has to ask again." in page.get(sent.headers["location"])
@@ -230,7 +230,7 @@ def test_an_approval_is_revoked_until_a_call_used_it(shared: SharedTask, page: P
     sent_call = kinds.ToolAllowed(call="c1", tool="pay", digest="1" * 64, effectful=True, approval="k2")
     task.commit(lambda _: [NewEvent(sent_call)])
     assert "Approved, not used yet" not in page.get()
-    late = page.request("POST", "/revoke", data={**fields, "id": "k2"})
+    late = page.request("POST", "/revoke", data={**fields, "item": "k2"})
     assert "Not recorded: question k2 of task t1 is not open" in page.get(late.headers["location"])
 
 

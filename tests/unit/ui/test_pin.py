@@ -163,7 +163,7 @@ def test_a_person_who_signed_in_at_a_gateway_needs_no_pin_of_this_machine(
         async with httpx.AsyncClient(
             transport=httpx.ASGITransport(app), base_url="https://inbox.example.com"
         ) as browser:
-            fields = {"csrf": access.form_token, "kind": "approval", "id": "k1", "task": "t1", "action": "deny"}
+            fields = {"csrf": access.form_token, "kind": "approval", "item": "k1", "task": "t1", "action": "deny"}
             return await browser.post("/answer", data=fields)
 
     assert asyncio.run(send()).status_code == 303

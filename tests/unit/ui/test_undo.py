@@ -14,7 +14,7 @@ from adjourn.log.event import Actor
 from adjourn.tasks.approvals import answer
 from support.page_in_memory import PageInMemory
 from support.task_sessions import SECRET, SharedTask
-from support.waiting import asked, noted, opened
+from support.waiting import asked, in_doubt, noted, opened
 
 BOB = Actor("bob", "human")
 
@@ -116,10 +116,10 @@ def test_an_answer_that_cannot_be_recorded_is_refused_at_once(shared: SharedTask
     noted(shared)
     asked(task, who="bob")
     fields = {"csrf": page.access.form_token, "task": "t1", "record": "line"}
-    assert "no option is chosen" in page.answer({**fields, "kind": "question", "id": "q1", "action": "answer"})
-    assert "the text is empty" in page.answer({**fields, "kind": "blocker", "id": "b1", "action": "resolve"})
-    assert "has no such answer" in page.answer({**fields, "kind": "blocker", "id": "b1", "action": "approve"})
-    assert "is for bob to answer" in page.answer({**fields, "kind": "approval", "id": "k1", "action": "approve"})
+    assert "no option is chosen" in page.answer({**fields, "kind": "question", "item": "q1", "action": "answer"})
+    assert "the text is empty" in page.answer({**fields, "kind": "blocker", "item": "b1", "action": "resolve"})
+    assert "has no such answer" in page.answer({**fields, "kind": "blocker", "item": "b1", "action": "approve"})
+    assert "is for bob to answer" in page.answer({**fields, "kind": "approval", "item": "k1", "action": "approve"})
     assert 'name="held"' not in page.get()
 
 
@@ -160,3 +160,23 @@ def test_an_answer_is_for_no_item_that_is_not_equal(shared: SharedTask, page: Pa
     page.answer({**page.form(), "action": "approve", "equal": keys})
     page.answer(held_fields(page), "/record-now")
     assert count(shared, kinds.ConfirmApproved) == 1
+
+
+def test_forms_keep_their_identity_when_the_page_updates(shared: SharedTask, page: PageInMemory) -> None:
+    """Every form, button and choice has an id of its own: else an update would put another form under a pointer, or lose a choice."""
+    task = opened(shared)
+    noted(shared)
+    in_doubt(task)
+    for name in ("k1", "k2", "k3"):
+        asked(task, name, arguments="{}")
+    answered = page.form()
+    page.answer({**answered, "action": "deny"})
+    main = page.get().partition("<main")[2].partition("</main")[0]
+    elements = re.findall(r"<(form|button|input|fieldset)\b([^>]*)>", main)
+    named = [(name, rest) for name, rest in elements if not re.search('type="(hidden|search)"|class="filter"', rest)]
+    kept = [(name, rest) for name, rest in named if "action" in rest or 'type="' in rest]
+    assert len(kept) > 20
+    assert [rest for _, rest in kept if ' id="' not in rest] == []
+    ids = re.findall(r' id="([^"]*)"', main)
+    assert len(ids) == len(set(ids))
+    assert 'name="id"' not in main  # the `id` of such a form would be its field

@@ -139,13 +139,13 @@ def _has(item: WaitingItem, words: str) -> bool:
 
 
 def answer_item(site: Site, form: Form) -> Notice:
-    """Keep an answer until it can be undone no more, then record it. The form has `kind`, `id`, `task` or `record`, `action`, what the action
+    """Keep an answer until it can be undone no more, then record it. The form has `kind`, `item`, `task` or `record`, `action`, what the action
     needs, and the keys of `equal` items that it is for, too.
     """
     option = form.get("option", "")[:6]
     reply = ItemReply(
         form.get("kind", ""),
-        form.get("id", ""),
+        form.get("item", ""),
         form.get("action", ""),
         form.get("task", ""),
         form.get("record", ""),
@@ -247,8 +247,8 @@ def _tomorrow(now: int) -> int:
 
 
 def revoke(site: Site, form: Form) -> Notice:
-    """Take back the approval `id` of `task`, if no call has used it."""
-    return _recorded(site, lambda by: revoke_approval(by, form.get("task", ""), form.get("id", "")))
+    """Take back the approval `item` of `task`, if no call has used it."""
+    return _recorded(site, lambda by: revoke_approval(by, form.get("task", ""), form.get("item", "")))
 
 
 def _recorded(site: Site, record: Callable[[Answerer], ReplyOutcome]) -> Notice:

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, expect
 from support.browser import PICTURES, Window, check
 from support.gateway import free_port, text_of
 from support.in_process_gateway import InProcessGateway
-from support.page import ServedPage, held_fields
+from support.page import ServedPage
 from support.proxy import wait_for
 
 INIT = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -105,12 +105,6 @@ def test_a_person_answers_its_own_calls_as_itself(pages: Pages) -> None:
     assert "Not recorded" in said
     assert "of-ann" not in said
     assert hers.post("/answer", data=answer, headers=sent).status_code == 303
-    held = held_fields(hers.get("/").text)
-    assert (
-        "Not undone"
-        in his.post("/undo", data={**held, "csrf": pages.form(his)["csrf"]}, headers=sent, follow_redirects=True).text
-    )
-    assert hers.post("/record-now", data=held, headers=sent).status_code == 303
     approved = []
     for task in pages.tasks():
         approved += [event["by"] for event in pages.log(task) if event["event"] == "confirm.approved"]
@@ -126,8 +120,6 @@ def test_people_of_a_shared_group_answer_for_its_services(pages: Pages) -> None:
     assert "of-the-bot" not in fay.get("/").text
     answer = {**pages.form(gil), "action": "approve"}
     assert gil.post("/answer", data=answer, headers={"origin": pages.origin}).status_code == 303
-    held = held_fields(gil.get("/").text)
-    assert gil.post("/record-now", data=held, headers={"origin": pages.origin}).status_code == 303
     wait_for(lambda: "of-the-bot" not in gil.get("/").text)
     (task,) = [one for one in pages.tasks() if "of-the-bot" in json.dumps(pages.log(one))]
     approved = [event["by"] for event in pages.log(task) if event["event"] == "confirm.approved"]
@@ -265,7 +257,6 @@ def test_a_browser_signs_in_and_answers(
     look("records")
     page.get_by_role("link", name="Inbox").click()
     page.get_by_role("button", name="Deny").click()
-    page.get_by_role("button", name="Record now").click()
     expect(page.get_by_text("Denied").first).to_be_visible()
     assert len(window.errors) == 1
     context.close()

@@ -40,7 +40,7 @@ def titles(page: str) -> list[str]:
 
 def snoozable(page: str) -> list[str]:
     """The keys of the items that can be snoozed."""
-    return re.findall(r'action="/snooze".*?name="item" value="([^"]*)"', page, re.DOTALL)
+    return re.findall(r'action="/snooze".*?name="key" value="([^"]*)"', page, re.DOTALL)
 
 
 def test_one_kind_is_shown(shared: SharedTask, page: PageInMemory) -> None:
@@ -62,7 +62,7 @@ def test_a_snoozed_item_comes_back(shared: SharedTask, page: PageInMemory) -> No
     noted(shared)
     before = titles(page.get())
     key = snoozable(page.get())[0]
-    fields = {"csrf": page.access.form_token, "item": key}
+    fields = {"csrf": page.access.form_token, "key": key}
     assert page.answer({**fields, "for": "1h"}, "/snooze").startswith("Snoozed: ")
     other = PageInMemory(shared.store, shared.clock).enter()
     assert titles(other.get()) == before[1:]
@@ -79,7 +79,7 @@ def test_what_expires_soon_cannot_be_snoozed(shared: SharedTask, page: PageInMem
     asked(opened(shared))
     assert snoozable(page.get()) == []
     (key,) = re.findall(r'<article class="card" id="([^"]*)"', page.get())
-    page.answer({"csrf": page.access.form_token, "item": key, "for": "1h"}, "/snooze")
+    page.answer({"csrf": page.access.form_token, "key": key, "for": "1h"}, "/snooze")
     assert titles(page.get()) == ["deploy"]
 
 
@@ -88,7 +88,7 @@ def test_a_snoozed_item_is_snoozed_for_one_person(shared: SharedTask, page: Page
     opened(shared)
     noted(shared)
     count = len(titles(page.get()))
-    page.answer({"csrf": page.access.form_token, "item": snoozable(page.get())[0], "for": "tomorrow"}, "/snooze")
+    page.answer({"csrf": page.access.form_token, "key": snoozable(page.get())[0], "for": "tomorrow"}, "/snooze")
     assert len(titles(page.get())) == count - 1
     others = PageInMemory(shared.store, shared.clock, person=BOB).enter()
     assert len(titles(others.get())) == count

@@ -221,11 +221,11 @@ def dismiss(site: Site, form: Form) -> Notice:
 
 
 def snooze_item(site: Site, form: Form) -> Notice:
-    """Put the item `item` off for the time `for`: `1h`, or until `tomorrow`; `wake` ends that."""
+    """Put the item with this `key` off for the time `for`: `1h`, or until `tomorrow`; `wake` ends that."""
     store, until = site.find_store(), form.get("for", "")
     if store is None:
         raise NotFoundError("there is no store any more", "start a session behind `adjourn proxy`")
-    item = next((item for item in site.overview.waiting(store)[0].items if item.key == form.get("item", "")), None)
+    item = next((item for item in site.overview.waiting(store)[0].items if item.key == form.get("key", "")), None)
     if item is None:
         return Notice("Not snoozed: the item does not wait any more.", "bad")
     now = site.clock()

@@ -79,7 +79,9 @@ def answered_items(store: Store, heads: Mapping[str, Head], known: AnsweredCache
         with suppress(AdjournError):  # the inbox names what cannot be read
             items += _of_record(store, name) if name.startswith(RECORDS) else _of_task(store, name, heads[name])
         known[name] = heads[name], items
-    answers = [item for _, items in known.values() for item in items]
+    answers = dict.fromkeys(
+        item for _, items in known.values() for item in items
+    )  # a fork has those of its origin, too
     return sorted(answers, key=lambda item: item.at, reverse=True), left
 
 

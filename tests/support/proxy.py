@@ -103,8 +103,8 @@ class PolicyWorkspace:
         if policy:
             self.write_policy(*policy)
 
-    def write_policy(self, *lines: str) -> None:
-        self.policy_file.write_text("\n".join([f"policy test {self.version}", 'goal "a test"', *lines, ""]))
+    def write_policy(self, *lines: str, goal: str = "a test") -> None:
+        self.policy_file.write_text("\n".join([f"policy test {self.version}", f'goal "{goal}"', *lines, ""]))
         self.wait_until_it_counts()
 
     def wait_until_it_counts(self) -> None:

@@ -162,12 +162,60 @@ def test_a_lie_about_the_tests_does_not_pass_where_hooks_record(tmp_path: Path) 
         to(server, repo, "POST_IMPL_VERIFY", flags=FAST)
         _hooked(repo, "PostToolUseFailure", error="1 failed")
         assert "pytest -q failed" in server.submit({**PASSED, "evidence": evidence})["message"]
-        _hooked(repo, "PostToolUse")
+        _hooked(repo, "PostToolUse", tool_response="3 passed")
         repo.write("app/cart.py", repo.read("app/cart.py") + "\n")
         assert "files changed after pytest -q" in server.submit({**PASSED, "evidence": evidence})["message"]
-        _hooked(repo, "PostToolUse")
+        _hooked(repo, "PostToolUse", tool_response="3 passed")
         reply = server.accepted({**PASSED, "evidence": evidence})
     assert (reply["outcome"], reply["phase"], reply["evidence"][0]["proved"]) == ("proved", "PRE_COMMIT", True)
+
+
+def test_a_lie_about_the_tests_does_not_pass_where_the_proxy_records(tmp_path: Path) -> None:
+    """With a shell server behind the proxy, a check that exited with 1 is refused; one that succeeded after the fix is proved."""
+    repo = Repo(tmp_path)
+    repo.cli("init", "--policy")
+    repo.write(".aex/policy.aex", 'policy p v1\ngoal "Fix the cart"\nallow *\n')
+    repo.write("check.sh", "grep -q fixed app/cart.py\n")
+    repo.commit("Policy")
+    evidence = [{"command": "sh check.sh", "exit_code": 0, "output": "3 passed"}]
+    with Server(repo) as server:
+        to(server, repo, "POST_IMPL_VERIFY", flags=FAST)
+        assert _behind_proxy(repo, "sh check.sh") == "\nexit code: 1"
+        refused = server.submit({**PASSED, "evidence": evidence})
+        assert "sh check.sh failed" in refused["message"]
+        repo.write("app/cart.py", repo.read("app/cart.py") + "# fixed\n")
+        _behind_proxy(repo, "true")
+        assert "sh check.sh failed" in server.submit({**PASSED, "evidence": evidence})["message"]
+        assert _behind_proxy(repo, "sh check.sh") == "\nexit code: 0"
+        reply = server.accepted({**PASSED, "evidence": evidence})
+    assert (reply["outcome"], reply["phase"], reply["evidence"][0]["proved"]) == ("proved", "PRE_COMMIT", True)
+    log = json.loads(repo.cli("resume", "--json"))
+    assert "sh check.sh failed" not in json.dumps(log["nextStep"])
+
+
+def _behind_proxy(repo: Repo, command: str) -> str:
+    """Run a command by a shell server behind the proxy. Returns the text of its answer."""
+    server = Path(__file__).parents[1] / "support/shell_server.py"
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    messages: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "run_command", "arguments": {"command": command}}},
+    ]
+    words = [sys.executable, "-m", "adjourn", "proxy", "--", sys.executable, str(server)]
+    with subprocess.Popen(
+        words, cwd=repo.root, env=repo.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as proxy:
+        assert proxy.stdin is not None
+        assert proxy.stdout is not None
+        for message in messages:
+            proxy.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        proxy.stdin.flush()
+        answers = (json.loads(line) for line in proxy.stdout)
+        answer = next(answer for answer in answers if answer.get("id") == 2)
+        proxy.stdin.close()
+    text: str = answer["result"]["content"][0]["text"]
+    return text
 
 
 def _hooked(repo: Repo, ended: str, **more: str) -> None:

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
-import msgspec
-
 from adjourn.clients.hook_client import HookClient
 from adjourn.clients.options import proxied_servers
 from adjourn.errors import AdjournError, HeldError, IntegrityError
@@ -23,6 +21,7 @@ from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import timestamp
 from adjourn.policy.contract import read_contract
+from adjourn.text.exit_codes import exit_code_of
 from adjourn.text.fitting import fit_text
 from adjourn.text.quoting import clean, first_line, spoken
 from adjourn.text.redact import without_secrets
@@ -33,7 +32,6 @@ COMPACTION, TURN = "before-compaction", "end-of-turn"
 UNFINISHED = (
     "this workspace has unfinished work (show it: adjourn resume); this session starts a new task unless it is resumed"
 )
-_EXIT_CODE = re.compile(rb'"Exit code: (-?\d{1,9})(?:\\n|")')
 """How the text of a response begins that states it."""
 PROMPT_BYTES = 2048
 """What is kept of the person's first prompt."""
@@ -147,7 +145,9 @@ def _ended(outcome: Literal["ok", "tool-error"]) -> Handler:
             return NO_TEXT  # the proxy settles it
         session = client.session()
         call = call_of(request)
-        exit_code = exit_code_of(request) if outcome == "ok" and call.shown == "shell.exec" else 0
+        # A client without an event for failed calls, as Codex is, reports a failed command as one that ended.
+        is_command = outcome == "ok" and call.shown == "shell.exec"
+        exit_code = exit_code_of(bytes(request.tool_response)) if is_command else 0
         settled = kinds.ToolSettled(
             answer=digest(bytes(request.tool_response)) if request.tool_response else "",
             call="",
@@ -162,29 +162,6 @@ def _ended(outcome: Literal["ok", "tool-error"]) -> Handler:
         return EventText("\n".join(session.notes), notice)
 
     return settle
-
-
-class _ShellResponse(msgspec.Struct):
-    """What a client may say of a command that ended; other members are ignored."""
-
-    exit_code: Any = 0
-    metadata: Any = None
-
-
-def exit_code_of(request: HookRequest) -> int:
-    """The exit code that the response of a shell states; 0 where it states none.
-
-    A client without an event for failed calls, as Codex is, reports a failed command as one that ended.
-    """
-    response = bytes(request.tool_response)
-    if (stated := _EXIT_CODE.match(response)) is not None:
-        return int(stated[1])
-    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        text = msgspec.json.decode(response, type=str) if response[:1] == b'"' else response
-        ended = msgspec.json.decode(text, type=_ShellResponse)
-        within = ended.metadata.get("exit_code") if isinstance(ended.metadata, dict) else 0
-        return next((code for code in (ended.exit_code, within) if type(code) is int and code), 0)
-    return 0
 
 
 def _message(request: HookRequest) -> str:

@@ -29,6 +29,8 @@ from adjourn.relay.tools import ToolList, greeting
 from adjourn.tasks.budgets import SpentShare, notice_text
 from adjourn.tasks.idempotency import MAX_ANSWER
 from adjourn.tasks.task import SYSTEM, NewEvent
+from adjourn.text.command_lines import is_shell
+from adjourn.text.exit_codes import exit_code_of
 from adjourn.text.quoting import first_line
 from adjourn.text.redact import beginning
 
@@ -406,6 +408,14 @@ def _first_line(raw: bytes) -> str:
     return next((line for text in failure_texts(raw) if (line := first_line(text))), "")
 
 
+def _exit_code(request: Request, result: bytes) -> int:
+    """The exit code that a shell's result states, although the server does not call it an error; 0 for any other.
+
+    A call whose effect may happen only once keeps the outcome that its server means.
+    """
+    return exit_code_of(result) if not request.is_kept and is_shell(request.tool) else 0
+
+
 def _settlement(request: Request, reply: Reply, now: int) -> kinds.ToolSettled:
     milliseconds = (now - request.started) // 1_000_000
     if isinstance(reply.error, msgspec.Raw):
@@ -427,6 +437,8 @@ def _settlement(request: Request, reply: Reply, now: int) -> kinds.ToolSettled:
         elif head.isError is True:
             outcome = "tool-error"
             message = _first_line(raw)
+    if outcome == "ok" and request.effectful and (exit_code := _exit_code(request, raw)):
+        outcome, message = "tool-error", f"exit code {exit_code}"
     return kinds.ToolSettled(
         answer=sha256(raw).hexdigest(),
         call=request.call_id,

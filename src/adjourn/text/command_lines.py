@@ -20,6 +20,11 @@ _STEP_MARKS = (*_TEST_MARKS, *_EDITORS, "commit", "merge", "sed ", "perl ", "git
 _COMMAND = re.compile(r'"(?:command|cmd|script)"\s*:\s*("(?:[^"\\]|\\.)*)')
 _A_FILE = re.compile(r'"(?:[a-z]+_)?(?:file|path|filename|filepath|filePath)"\s*:|\*\*\* (?:Add|Update|Delete) File: ')
 _WORDS = re.compile(r"[._\-/]+")
+_SHELLS = frozenset(
+    ("bash", "cmd", "command", "commands", "console", "exec", "powershell", "process", "sh", "shell", "terminal", "zsh")
+)
+"""A tool with one of these words in its name runs command lines."""
+_NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _OF_TESTS = frozenset(("test", "tests", "pytest"))
 _STARTERS = frozenset(("python", "python3", "uv", "run", "poetry", "npx", "pipx", "bundle", "exec", "cd", "&&"))
 """Words that start another program, and say nothing of what is tested."""
@@ -54,6 +59,17 @@ def runs_tests(command: str) -> bool:
     """Whether a command line runs tests."""
     lower = command.lower()
     return any(mark in lower for mark in _TEST_MARKS) and _tests().search(command[:MAX_COMMAND]) is not None
+
+
+@lru_cache(maxsize=256)
+def is_shell(tool: str) -> bool:
+    """Whether a tool runs command lines, or a project's tests, by its name.
+
+    >>> is_shell("run_command"), is_shell("executeShell"), is_shell("run_query")
+    (True, True, False)
+    """
+    words = {word.lower() for word in _NAME_WORDS.findall(tool)}
+    return bool(words & _SHELLS) or (bool(words & _OF_TESTS) and words <= {*_OF_TESTS, "run", "execute"})
 
 
 def command_of(arguments: str) -> str:

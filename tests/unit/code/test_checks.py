@@ -15,6 +15,7 @@ from adjourn.code.session_state import SessionState
 from adjourn.code.workflow import checks
 from adjourn.code.workflow.payloads import ReportedCheck, VerifierVerdict
 from adjourn.code.workflow.phases import FlowError
+from adjourn.code.workflow.recorded import command_in, recorded_commands
 from adjourn.code.workflow.request import RecordedCommand, Worktree
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
@@ -127,28 +128,83 @@ def test_a_session_without_a_change_is_unchanged(project: Path) -> None:
 def test_a_cut_command_is_recognized(project: Path) -> None:
     """A long command that the journal cut is compared by its beginning."""
     long = "pytest " + " ".join(f"tests/test_{number}.py" for number in range(60))
-    recorded = RecordedCommand(checks._command_in('{"command":"' + long[:480] + "…"), True, LATER)
+    recorded = RecordedCommand(command_in('{"command":"' + long[:480] + "…"), True, LATER)
     assert recorded.command.endswith("…")
     assert _judge(project, long, recorded=[recorded]).proved
     assert os.path.isdir(project)
 
 
+class Journal:
+    """A task of a store, with calls as hooks and the proxy record them, all at the same time."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self._task = Task(self.store, "t", clock=lambda: 5_000, secret=b"s" * 32)
+        self._calls = 0
+
+    def add(
+        self, tool: str, arguments: object, outcome: str = "ok", *, answer: str = "a" * 64, server: str = ""
+    ) -> None:
+        self._calls += 1
+        call = f"c{self._calls}"
+        text = msgspec.json.encode(arguments).decode()
+        allowed = kinds.ToolAllowed(arguments=text, call=call, digest=call, effectful=True, server=server, tool=tool)
+        settled = kinds.ToolSettled(answer=answer, call=call, outcome=outcome)  # type: ignore[arg-type]
+        self._task.commit([NewEvent(allowed), NewEvent(settled)])
+
+
 def test_the_journal_has_what_hooks_recorded(tmp_path: Path) -> None:
     """The commands of a client's shell are read from its tasks, each with its outcome; without any such call, nothing is known."""
-    store = MemoryStore()
-    task = Task(store, "t", clock=lambda: 5_000, secret=b"s" * 32)
-    assert checks.recorded_commands(store, str(tmp_path), "some-client", timestamp(1_000)) is None
-    for number, (command, outcome) in enumerate([("pytest -q", "ok"), ("make", "tool-error")]):
-        call = f"c{number}"
-        arguments = msgspec.json.encode({"command": command}).decode()
-        allowed = kinds.ToolAllowed(
-            arguments=arguments, call=call, digest=f"d{number}", effectful=True, tool="shell.exec"
-        )
-        settled = kinds.ToolSettled(call=call, outcome=outcome)  # type: ignore[arg-type]
-        task.commit([NewEvent(allowed), NewEvent(settled)])
-    recorded = checks.recorded_commands(store, str(tmp_path), "some-client", timestamp(1_000))
+    journal = Journal()
+    assert recorded_commands(journal.store, str(tmp_path), "some-client", timestamp(1_000)) is None
+    journal.add("shell.exec", {"command": "pytest -q"})
+    journal.add("shell.exec", {"command": "make"}, "tool-error")
+    recorded = recorded_commands(journal.store, str(tmp_path), "some-client", timestamp(1_000))
     assert recorded == [RecordedCommand("pytest -q", True, 5_000), RecordedCommand("make", False, 5_000)]
-    assert checks.recorded_commands(store, str(tmp_path), "some-client", timestamp(6_000)) is None
+    assert recorded_commands(journal.store, str(tmp_path), "some-client", timestamp(6_000)) is None
+
+
+def test_the_journal_has_what_shells_behind_the_proxy_ran(tmp_path: Path) -> None:
+    """A command is a text, a list of words, or a program with its arguments; other tools and members prove nothing."""
+    journal = Journal()
+    journal.add("notes.add", {"command": "pytest -q"}, server="notes")
+    journal.add("submit_phase", {"data": {"evidence": [{"command": "pytest -q"}]}}, server="code")
+    assert recorded_commands(journal.store, str(tmp_path), "cursor", timestamp(0)) is None
+    journal.add("run_command", {"command": "pytest -q"}, server="shell")
+    journal.add("shell_execute", {"command": ["pytest", "a b.py"]}, server="shell")
+    journal.add("executeCommand", {"command": "go", "args": ["test", "./..."]}, "error", server="shell")
+    journal.add("bash", {"data": {"command": "pytest -q"}}, server="shell")
+    journal.add("bash", {"command": "pytest", "run_in_background": True}, server="shell")
+    journal.add("bash", {"cmd": 7, "args": "x"}, server="shell")
+    recorded = recorded_commands(journal.store, str(tmp_path), "cursor", timestamp(0))
+    assert recorded == [
+        RecordedCommand("pytest -q", True, 5_000),
+        RecordedCommand("pytest 'a b.py'", True, 5_000),
+        RecordedCommand("go test ./...", False, 5_000),
+    ]
+
+
+def test_a_call_without_an_answer_proves_nothing(tmp_path: Path) -> None:
+    """A call that was closed because its turn was over ended in a way that nobody saw."""
+    journal = Journal()
+    journal.add("shell.exec", {"command": "pytest -q"}, answer="")
+    assert recorded_commands(journal.store, str(tmp_path), "some-client", timestamp(1_000)) == []
+
+
+@for_each(
+    ("arguments", "command"),
+    [
+        ('{"cwd":"/p","timeout_ms":5000,"command":"pytest -q","text":"aaaa…', "pytest -q"),
+        ('{"command":"pytest -q aaaa…', "pytest -q aaaa…"),
+        ('{"data":{"command":"pytest -q","text":"aaaa…', ""),
+        ('{"text":"\\"command\\":\\"pytest\\"aaaa…', ""),
+        ('{"text":"x"} with {"command":"pytest"}', ""),
+        ('["command"]', ""),
+    ],
+)
+def test_only_a_member_of_the_arguments_is_a_command(arguments: str, command: str) -> None:
+    """Of arguments that were cut, only a member of the object itself is a command, never one inside of another value."""
+    assert command_in(arguments) == command
 
 
 def test_a_client_with_hooks_is_recorded_before_its_first_command(tmp_path: Path) -> None:
@@ -156,8 +212,8 @@ def test_a_client_with_hooks_is_recorded_before_its_first_command(tmp_path: Path
     hook = {"type": "command", "command": "adjourn hook"}
     settings = {"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [hook]}]}}
     write(tmp_path, {".claude/settings.json": msgspec.json.encode(settings)})
-    assert checks.recorded_commands(MemoryStore(), str(tmp_path), "claude-code", timestamp(0)) == []
-    assert checks.recorded_commands(MemoryStore(), str(tmp_path), "cursor", timestamp(0)) is None
+    assert recorded_commands(MemoryStore(), str(tmp_path), "claude-code", timestamp(0)) == []
+    assert recorded_commands(MemoryStore(), str(tmp_path), "cursor", timestamp(0)) is None
 
 
 def test_the_server_entry_has_the_check_that_a_person_agreed_to(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """The checks that a verdict rests on: commands that the server runs, or that the client reports and the journal confirms.
 
-A command counts if it tests or builds. A report is `unproved` unless hooks recorded that very command, its success, and no
-change after it.
+A command counts if it tests or builds. A report is `unproved` unless hooks or the proxy recorded that very command, its success,
+and no change after it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,13 @@ from adjourn.code.session_state import CheckRun, SessionState, stamp
 from adjourn.code.workflow.payloads import VerifierVerdict
 from adjourn.code.workflow.phases import mismatch
 from adjourn.code.workflow.request import RecordedCommand, Worktree
-from adjourn.errors import AdjournError, InvalidError
+from adjourn.errors import AdjournError
 from adjourn.host import executables
 from adjourn.host.executables import find, outside
-from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
-from adjourn.log.event import decode, milliseconds
 from adjourn.policy.shell.syntax import ShellWord
 from adjourn.policy.shell.tables import only_reads
 from adjourn.runs.subprocesses import ProgramError, run_program
-from adjourn.setup.checks import hook_commands
-from adjourn.store.base import Store
-from adjourn.tasks.heads import verified_entries_from
-from adjourn.tasks.task import tasks_of
 from adjourn.text.redact import without_secrets
 
 MAX_SECONDS = 1_800.0
@@ -47,7 +41,7 @@ _LOOK_SECONDS = 0.5
 _NOT_RUN = 127
 _LEAST_CUT = 200
 """Characters of a recorded command that was cut which are enough to recognize it."""
-UNPROVED = "unproved: no hook records this client's commands; only the client says that they ran"
+UNPROVED = "unproved: neither hooks nor the proxy record this client's commands; only the client says that they ran"
 NOTHING_CHANGED = "nothing was changed: no file differs from the base"
 
 
@@ -374,64 +368,6 @@ _DECLARED: dict[str, Any] = {
     "go.mod": lambda text: ["go test ./...", "go build ./..."] if text else [],
     "Cargo.toml": lambda text: ["cargo test", "cargo build"] if text else [],
 }
-
-# --- what the journal of the client's calls has
-
-_SHELL = "shell.exec"
-_OF_HOOKS = (_SHELL, "file.write")
-_RECENT = 1_000
-_COMMAND = re.compile(r'"command":\s*"((?:[^"\\]|\\.)*)("?)')
-_HOOKED_CLIENTS = {".claude/": "claude", ".codex/": "codex"}
-
-
-def recorded_commands(store: Store, root: str, client: str, since: str) -> list[RecordedCommand] | None:
-    """The commands that hooks recorded in a workspace since a time, in order; None if no client of this kind is recorded.
-
-    A client is recorded if the workspace has hooks for it, or if the journal has such calls.
-    """
-    hooked = any(
-        relative.startswith(folder) and name in client.casefold()
-        for relative, _ in hook_commands(root)
-        for folder, name in _HOOKED_CLIENTS.items()
-    )
-    began = _milliseconds(since)
-    commands: list[RecordedCommand] = []
-    for task, head in tasks_of(store).items():
-        if head.seq < 0 or _milliseconds(decode(next(store.read(task, head.seq)).data).timestamp) < began:
-            continue
-        running: dict[str, str] = {}
-        for entry in verified_entries_from(store, task, head.seq - _RECENT, head):
-            event = decode(entry.data)
-            data = kinds.data_of(event)
-            if isinstance(data, kinds.ToolAllowed) and data.effectful and data.tool in _OF_HOOKS:
-                hooked = hooked or _milliseconds(event.timestamp) >= began
-                if data.tool == _SHELL:
-                    running[data.call] = _command_in(data.arguments)
-            elif isinstance(data, kinds.ToolSettled) and (command := running.pop(data.call, "")):
-                commands.append(RecordedCommand(command, data.outcome == "ok", _milliseconds(event.timestamp)))
-    recent = [command for command in commands if command.ended_ms >= began]
-    return sorted(recent, key=lambda command: command.ended_ms) if hooked else None
-
-
-def _command_in(arguments: str) -> str:
-    """The command in recorded arguments, which may have been cut: then it ends with an ellipsis."""
-    match = _COMMAND.search(arguments)
-    if match is None:
-        return ""
-    text = match[1].removesuffix("…")
-    try:
-        command: str = msgspec.json.decode(f'"{text}"', type=str)
-    except msgspec.DecodeError:  # cut inside an escape
-        command = text
-    return command if match[2] else f"{command}…"
-
-
-def _milliseconds(stamp: str) -> int:
-    try:
-        return milliseconds(stamp)
-    except InvalidError:  # a checkpoint of another make
-        return 0
-
 
 # --- what the server runs
 

@@ -23,9 +23,9 @@ from adjourn.code.git.repository import CodeRepository, native
 from adjourn.code.session_state import Phase, SessionState, Strictness, ToolCall
 from adjourn.code.workflow import active_session, flow, payloads, phases
 from adjourn.code.workflow.active_session import ActiveSession, ClientConnection, SessionJournal, is_fresh, repair
-from adjourn.code.workflow.checks import recorded_commands
 from adjourn.code.workflow.delivery import learn
 from adjourn.code.workflow.phases import FlowError
+from adjourn.code.workflow.recorded import recorded_commands
 from adjourn.code.workflow.request import RecordedCommand, SessionRequest, Worktree
 from adjourn.code.workflow.tasks import progress
 from adjourn.errors import AdjournError

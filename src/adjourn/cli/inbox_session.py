@@ -16,7 +16,7 @@ from adjourn.cli.output import cut, safe, safe_lines
 from adjourn.cli.terminal import Spans, cells, height, width
 from adjourn.clients import person
 from adjourn.errors import AdjournError
-from adjourn.handover.answered import snooze, snoozed_keys
+from adjourn.handover.answered import snooze, snoozed_items
 from adjourn.handover.answering import Answerer, ItemReply, ShownArguments, arguments_of, record_answer, revoke_approval
 from adjourn.handover.inbox import Inbox, WaitingItem
 from adjourn.host import pin as pins
@@ -91,10 +91,10 @@ class InboxSession:
         self._rested = now + _SHARE * (time.monotonic() - now)
 
     def _is_snoozed(self, items: Sequence[WaitingItem]) -> Callable[[WaitingItem], bool]:
-        """Whether the person put an item off: such items come last, as long as they do not expire soon."""
+        """Whether the person put an item off: such items come last until they become more urgent."""
         context = self._context
-        keys = snoozed_keys(context.store, user().id, timestamp(context.clock())) if items else {}
-        return lambda item: bool(keys) and item.urgency != "soon" and item.key in keys
+        put_off = snoozed_items(context.store, user().id, timestamp(context.clock())) if items else {}
+        return lambda item: bool(put_off) and item.key in put_off and put_off[item.key].hides(item)
 
     def _snooze(self, reply: ItemReply) -> None:
         """Put an item off for an hour; that is no answer, and needs no PIN."""
@@ -111,7 +111,7 @@ class InboxSession:
         if item is None:
             return
         try:
-            snooze(context.store, user().id, item.key, timestamp(now + SNOOZED_MS), timestamp(now))
+            snooze(context.store, user().id, item, timestamp(now + SNOOZED_MS), timestamp(now))
         except AdjournError as error:
             self._keys.notice = f"not snoozed: {error.message}"
             return

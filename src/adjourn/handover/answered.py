@@ -12,7 +12,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.handover.inbox import RECORDS, WaitingKind
+from adjourn.handover.inbox import RECORDS, URGENCIES, Urgency, WaitingItem, WaitingKind
 from adjourn.knowledge.model.documents import Tree
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
@@ -184,24 +184,41 @@ def _time(milliseconds: int) -> str:
 # --- what a person put off
 
 
-def snoozed_keys(store: Store, person: str, stamp: str) -> dict[str, str]:
-    """Until when a person put items off, by their keys (`WaitingItem.key`), where that is later than `stamp`."""
+class Snoozed(NamedTuple):
+    """Until when an item was put off, and how urgent it was then."""
+
+    until: str
+    urgency: Urgency = "later"
+
+    def hides(self, item: WaitingItem) -> bool:
+        """Whether the item stays put off: what has become more urgent since then shows again."""
+        order = list(URGENCIES)
+        return item.urgency != "soon" and order.index(item.urgency) >= order.index(self.urgency)
+
+
+def snoozed_items(store: Store, person: str, stamp: str) -> dict[str, Snoozed]:
+    """What a person put off, by the items' keys (`WaitingItem.key`), where that lasts longer than `stamp`."""
     try:
         kept = json.loads(store.ref(_ref(person)) or "{}")
     except (ValueError, RecursionError):
         return {}
-    items = kept.items() if isinstance(kept, dict) else ()
-    return {key: until for key, until in items if isinstance(until, str) and until > stamp}
+    items = {}
+    for key, value in kept.items() if isinstance(kept, dict) else ():
+        until, name = value if isinstance(value, list) and len(value) == 2 else (value, "later")
+        urgency = next((urgency for urgency in URGENCIES if urgency == name), None)
+        if urgency and isinstance(until, str) and until > stamp:
+            items[key] = Snoozed(until, urgency)
+    return items
 
 
-def snooze(store: Store, person: str, key: str, until: str, stamp: str) -> None:
+def snooze(store: Store, person: str, item: WaitingItem, until: str, stamp: str) -> None:
     """Put an item off for a person until a time; "" ends it. Raises `ConflictError` if another process does so at the same time."""
     name = _ref(person)
     before = store.ref(name)
-    items = snoozed_keys(store, person, stamp)
-    items.pop(key, None)
+    items = snoozed_items(store, person, stamp)
+    items.pop(item.key, None)
     if until:
-        items[key] = until
+        items[item.key] = Snoozed(until, item.urgency)
     kept = dict(list(items.items())[-MAX_SNOOZED:])
     store.swap(name, json.dumps(kept) if kept else None, expect=before)
 

@@ -74,6 +74,20 @@ def test_a_snoozed_item_comes_back(shared: SharedTask, page: PageInMemory) -> No
     assert titles(page.get()) == before
 
 
+def test_a_snoozed_item_that_begins_to_block_a_session_shows_again(shared: SharedTask, page: PageInMemory) -> None:
+    """What was put off while it could wait shows once a living session waits for it; then it can be put off as such."""
+    opened(shared)
+    noted(shared)
+    before = titles(page.get())
+    fields = {"csrf": page.access.form_token, "key": snoozable(page.get())[0], "for": "1h"}
+    page.answer(fields, "/snooze")
+    assert titles(page.get()) == before[1:]
+    shared.opened()
+    assert titles(page.get()) == before
+    page.answer(fields, "/snooze")
+    assert titles(page.get()) == before[1:]
+
+
 def test_what_expires_soon_cannot_be_snoozed(shared: SharedTask, page: PageInMemory) -> None:
     """A question that expires within minutes stays, whatever a form says."""
     asked(opened(shared))

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.handover.answered import AnsweredItem, snooze, snoozed_keys
+from adjourn.handover.answered import AnsweredItem, snooze, snoozed_items
 from adjourn.handover.answering import (
     WAYS,
     Answerer,
@@ -78,11 +78,11 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     waiting, left = site.overview.waiting(store, site.within)
     held = site.held.held
     hidden = {key for answer in held for key in answer.keys}
-    put_off = snoozed_keys(store, site.person.id, timestamp(site.clock()))
+    put_off = snoozed_items(store, site.person.id, timestamp(site.clock()))
     items, snoozed = list[WaitingItem](), list[WaitingItem]()
     for item in waiting.items:
         if item.key not in hidden:
-            (snoozed if item.key in put_off and item.urgency != "soon" else items).append(item)
+            (snoozed if item.key in put_off and put_off[item.key].hides(item) else items).append(item)
     offered = Counter[str](item.kind for item in items)
     values |= {
         "has_store": True,
@@ -233,7 +233,7 @@ def snooze_item(site: Site, form: Form) -> Notice:
     if ends and item.urgency == "soon":
         return Notice("Not snoozed: the item expires soon.", "bad")
     try:
-        snooze(store, site.person.id, item.key, timestamp(ends) if ends else "", timestamp(now))
+        snooze(store, site.person.id, item, timestamp(ends) if ends else "", timestamp(now))
     except AdjournError as error:
         return Notice(f"Not snoozed: {site.words(error.message)}.", "bad", "try again")
     title = item.title[:MAX_TITLE]

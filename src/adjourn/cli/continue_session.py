@@ -164,7 +164,8 @@ def _print_found(context: CommandContext, found: list[tuple[SessionFile, str]], 
         ]
         say_json(sessions=rows)
     elif found:
-        table = [(file.id[:8], file.client, _age(context, file), _safe(line)) for file, line in found]
+        short = _short([file for file, _ in found])
+        table = [(short[file.id], file.client, _age(context, file), _safe(line)) for file, line in found]
         say_table(("SESSION", "CLIENT", "LAST", "LINE"), table)
     else:
         say("no session has that text")
@@ -208,7 +209,8 @@ def _choose(
         return unfinished[0] if unfinished else (files[0], None)
     rows = [file for file, _ in unfinished]
     if not interactive():
-        names = ", ".join(f"{file.id[:13]} ({file.client})" for file in rows[:5])
+        short = _short(rows)
+        names = ", ".join(f"{short[file.id]} ({file.client})" for file in rows[:5])
         raise InvalidError(
             f"{len(rows)} sessions of this folder are unfinished: {names}",
             "name one, or take the newest: adjourn continue --last",
@@ -222,10 +224,13 @@ _HEAD = ("SESSION", "CLIENT", "LAST", "ENDED", "ASKED", "FILES", "FIRST PROMPT")
 
 
 def _print_list(context: CommandContext, files: list[SessionFile], *, everywhere: bool, as_json: bool) -> None:
+    from adjourn.sessions import catalog
+
     if as_json:
         say_json(sessions=[
             {"session": file.id, "client": file.client, "folder": file.folder, "started": file.started, "touched": file.touched,
-             "firstPrompt": _safe(file.title), "forks": file.forks, "bytes": file.size}
+             "firstPrompt": _safe(file.title), "forks": file.forks, "bytes": file.size,
+             "isTried": bool(catalog.reader_of(file).tried)}
             for file in files
         ])  # fmt: skip
         return
@@ -233,21 +238,27 @@ def _print_list(context: CommandContext, files: list[SessionFile], *, everywhere
         say("no sessions yet")
         return
     shown = files[:MAX_ROWS]
+    readers = {reader.key: reader for reader in map(catalog.reader_of, shown)}
     if everywhere:
+        short = _short(shown)
         rows = [
-            (file.id[:8], file.client, _age(context, file), cut(file.folder, 40), _safe(file.title)) for file in shown
+            (short[file.id], file.client, _age(context, file), cut(file.folder, 40), _safe(file.title))
+            for file in shown
         ]
         say_table(("SESSION", "CLIENT", "LAST", "FOLDER", "FIRST PROMPT"), rows)
     else:
         say_table(_HEAD, _rows(context, shown))
     if len(files) > len(shown):
         say(f"{len(files) - len(shown)} older; all of them: --json")
+    if untried := [reader.name for reader in readers.values() if not reader.tried]:
+        say(f"known from public sources only, no file was tried: {', '.join(untried)}")
 
 
 def _rows(context: CommandContext, files: list[SessionFile]) -> list[tuple[str, ...]]:
     from adjourn.sessions import catalog
 
     rows: list[tuple[str, ...]] = []
+    short = _short(files)
     for file in files:
         story = catalog.reader_of(file).read(file)
         ended = {
@@ -256,10 +267,22 @@ def _rows(context: CommandContext, files: list[SessionFile]) -> list[tuple[str, 
             "stopped by a limit": "limit",
         }
         rows.append((
-            file.id[:8] + ("+" if file.forks else ""), file.client, _age(context, file), ended.get(story.ending, story.ending),
+            short[file.id] + ("+" if file.forks else ""), file.client, _age(context, file), ended.get(story.ending, story.ending),
             str(story.prompts_made), str(len(story.changes)), _safe(file.title),
         ))  # fmt: skip
     return rows
+
+
+def _short(files: list[SessionFile]) -> dict[str, str]:
+    """The beginning of each id that names no other session of these, eight characters at the least."""
+    ids = {file.id for file in files}
+    short = {}
+    for id_ in ids:
+        length = 8
+        while length < len(id_) and sum(other.startswith(id_[:length]) for other in ids) > 1:
+            length += 1
+        short[id_] = id_[:length]
+    return short
 
 
 def _age(context: CommandContext, file: SessionFile) -> str:

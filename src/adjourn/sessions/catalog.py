@@ -10,18 +10,25 @@ from contextlib import suppress
 from adjourn.clients.person import SETTINGS, read_waivers
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError
 from adjourn.host.finding import top_of
+from adjourn.sessions.amp import Amp
 from adjourn.sessions.claims import judge
 from adjourn.sessions.claude_code import ClaudeCode
+from adjourn.sessions.cline import Cline
+from adjourn.sessions.cline_tasks import ClineTasks
 from adjourn.sessions.codex import Codex
 from adjourn.sessions.copilot_cli import CopilotCli
+from adjourn.sessions.cursor import CursorAgent
 from adjourn.sessions.evidence import LedgerCall, look, relative
 from adjourn.sessions.gemini_cli import GeminiCli
+from adjourn.sessions.goose import Goose
 from adjourn.sessions.opencode import OpenCode
 from adjourn.sessions.page import Account
 from adjourn.sessions.reader import SessionFile, TranscriptReader
 from adjourn.sessions.story import SessionStory
 
-READERS: Sequence[TranscriptReader] = (ClaudeCode(), Codex(), GeminiCli(), OpenCode(), CopilotCli())
+READERS: Sequence[TranscriptReader] = (
+    ClaudeCode(), Codex(), GeminiCli(), OpenCode(), CopilotCli(), Cline(), CursorAgent(), ClineTasks(), Amp(), Goose(),
+)  # fmt: skip
 MAX_OTHERS = 5
 MAX_SEARCHED = 500
 """Newest sessions that are searched for a text."""
@@ -58,9 +65,14 @@ def _folded(found: Iterable[SessionFile]) -> list[SessionFile]:
     """A fork repeats its parent's first records: same client and folder, same first prompt, same time. The newest stands for all."""
     kept: dict[tuple[str, ...], SessionFile] = {}
     for file in found:
-        first = kept.setdefault((file.client, file.folder, file.started, file.title), file)
+        first = kept.setdefault((file.folder, *_origin(file)), file)
         first.forks += first is not file
     return list(kept.values())
+
+
+def _origin(file: SessionFile) -> tuple[str, str, str]:
+    """What forks of one session have in common; a client that writes no times has none that could be known."""
+    return file.client, file.started or file.id, file.title
 
 
 def reader_of(file: SessionFile) -> TranscriptReader:
@@ -92,11 +104,7 @@ def named(name: str) -> SessionFile:
 
 def others_of(file: SessionFile, files: Sequence[SessionFile]) -> list[SessionFile]:
     """The other sessions of its folder, the newest first; neither the session itself nor one that it was forked from."""
-    return [
-        other
-        for other in files
-        if (other.client, other.started, other.title) != (file.client, file.started, file.title)
-    ][:MAX_OTHERS]
+    return [other for other in files if _origin(other) != _origin(file)][:MAX_OTHERS]
 
 
 def matching(files: Sequence[SessionFile], text: str) -> list[tuple[SessionFile, str]]:
@@ -174,7 +182,9 @@ def _other(file: SessionFile) -> str:
 
 def _notes(reader: TranscriptReader, story: SessionStory, file: SessionFile) -> list[str]:
     notes = []
-    if story.version and _number(story.version) > max(map(_number, reader.tried)):
+    if not reader.tried:
+        notes.append(f"the format of {reader.name} is known from public sources only: no file of it was tried")
+    elif story.version and _number(story.version) > max(map(_number, reader.tried)):
         notes.append(
             f"{reader.name} {story.version[:20]} is newer than the versions that this reader was tried with ({reader.tried[0]})"
         )

@@ -126,7 +126,7 @@ def _tests(sentence: str, answer: AgentAnswer, story: SessionStory) -> Verdict:
         )
     if test.outcome != "ok":
         return Verdict(
-            verdict="contradicted", claim=sentence, is_quoted=True, evidence=f"the last run of the tests before it {_ended(test)}",
+            verdict=_against(test), claim=sentence, is_quoted=True, evidence=f"the last run of the tests before it {_ended(test)}",
             words=_last_words(test), step=answer.step,
         )  # fmt: skip
     if later := edited_after(story, test.step, answer.step):
@@ -157,7 +157,7 @@ def _command(sentence: str, answer: AgentAnswer, story: SessionStory, pattern: r
         )
     last = calls[-1]
     return Verdict(
-        verdict="held" if last.outcome == "ok" else "contradicted", claim=sentence, is_quoted=True, evidence=f"it {_ended(last)}",
+        verdict="held" if last.outcome == "ok" else _against(last), claim=sentence, is_quoted=True, evidence=f"it {_ended(last)}",
         words="" if last.outcome == "ok" else last.what, step=answer.step,
     )  # fmt: skip
 
@@ -182,7 +182,7 @@ def _named_file(sentence: str, name: str, answer: AgentAnswer, world: Evidence) 
 def _done(answer: AgentAnswer, story: SessionStory) -> Verdict:
     claim = "The agent said that the work is done."
     call = _last_call(story, answer.step)
-    if call is not None and call.outcome != "ok":
+    if call is not None and call.outcome not in ("ok", "unrecorded"):
         return Verdict(
             verdict="contradicted",
             claim=claim,
@@ -193,9 +193,9 @@ def _done(answer: AgentAnswer, story: SessionStory) -> Verdict:
     test = last_test(story, answer.step)
     if test is not None and test.outcome != "ok":
         return Verdict(
-            verdict="contradicted", claim=claim, evidence=f"the last run of the tests {_ended(test)}", step=answer.step
+            verdict=_against(test), claim=claim, evidence=f"the last run of the tests {_ended(test)}", step=answer.step
         )
-    failed = [change for change in story.changes.values() if change.failed and not change.edits]
+    failed = [change for change in story.changes.values() if change.failed and not (change.edits or change.unrecorded)]
     if failed:
         return Verdict(
             verdict="contradicted", claim=claim, evidence=f"no edit of {_name(failed[0].path)} worked", step=answer.step
@@ -213,7 +213,11 @@ def _of_plan(story: SessionStory) -> Iterator[Verdict]:
         if item.state != "done":
             continue
         for change in story.changes.values():
-            if change.failed and not change.edits and _name(change.path).lower() in item.text.lower():
+            if (
+                change.failed
+                and not (change.edits or change.unrecorded)
+                and _name(change.path).lower() in item.text.lower()
+            ):
                 yield Verdict(
                     verdict="contradicted", claim=f"Plan item marked done: {item.text}", step=story.plan_step,
                     evidence=f"no edit of {_name(change.path)} worked ({change.failed} failed)",
@@ -229,7 +233,7 @@ def _of_plan(story: SessionStory) -> Iterator[Verdict]:
                 )
             elif test.outcome != "ok":
                 yield Verdict(
-                    verdict="contradicted",
+                    verdict=_against(test),
                     claim=f"Plan item marked done: {item.text}",
                     evidence=f"the last run of the tests {_ended(test)}",
                     step=story.plan_step,
@@ -253,12 +257,18 @@ def _last_call(story: SessionStory, before: int) -> SessionCall | None:
     return calls[-1] if calls else None
 
 
+def _against(call: SessionCall) -> Literal["contradicted", "unproved"]:
+    """The verdict on a claim whose call did not end well, as far as that is recorded."""
+    return "unproved" if call.outcome == "unrecorded" else "contradicted"
+
+
 def _ended(call: SessionCall) -> str:
     if call.code is not None:
         return f"ended with exit code {call.code}"
     return {
         "ok": "ended without an error", "failed": "failed", "refused": "was refused: it did not run",
         "stopped": "was stopped while it ran", "unknown": "has no recorded result",
+        "unrecorded": "came back, and the client does not record how it ended",
     }[call.outcome]  # fmt: skip
 
 

@@ -26,6 +26,8 @@ MAX_LINE = 4 * 1024 * 1024
 """Bytes of a record that is decoded."""
 MAX_SMALL = 1024 * 1024
 """Bytes of a file that is read at once, such as an index of projects."""
+MAX_DOCUMENT = 32 * 1024 * 1024
+"""Bytes of a session that is one JSON text, and so can only be read whole."""
 LONG_HEAD = 1024 * 1024
 """Bytes in which the first prompt is looked for, where it is not near the beginning."""
 _EDGE = 16 * 1024
@@ -175,6 +177,15 @@ def small(path: str, top: str) -> bytes:
         with os.fdopen(handle, "rb") as file:
             return file.read(MAX_SMALL)
     return b""
+
+
+def document(path: str, top: str) -> Any:
+    """The value of a file that is one JSON text; None where it is none. Raises `NotFoundError`, `InvalidError`."""
+    with os.fdopen(open_own(path, top), "rb") as file:
+        data = file.read(MAX_DOCUMENT + 1)
+    if len(data) > MAX_DOCUMENT:
+        raise InvalidError(f"{path} has more than {MAX_DOCUMENT} bytes", "continue it in its own client")
+    return decode(data.strip(_BLANK))[0]
 
 
 def folders(path: str) -> list[str]:

@@ -1,31 +1,26 @@
 """Sessions of opencode: the SQLite file `~/.local/share/opencode/opencode.db`, with tables of sessions, messages and parts.
 
-The file is never written: where it has a write-ahead log, a copy is read. A part of the type `tool` with the state `running` has no end;
-`completed` says nothing about the command, whose exit code is in the metadata.
+A part of the type `tool` with the state `running` has no end; `completed` says nothing about the command: its exit code is in the
+metadata.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 from adjourn.errors import InvalidError
 from adjourn.sessions import files
-from adjourn.sessions.reader import SessionFile, first_person_words, is_within, kind_of, outcome_of, what_of
+from adjourn.sessions.databases import opened
+from adjourn.sessions.reader import SessionFile, first_person_words, is_within, kind_of, outcome_of, stamp_of, what_of
 from adjourn.sessions.story import Outcome, SessionStory, StoryBuilder, member, text_of
 
 MAX_SESSIONS = 2000
 MAX_PARTS = 20_000
 """Newest parts of a session that are read; the first prompt is read in any case."""
-MAX_COPIED = 1024 * 1024 * 1024
-MAX_SECONDS = 10.0
+_TABLES = ("session", "message", "part", "todo")
 _PARTS = """
 SELECT m.id, CASE WHEN length(m.data) < :most THEN m.data END, CASE WHEN length(p.data) < :most THEN p.data END, p.time_created
 FROM part p JOIN message m ON m.id = p.message_id WHERE m.session_id = :session
@@ -53,7 +48,7 @@ class OpenCode:
         path = _path()
         if not os.path.isfile(path):
             return
-        with _opened(path) as database:
+        with opened(path, _TABLES, self.name) as database:
             rows = database.execute(
                 "SELECT id, directory, time_created, time_updated FROM session WHERE parent_id IS NULL AND time_updated >= ? ORDER BY time_updated DESC LIMIT ?",
                 (int(since * 1000), MAX_SESSIONS),
@@ -64,8 +59,8 @@ class OpenCode:
                 words = [_words_of(part) for role, part, _ in _first(database, id_) if role == "user"]
                 if title := first_person_words(words):
                     yield SessionFile(
-                        client=self.key, id=id_, path=path, folder=text_of(folder, 4000), title=title, started=_stamp(created),
-                        touched=_stamp(updated), stamp=updated / 1000 if type(updated) is int else 0.0,
+                        client=self.key, id=id_, path=path, folder=text_of(folder, 4000), title=title, started=stamp_of(created),
+                        touched=stamp_of(updated), stamp=updated / 1000 if type(updated) is int else 0.0,
                     )  # fmt: skip
 
     def read(self, file: SessionFile) -> SessionStory:
@@ -73,7 +68,7 @@ class OpenCode:
         builder = StoryBuilder(self.key, file.path)
         story = builder.story
         story.id = file.id
-        with _opened(file.path) as database:
+        with opened(file.path, _TABLES, self.name) as database:
             row = database.execute(
                 "SELECT directory, version, time_updated FROM session WHERE id = ?", (file.id,)
             ).fetchone()
@@ -88,7 +83,7 @@ class OpenCode:
             told: dict[str, dict[str, Any]] = {}
             for id_, message, part, at in rows:
                 about = told.setdefault(id_, _decoded(message))
-                _tell(text_of(about.get("role"), 20), _decoded(part), _stamp(at), builder)
+                _tell(text_of(about.get("role"), 20), _decoded(part), stamp_of(at), builder)
             _ends(list(told.values()), builder)
             todos = database.execute(
                 "SELECT content, status FROM todo WHERE session_id = ? ORDER BY position LIMIT 100", (file.id,)
@@ -101,64 +96,15 @@ def _path() -> str:
     return os.path.join(files.root("XDG_DATA_HOME", ".local", "share"), "opencode", "opencode.db")
 
 
-@contextmanager
-def _opened(path: str) -> Iterator[sqlite3.Connection]:
-    """A connection that only reads. Raises `InvalidError`, `NotFoundError`."""
-    os.close(files.open_own(path))
-    with tempfile.TemporaryDirectory(prefix="adjourn-read-") as folder:
-        copy = os.path.join(folder, "copy.db")
-        if os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
-            for end in ("", "-wal"):
-                _copy(path + end, copy + end)
-        else:
-            copy = path
-        deadline = time.monotonic() + MAX_SECONDS
-        mode = "mode=ro&immutable=1" if copy is path else "mode=rw"
-        quoted = copy.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-        try:
-            with closing(sqlite3.connect(f"file:{quoted}?{mode}", uri=True)) as database:
-                database.execute("PRAGMA trusted_schema = OFF")
-                database.execute("PRAGMA query_only = ON")
-                database.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
-                _check_schema(database, path)
-                yield database
-        except sqlite3.Error as error:
-            raise InvalidError(
-                f"{path} cannot be read: {error}", "update adjourn, or continue in opencode itself"
-            ) from error
-
-
-def _copy(path: str, target: str) -> None:
-    with os.fdopen(files.open_own(path), "rb") as source, open(target, "xb") as copy:
-        if os.fstat(source.fileno()).st_size > MAX_COPIED:
-            raise InvalidError(f"{path} has more than {MAX_COPIED} bytes", "close opencode, and try again")
-        shutil.copyfileobj(source, copy, 1024 * 1024)
-
-
-def _check_schema(database: sqlite3.Connection, path: str) -> None:
-    """All must be tables, not views, which could run anything."""
-    for table in ("session", "message", "part", "todo"):
-        row = database.execute("SELECT type FROM sqlite_master WHERE name = ?", (table,)).fetchone()
-        if row is None or row[0] != "table":
-            raise InvalidError(f"{path} has no table {table}", "update adjourn, or continue in opencode itself")
-
-
 def _first(database: sqlite3.Connection, session: str) -> list[tuple[str, dict[str, Any], str]]:
     """Role, part and time of the first parts of a session."""
     rows = database.execute(_FIRST, {"session": session, "most": files.MAX_LINE}).fetchall()
-    return [(text_of(_decoded(message).get("role"), 20), _decoded(part), _stamp(at)) for _, message, part, at in rows]
+    return [(text_of(_decoded(message).get("role"), 20), _decoded(part), stamp_of(at)) for _, message, part, at in rows]
 
 
 def _decoded(data: object) -> dict[str, Any]:
     value = files.decode(data.encode(errors="replace"))[0] if isinstance(data, str) else None
     return value if isinstance(value, dict) else {}
-
-
-def _stamp(milliseconds: object) -> str:
-    if type(milliseconds) is not int or not 0 <= milliseconds < 10**14:
-        return ""
-    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03}Z"
 
 
 def _words_of(part: dict[str, Any]) -> str:

@@ -44,6 +44,7 @@ _NEXT = re.compile(
 )
 _ONCE = re.compile(r"(?i)\bonce\b")
 _COMMANDS = ("run", "mcp", "other", "web")
+_UNSAID = {"ok": "no error", "unrecorded": "the client does not record how it ended"}
 _PLAIN = str.maketrans({'"': "'", "`": "'", "“": "'", "”": "'"})
 
 
@@ -264,7 +265,7 @@ class _Page:
         test = last_test(self._story)
         if test is None:
             return ["## Tests", "No run of tests is recorded."] if self._story.changes else []
-        code = f"exit code {test.code}" if test.code is not None else {"ok": "no error"}.get(test.outcome, test.outcome)
+        code = f"exit code {test.code}" if test.code is not None else _UNSAID.get(test.outcome, test.outcome)
         words = [line.strip() for line in test.words.splitlines() if line.strip()][-3:]
         lines = ["## Tests", f"- last run: {self._code(test.what)}: {code}: {self._quoted(' / '.join(words), 400)}"]
         if later := edited_after(self._story, test.step):
@@ -278,6 +279,7 @@ class _Page:
             name = now.name if now is not None else path
             did = [f"{_counted(change.edits, 'edit')}{' (created)' if change.is_new else ''}"] if change.edits else []
             did += [f"{change.failed} failed"] if change.failed else []
+            did += [f"{_counted(change.unrecorded, 'edit')} of unrecorded outcome"] if change.unrecorded else []
             did += ["deleted"] if change.is_deleted else []
             state = _state(now) if now is not None else ""
             lines.append(f"- {self._code(name, 160)}: {', '.join(did)}{f'; now: {state}' if state else ''}")
@@ -294,7 +296,7 @@ class _Page:
         calls: dict[str, list[SessionCall]] = {}
         for call in self._story.calls:
             is_shown = call.by_person or call.output or (call.kind in _COMMANDS and call.has_effects)
-            if is_shown and call.outcome == "ok" and not call.is_test:
+            if is_shown and call.outcome in ("ok", "unrecorded") and not call.is_test:
                 calls.setdefault(
                     f"{call.tool if call.kind in ('mcp', 'other') else ''} {call.what}".strip(), []
                 ).append(call)
@@ -304,8 +306,9 @@ class _Page:
     def _came_back(self, same: Sequence[SessionCall]) -> str:
         """How the last of several equal calls ended."""
         call = same[-1]
+        answered = _UNSAID["unrecorded"] if call.outcome == "unrecorded" else "answered"
         parts = [
-            "run by the person" if call.by_person else f"exit code {call.code}" if call.code is not None else "answered"
+            "run by the person" if call.by_person else f"exit code {call.code}" if call.code is not None else answered
         ]
         if call.kind == "mcp" and call.words:
             parts[0] += f" {self._quoted(call.words, 160)}"
@@ -391,7 +394,8 @@ class _Page:
                         f"- helper asked {self._quoted(call.what, 160)}, answered {self._quoted(call.words, 240)}"
                     )
                 else:
-                    lines.append(f"- helper asked {self._quoted(call.what, 160)}: unfinished, no answer is recorded")
+                    unfinished = "" if call.outcome == "unrecorded" else "unfinished, "
+                    lines.append(f"- helper asked {self._quoted(call.what, 160)}: {unfinished}no answer is recorded")
         return ["## Helpers", *self._some(lines, 6, "helpers")] if lines else []
 
     def _others(self) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Protocol
 
 import msgspec
 
@@ -27,7 +28,9 @@ class SessionFile(msgspec.Struct, kw_only=True):
 
 
 class TranscriptReader(Protocol):
-    """One client: how its sessions are found and read. `tried` are the versions whose files it was tried with, the newest first."""
+    """One client: how its sessions are found and read. `tried` are the versions of which files were tried, the newest first; none where the
+    format is known from public sources alone.
+    """
 
     name: str
     key: str
@@ -57,14 +60,14 @@ def first_person_words(texts: Iterable[str]) -> str:
 
 
 _KINDS: dict[str, Kind] = {
-    **dict.fromkeys(("bash", "shell", "shell_command", "exec_command", "run_shell_command", "local_shell", "powershell", "execute_command"), "run"),
+    **dict.fromkeys(("bash", "shell", "shell_command", "exec_command", "run_shell_command", "local_shell", "powershell", "execute_command", "run_commands"), "run"),
     **dict.fromkeys(("write_stdin", "bashoutput", "read_bash", "killshell", "kill_shell"), "other"),
-    **dict.fromkeys(("edit", "write", "multiedit", "notebookedit", "apply_patch", "replace", "write_file", "create", "str_replace", "patch", "str_replace_editor"), "edit"),
-    **dict.fromkeys(("read", "glob", "grep", "ls", "view", "view_image", "read_file", "read_many_files", "list_directory", "search_file_content", "list", "search", "toolsearch", "glob_tool"), "read"),
-    **dict.fromkeys(("todowrite", "todoread", "taskcreate", "taskupdate", "tasklist", "taskget", "update_plan", "write_todos", "update_topic", "exitplanmode", "enterplanmode", "report_intent", "update_todo"), "list"),
-    **dict.fromkeys(("task", "agent", "spawn_agent", "wait_agent", "send_input", "close_agent", "delegate_to_agent"), "helper"),
-    **dict.fromkeys(("webfetch", "websearch", "web_fetch", "google_web_search", "web_search"), "web"),
-    **dict.fromkeys(("askuserquestion", "request_user_input", "ask_user"), "list"),
+    **dict.fromkeys(("edit", "write", "multiedit", "notebookedit", "apply_patch", "replace", "write_file", "create", "str_replace", "patch", "str_replace_editor", "strreplace", "applypatch", "delete", "editor", "text_editor", "edit_file", "create_file", "write_to_file", "replace_in_file", "apply_diff", "insert_content", "search_and_replace"), "edit"),
+    **dict.fromkeys(("read", "glob", "grep", "ls", "view", "view_image", "read_file", "read_many_files", "list_directory", "search_file_content", "list", "search", "toolsearch", "glob_tool", "read_files", "search_codebase", "list_files", "search_files", "finder", "semanticsearch", "readlints"), "read"),
+    **dict.fromkeys(("todowrite", "todoread", "taskcreate", "taskupdate", "tasklist", "taskget", "update_plan", "write_todos", "update_topic", "exitplanmode", "enterplanmode", "report_intent", "update_todo", "todo_write", "todo_read", "todo__todo_write", "update_todo_list", "attempt_completion"), "list"),
+    **dict.fromkeys(("task", "agent", "spawn_agent", "wait_agent", "send_input", "close_agent", "delegate_to_agent", "oracle", "new_task", "delegate"), "helper"),
+    **dict.fromkeys(("webfetch", "websearch", "web_fetch", "google_web_search", "web_search", "fetch_web_content", "read_web_page"), "web"),
+    **dict.fromkeys(("askuserquestion", "request_user_input", "ask_user", "askquestion", "ask_question", "ask_followup_question"), "list"),
 }  # fmt: skip
 
 
@@ -95,7 +98,7 @@ def outcome_of(code: int) -> Outcome:
 
 
 def what_of(
-    arguments: object, paths: Sequence[str] = ("file_path", "filePath", "path", "notebook_path")
+    arguments: object, paths: Sequence[str] = ("file_path", "filePath", "path", "notebook_path", "target_file")
 ) -> tuple[str, str]:
     """What a call is about, and the path in its arguments."""
     if not isinstance(arguments, dict):
@@ -137,4 +140,9 @@ def texts_in(content: object, *types: str) -> str:
     return "\n".join(part for part in parts if part)
 
 
-Handler = Callable[[dict[str, Any]], None]
+def stamp_of(milliseconds: object) -> str:
+    """A time in milliseconds since 1970 as the text that the stories hold; "" for none."""
+    if type(milliseconds) is not int or not 0 <= milliseconds < 10**14:
+        return ""
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03}Z"

@@ -29,8 +29,9 @@ MAX_SEARCHED = 64 * 1024
 """Characters of a result that are searched for an order to agents."""
 
 Kind = Literal["run", "edit", "read", "list", "helper", "mcp", "web", "other"]
-Outcome = Literal["ok", "failed", "refused", "stopped", "unknown"]
-"""`stopped`: it ran and was interrupted, so it may have had an effect. `unknown`: no result is recorded."""
+Outcome = Literal["ok", "failed", "refused", "stopped", "unrecorded", "unknown"]
+"""`stopped`: it ran and was interrupted, so it may have had an effect. `unrecorded`: it came back, but the client does not write how it
+ended. `unknown`: no result is recorded."""
 
 _ORDER = re.compile(
     r"(?:ignore|disregard|forget) (?:all |any |the )*(?:previous|prior|above|earlier) (?:instructions|messages|prompts)"
@@ -108,10 +109,13 @@ class PlanItem(msgspec.Struct):
 
 
 class Change(msgspec.Struct, kw_only=True):
-    """What the session's edits did to one file. `last` is the step of the last edit that worked."""
+    """What the session's edits did to one file. `last` is the step of the last edit that may have worked, `unrecorded` counts those of which
+    the client does not write whether they did.
+    """
 
     path: str
     edits: int = 0
+    unrecorded: int = 0
     failed: int = 0
     last: int = 0
     is_new: bool = False
@@ -272,30 +276,38 @@ class StoryBuilder:
         call = self._open.get(text_of(id_, 200))
         if call is None:
             return
-        if call.ended and call.outcome != "unknown" and (call.code is not None or code is None):
+        is_told = call.ended and call.outcome not in ("unknown", "unrecorded")
+        if is_told and (call.code is not None or code is None):
             return
         was_ok = call.ended and call.outcome == "ok"
+        was_unrecorded = call.ended and call.outcome == "unrecorded"
         call.outcome, call.code, call.ended = outcome, code, self.step(at)
         call.words = _ends(text)
         if match := _KEPT.search(text, 0, MAX_WORDS):
             call.output = match[1]
         if self._holds_order(text):
             self.found_order(call.path or call.what)
-        if call.kind == "edit" and call.path and outcome in ("ok", "failed") and not was_ok:
-            self.change(call.path, is_done=outcome == "ok")
+        if call.kind == "edit" and call.path and not was_ok:
+            if outcome in ("ok", "failed"):
+                self.change(call.path, is_done=outcome == "ok")
+            elif outcome == "unrecorded" and not was_unrecorded:
+                self.change(call.path, is_done=None)
 
-    def change(self, path: str, *, is_done: bool, is_new: bool = False, is_deleted: bool = False) -> None:
-        """An edit of a file has ended."""
+    def change(self, path: str, *, is_done: bool | None, is_new: bool = False, is_deleted: bool = False) -> None:
+        """An edit of a file has ended; `is_done` is None where the client does not write whether it worked."""
         changes = self.story.changes
         path = path[:MAX_WORDS]
         if path not in changes and len(changes) >= MAX_PATHS:
             return
         change = changes.setdefault(path, Change(path=path))
-        if not is_done:
+        if is_done is False:
             change.failed += 1
             return
-        change.edits += 1
         change.last = self.story.steps
+        if is_done is None:
+            change.unrecorded += 1
+            return
+        change.edits += 1
         change.is_new = change.is_new or (is_new and change.edits == 1)
         change.is_deleted = is_deleted
 

@@ -33,6 +33,7 @@ from adjourn.knowledge.brief.knowledge_sections import Recorded, recorded
 from adjourn.knowledge.cognition.repository import SessionRepository
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import COLLECTIONS
+from adjourn.knowledge.records.dependencies import NO_SURROUNDINGS, Surroundings, around_here, shown_fact, stale_facts
 from adjourn.knowledge.records.task_record import expire_due_items, record_of
 from adjourn.log import kinds
 from adjourn.log.event import decode, milliseconds, timestamp
@@ -222,7 +223,7 @@ def hand_over(
     ledger, now = task.ledger, task.clock()
     summary = plan_summary(task, reader.tree, now)
     page = statements_of(summary.page) if summary is not None and summary.page is not None else NO_REPORT
-    known = _known(task, checkpoint, now)
+    known = _known(task, checkpoint, _around(reader, task), now)
     missing, gone = ([], []) if reader.is_remote else _missing(page, summary, reader.tree)
     page = _without(page, missing)
     text = checkpoint.event.timestamp
@@ -350,8 +351,12 @@ def _is_asked(ledger: Ledger, stamp: str) -> bool:
     )
 
 
-def _known(task: Task, checkpoint: TaskCheckpoint, now: int) -> Recorded:
-    """What the task's record and state of mind say; nothing without a record."""
+def _around(reader: Reader, task: Task) -> Surroundings:
+    return around_here("" if reader.is_remote else reader.tree, task.secret)
+
+
+def _known(task: Task, checkpoint: TaskCheckpoint, around: Surroundings, now: int) -> Recorded:
+    """What the task's record and state of mind say, and which facts are stale `around` the reader; nothing without a record."""
     store = task.store
     named = said(checkpoint.data.record, MAX_HASH)
     record = record_of(store, task.id)
@@ -376,6 +381,7 @@ def _known(task: Task, checkpoint: TaskCheckpoint, now: int) -> Recorded:
         verified=records.verify_chain(record["id"]),
         consumed=records.consumed,
         given=texts,
+        stale=stale_facts(mind["epistemicState"]["facts"], around) if mind else {},
     )
 
 
@@ -463,16 +469,21 @@ def read_section_request(arguments: Mapping[str, Any]) -> SectionRequest:
     return request
 
 
-def describe_record(store: Store, task: str, request: SectionRequest) -> dict[str, Any]:
+def describe_record(
+    store: Store, task: str, request: SectionRequest, around: Surroundings = NO_SURROUNDINGS
+) -> dict[str, Any]:
     """Describe the record of a task: its task, and the number of items of each section. For a section: its newest items, oldest first.
 
-    With `more`, the cursor of an earlier answer: older items.
+    With `more`, the cursor of an earlier answer: older items. Facts that are stale `around` the reader say so.
     """
     record = record_of(store, task)
     if record is None:
         return {"task": task, "message": "This task has no record yet; adjourn.note creates it."}
     answer = {"record": record["id"], "version": record["sequence"], "contentHash": record["contentHash"]}
     found = _sections(record, mind_of(store, record))
+    if request.section == "facts":
+        stale = stale_facts(found["facts"], around)
+        found["facts"] = [shown_fact(fact, stale) for fact in found["facts"]]
     if request.section:
         return answer | _page(request.section, found[request.section], request.more)
     about = {name: _shortened(value) for name, value in record["task"].items()}

@@ -18,7 +18,7 @@ from adjourn.relay.request import Request
 from adjourn.tasks.session import Session
 from adjourn.text.redact import redact_json, visible_json, visible_line, without_secrets
 
-MAX_CHARACTERS = 4500
+MAX_CHARACTERS = 5000
 """Of all definitions together, with their names, as compact JSON."""
 _WRITES = {"destructiveHint": False, "openWorldHint": False}
 _READS = {"readOnlyHint": True, "openWorldHint": False}
@@ -81,7 +81,11 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
     "adjourn.note": _tool(
         "Note what the next session must know. No secrets.",
         _WRITES,
-        facts=_texts_schema("Confirmed"),
+        facts={
+            "type": "array",
+            "items": {"anyOf": [{"type": "string"}, {"type": "object"}]},
+            "description": "Confirmed: text, or {fact, files?, env?, versions?: {name: version}} if it is stale once these change",
+        },
         assumptions=_texts_schema(),
         questions=_texts_schema("For you to find out"),
         goals=_texts_schema(),
@@ -328,9 +332,11 @@ def _review_task(context: ClientContext, arguments: Arguments) -> Any:
 
 def _note(context: ClientContext, arguments: Arguments) -> Any:
     from adjourn.knowledge.records import agent_notes
+    from adjourn.knowledge.records.dependencies import around_here
 
-    note = agent_notes.read_note(arguments)
-    result = agent_notes.add(context.sessions.open(), note)
+    note, session = agent_notes.read_note(arguments), context.sessions.open()
+    tree = "" if context.options.home else context.options.page_tree
+    result = agent_notes.add(session, note, around_here(tree, session.task.secret))
     answer: dict[str, Any] = {
         "record": result.record["id"],
         "version": result.record["sequence"],
@@ -341,8 +347,11 @@ def _note(context: ClientContext, arguments: Arguments) -> Any:
 
 def _record(context: ClientContext, arguments: Arguments) -> Any:
     from adjourn.handover.resumption import describe_record, read_section_request
+    from adjourn.knowledge.records.dependencies import around_here
 
-    return describe_record(context.store, context.task.current(), read_section_request(arguments))
+    request, options = read_section_request(arguments), context.options
+    tree = "" if options.home else options.page_tree
+    return describe_record(context.store, context.task.current(), request, around_here(tree, context.secret))
 
 
 def _ask(context: ClientContext, arguments: Arguments) -> Any:

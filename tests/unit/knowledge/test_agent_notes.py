@@ -106,7 +106,7 @@ def test_a_note_that_was_cut_off_between_its_two_writes_is_brought_up_by_the_nex
     """The state of mind was written and the record was not: the next note names it all."""
     context = workspace.context()
     add(workspace, context, facts=["one"])
-    agent_notes._remember(context.sessions.open().task, AgentNote(facts=("two",)), goal="")
+    agent_notes._remember(context.sessions.open().task, AgentNote(facts=("two",)), lambda fact, _: fact, goal="")
     assert len(section(workspace, context.task.current(), "facts")) == 1
     add(workspace, context, learnings=[{"content": "three"}])
     assert len(section(workspace, context.task.current(), "facts")) == 2

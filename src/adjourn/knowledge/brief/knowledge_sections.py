@@ -6,7 +6,7 @@ of the record from passing for ours. A hand-over's lines leave out what the task
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from adjourn.knowledge.brief.contradictions import contradictions
@@ -235,12 +235,14 @@ def recorded(
     verified: ChainVerification | None = None,
     consumed: Container[str] = (),
     given: Sequence[str] = (),
+    stale: Mapping[str, str] = {},
 ) -> Recorded:
     """The lines of a record and of the state of mind that belongs to it, at `now` (milliseconds).
 
-    `verified` is the verification of the record's chain, `consumed` are the keys of all used approvals, `given` more notes.
+    `verified` is the verification of the record's chain, `consumed` are the keys of all used approvals, `given` more notes;
+    `stale` says why facts are stale, by their ids.
     """
-    matter = BriefContext(record, mind, now, consumed, has_record=True)
+    matter = BriefContext(record, mind, now, consumed, has_record=True, stale=stale)
     unanswered = [question for question in record["questionsForUser"] if is_unanswered(record, question)]
     blockers = [blocker for blocker in record["blockers"] if blocker["status"] == "active"]
     of_people = [blocker for blocker in blockers if blocker["type"] in BLOCKS_FOR_A_PERSON]
@@ -349,14 +351,15 @@ def _decisions(record: Tree) -> Iterator[RecordLine]:
 
 
 def _facts(matter: BriefContext) -> Iterator[RecordLine]:
-    """Facts that beliefs rest on, then the newest; learnings, open questions, assumptions, beliefs."""
+    """Stale facts, facts that beliefs rest on, then the newest; learnings, open questions, assumptions, beliefs."""
     record, fields = matter.record, matter.known
     for earlier, later in contradictions(fact["content"] for fact in fields["facts"]):
         yield RecordLine(f"CONTRADICTION, find out which is true: first {earlier!r}, later {later!r}")
     used = {name for belief in fields["beliefs"] for name in belief["evidence"]}
-    for fact in _newest_first(fields["facts"], used):
+    for fact in sorted(_newest_first(fields["facts"], used), key=lambda fact: fact["id"] not in matter.stale):
         sure = "" if fact["confidence"] >= 0.5 else f" (confidence {fact['confidence']:g})"
-        yield RecordLine(f"{fact['content']}{sure}")
+        why = matter.stale.get(fact["id"], "")
+        yield RecordLine((f"STALE, check again ({why}): " if why else "") + f"{fact['content']}{sure}")
     for learning in reversed(record["learnings"]):
         if learning["type"] in ("insight", "pattern"):
             yield RecordLine(f"{learning['type']}: {learning['content']}")

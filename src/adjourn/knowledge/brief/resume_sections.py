@@ -5,7 +5,7 @@ The most important item comes first. `compose` bounds the length, and keeps a te
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from adjourn.knowledge.cognition.checkpoints import HOUR, STALE_HOURS
@@ -25,13 +25,14 @@ _LAST_TIME = 253_402_300_799_999
 
 
 class BriefContext(NamedTuple):
-    """The record and the checkpoint of a brief. Without a record, `record` is an empty one."""
+    """The record and the checkpoint of a brief. Without a record, `record` is an empty one. `stale` says why facts are, by their ids."""
 
     record: Tree
     checkpoint: Tree | None
     now: int
     consumed: Container[str]
     has_record: bool
+    stale: Mapping[str, str] = {}
 
     @property
     def written_at(self) -> int:

@@ -19,6 +19,7 @@ from adjourn.knowledge.model.documents import (
     DocumentPart,
     Id,
     Ids,
+    Sha256,
     Text,
     Texts,
     Time,
@@ -72,6 +73,24 @@ class CognitiveNode(DocumentPart, frozen=True, kw_only=True):
     branch_id: Id
 
 
+class NotedFile(DocumentPart, frozen=True, kw_only=True):
+    """The size of a file in bytes, and the SHA-256 of its content."""
+
+    size: Count
+    sha256: Sha256
+
+
+class FactBasis(DocumentPart, frozen=True, kw_only=True):
+    """What a fact depends on, as it was `at` a time: files of the workspace by their paths, keyed digests of environment variables by
+    their names, and versions by the names of what has them.
+    """
+
+    at: Time
+    files: dict[str, NotedFile]
+    env: dict[str, Sha256]
+    versions: dict[str, str]
+
+
 class Fact(DocumentPart, frozen=True, kw_only=True):
     """Something verified, and where it comes from: a tool's output, the user, an inference."""
 
@@ -79,6 +98,7 @@ class Fact(DocumentPart, frozen=True, kw_only=True):
     content: Text
     source: Text
     confidence: Confidence
+    depends_on: FactBasis | UnsetType = UNSET
 
 
 class Assumption(DocumentPart, frozen=True, kw_only=True):

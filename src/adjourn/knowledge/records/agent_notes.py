@@ -10,7 +10,7 @@ Must never: write for a session that does not hold the task, or store a secret t
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -23,7 +23,8 @@ from adjourn.knowledge.cognition.transitions import Transition
 from adjourn.knowledge.model.cognition import WORKING_STATE, Collection, Tag, TaggedStatement, apply_reply, normalised
 from adjourn.knowledge.model.documents import Tree, by_id, same, tree_of
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records import revisions
+from adjourn.knowledge.records import dependencies, revisions
+from adjourn.knowledge.records.dependencies import NO_SURROUNDINGS, NotedFact, Surroundings
 from adjourn.knowledge.records.store import CRStore
 from adjourn.knowledge.records.task_record import record_of
 from adjourn.knowledge.records.updating import update_record
@@ -106,7 +107,7 @@ class AgentNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     assumptions, questions, goals and learnings that are wrong or no longer matter.
     """
 
-    facts: Sayings = ()
+    facts: Annotated[tuple[Saying | NotedFact, ...], Meta(max_length=MAX_AT_ONCE)] = ()
     assumptions: Sayings = ()
     questions: Sayings = ()
     goals: Sayings = ()
@@ -121,6 +122,11 @@ class AgentNote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     invariants: Annotated[tuple[NotedInvariant, ...], Meta(max_length=MAX_AT_ONCE)] = ()
     withdraw: Sayings = ()
     answers: Annotated[tuple[NotedAnswer, ...], Meta(max_length=MAX_AT_ONCE)] = ()
+
+    @property
+    def fact_texts(self) -> tuple[str, ...]:
+        """The words of the facts."""
+        return tuple(fact if isinstance(fact, str) else fact.fact for fact in self.facts)
 
 
 class AgentQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -164,21 +170,30 @@ def read_question(arguments: Mapping[str, Any]) -> AgentQuestion:
     return _read(arguments, AgentQuestion)
 
 
-def add(session: Session, note: AgentNote) -> NoteResult:
+def add(session: Session, note: AgentNote, around: Surroundings = NO_SURROUNDINGS) -> NoteResult:
     """Add a note to the record of the task that a session holds, as `write_note`. Raises `HeldError` if another client holds the task."""
     session.hold()
     author = author_of(session)
-    return write_note(session.task, note, author, own_record(session.task, author))
+    return write_note(session.task, note, author, own_record(session.task, author), around)
 
 
-def write_note(task: Task, note: AgentNote, author: CRAuthor, record: Tree) -> NoteResult:
+def write_note(
+    task: Task, note: AgentNote, author: CRAuthor, record: Tree, around: Surroundings = NO_SURROUNDINGS
+) -> NoteResult:
     """Add a note to a record of the task, and revise it. Skips items that it has in the same words.
 
-    Raises `InvalidError` if the record would get too many items.
+    `around` is where the facts hold. Raises `InvalidError` if the record would get too many items, or if what a fact depends on cannot
+    be read.
     """
     # what is refused is refused before anything is written
     noted(record, note, author, task.clock())
-    minded = _remember(task, note, goal=task.ledger.goal or record["task"]["goal"])
+    facts = (fact for fact in note.facts if isinstance(fact, NotedFact))
+    measured = dependencies.measure(facts, around, task.clock())
+
+    def rest(fact: Tree, at: int) -> Tree:
+        return dependencies.noted_again(fact, measured, around, at)
+
+    minded = _remember(task, note, rest, goal=task.ledger.goal or record["task"]["goal"])
     counts: list[dict[str, int]] = []
     ignored: list[str] = []
 
@@ -424,7 +439,7 @@ def find_question(record: Tree, question: AgentQuestion) -> Tree | None:
 def statements(note: AgentNote) -> list[TaggedStatement]:
     """The items of a note for the state of mind, as statements of a reply."""
     tagged: tuple[tuple[Tag, tuple[str, ...]], ...] = (
-        ("FACT", note.facts),
+        ("FACT", note.fact_texts),
         ("ASSUMPTION", note.assumptions),
         ("QUESTION", note.questions),
         ("INTENT", note.goals),
@@ -472,8 +487,11 @@ class _Minded(NamedTuple):
     revised: Mapping[str, int] = {}
 
 
-def _remember(task: Task, note: AgentNote, goal: str) -> _Minded:
-    """Revise the state of mind by a note, and add to it, if the note has anything for it; and create a checkpoint."""
+def _remember(task: Task, note: AgentNote, based: Callable[[Tree, int], Tree], goal: str) -> _Minded:
+    """Revise the state of mind by a note, and add to it, if the note has anything for it; and create a checkpoint.
+
+    `based` returns a noted fact with what it depends on, as of a time in milliseconds.
+    """
     about = statements(note)
     revises = bool(note.withdraw or note.answers) and SessionRepository(task.store).open(task.id) is not None
     if not about and not revises:
@@ -484,7 +502,10 @@ def _remember(task: Task, note: AgentNote, goal: str) -> _Minded:
         mind = revisions.revise_mind(state, note)
         old, after = _sizes(mind.state), _minded(mind.state, about, at)
         added = {name: size - old[name] for name, size in _sizes(after).items()}
-        counts = {"withdrawn": mind.withdrawn, "answered": mind.answered}
+        after = _with_bases(after, note, lambda fact: based(fact, at))
+        known = by_id(mind.state["epistemicState"]["facts"])
+        measured = sum(known.get(fact["id"], fact) is not fact for fact in after["epistemicState"]["facts"])
+        counts = {"withdrawn": mind.withdrawn, "answered": mind.answered, "facts": measured}
         result[:] = [_Minded(state, added, {name: count for name, count in counts.items() if count})]
         return after
 
@@ -493,6 +514,16 @@ def _remember(task: Task, note: AgentNote, goal: str) -> _Minded:
     if not _is_kept(mind.change(edit)):
         mind.create_checkpoint("Note")
     return result[0]
+
+
+def _with_bases(state: Tree, note: AgentNote, based: Callable[[Tree], Tree]) -> Tree:
+    """A state of mind with what its noted facts depend on."""
+    texts = {normalised(text) for text in note.fact_texts}
+    knowledge = state["epistemicState"]
+    facts = [based(fact) if normalised(fact["content"]) in texts else fact for fact in knowledge["facts"]]
+    if all(new is old for new, old in zip(facts, knowledge["facts"], strict=True)):
+        return state
+    return {**state, "epistemicState": {**knowledge, "facts": facts}}
 
 
 def _newest_of_mind(task: Task) -> Tree:

@@ -27,7 +27,7 @@ from adjourn.knowledge.model.record import (
     CRResumePoint,
     Strategy,
 )
-from adjourn.knowledge.records import agent_notes, effect_lookup
+from adjourn.knowledge.records import agent_notes, dependencies, effect_lookup
 from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.knowledge.records.effects import Probe, RunningEffect
 from adjourn.knowledge.records.store import CRStore
@@ -43,7 +43,7 @@ Items = Iterable[str | Mapping[str, object]]
 class NoteMembers(TypedDict, total=False):
     """What `TaskRecord.note` takes: the members of `adjourn.note`, by their names in Python."""
 
-    facts: Iterable[str]
+    facts: Items
     assumptions: Iterable[str]
     questions: Iterable[str]
     goals: Iterable[str]
@@ -69,7 +69,7 @@ _WORDS = {"decisions": "decision", "learnings": "content", "resume_points": "lab
 class TaskRecord:
     """The record of a task in a store, created with the first thing that is said. Safe to use from several threads and processes.
 
-    `author` is who says it, an agent by default; `clock` returns milliseconds. A returned item is durable. Methods raise what those of
+    `author` is who says it, an agent by default; `clock` returns milliseconds; `root` is the folder of the files that facts depend on. A returned item is durable. Methods raise what those of
     `CRStore` raise.
 
     >>> record = TaskRecord(MemoryStore(), "pay-42", goal="Pay invoice 42", author="payer")
@@ -91,8 +91,10 @@ class TaskRecord:
         goal: str = "",
         author: CRAuthor | str = "agent",
         clock: Callable[[], int] = now,
+        root: str = ".",
     ) -> None:
         drafts.require_store(store, "TaskRecord")
+        self._root = root
         self.author = CRAuthor(id=author, type="agent") if isinstance(author, str) else author
         self.records = CRStore(store, clock=clock)
         """The store of records that has this one."""
@@ -116,7 +118,8 @@ class TaskRecord:
     def note(self, **members: Unpack[NoteMembers]) -> ContinuationRecord:
         """Note what was learned and decided, and revise it: what `adjourn.note` takes. What the record has in the same words is skipped.
 
-        An item is its words, or an object: `decisions=["Use SQLite", {"decision": "Use WAL", "because": "one writer"}]`.
+        An item is its words, or an object: `decisions=["Use SQLite", {"decision": "Use WAL", "because": "one writer"}]`. A fact may name
+        what it depends on: `facts=[{"fact": "Port 8080", "files": ["app.toml"], "env": ["HOME"], "versions": {"node": "22"}}]`.
         """
         return self._noted(members)[1]
 
@@ -201,7 +204,7 @@ class TaskRecord:
     @drafts.checked
     def fork(self, author: CRAuthor | str) -> TaskRecord:
         """A record of the same task for another agent, that continues from this version. `merge` brings both together."""
-        forked = TaskRecord(self.records.store, self._task.id, author=author, clock=self._task.clock)
+        forked = TaskRecord(self.records.store, self._task.id, author=author, clock=self._task.clock, root=self._root)
         forked._fork = self.records.fork(self._own()["contentHash"], {}, forked.author)["id"]
         return forked
 
@@ -218,7 +221,8 @@ class TaskRecord:
     def _noted(self, members: Mapping[str, Any]) -> tuple[agent_notes.AgentNote, ContinuationRecord]:
         """Write a note. Returns it as it is stored, without secrets and invisible characters, and the record."""
         note = agent_notes.read_note({_member(name): _items(name, value) for name, value in members.items()})
-        return note, _typed(agent_notes.write_note(self._task, note, self.author, self._own()).record)
+        around = dependencies.around_here(self._root, self._task.secret)
+        return note, _typed(agent_notes.write_note(self._task, note, self.author, self._own(), around).record)
 
     def _own(self) -> Tree:
         self._task.refresh()

@@ -6,7 +6,7 @@ that changed nothing, and why.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adjourn.errors import InvalidError
@@ -186,7 +186,7 @@ def _known(record: Tree, state: Tree | None, note: AgentNote) -> Iterator[str]:
     gone = {normalised(text) for text in note.withdraw}
     minds = _minds(state)
     for name, texts in (
-        ("facts", note.facts),
+        ("facts", _without_basis(state, note.fact_texts)),
         ("assumptions", note.assumptions),
         ("questions", note.questions),
         ("goals", note.goals),
@@ -205,6 +205,13 @@ def _known(record: Tree, state: Tree | None, note: AgentNote) -> Iterator[str]:
         if normalised(learning.content) in learned:
             yield _line("learnings", learning.content, "known already; withdraw it to note it otherwise")
     yield from _known_of_the_task(record, note)
+
+
+def _without_basis(state: Tree | None, texts: Sequence[str]) -> list[str]:
+    """The texts of facts that depend on nothing: noting another again measures what it depends on."""
+    facts = state["epistemicState"]["facts"] if state else ()
+    based = {normalised(fact["content"]) for fact in facts if "dependsOn" in fact}
+    return [text for text in texts if normalised(text) not in based]
 
 
 def _known_of_the_task(record: Tree, note: AgentNote) -> Iterator[str]:

@@ -12,12 +12,9 @@ from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
 
-import msgspec
 from markupsafe import Markup, escape
 
-from adjourn.errors import InvalidError
-from adjourn.log.event import milliseconds
-from adjourn.log.kinds import full_name
+from adjourn.handover.lane_history import LaneCall, LaneHistory, LaneSession, LaneSign
 from adjourn.store.base import Entry
 from adjourn.text.redact import visible_line, without_secrets
 from adjourn.text.times import span
@@ -61,75 +58,6 @@ _SIGNS = {
     "cut": ("M-5 -9L5 9M-5 9L5 -9", 0, "session lost"),
 }
 """The path of each sign, how far above its lane it stands, and its name."""
-_SETTLED = {
-    "ok": "ok",
-    "done": "ok",
-    "tool-error": "error",
-    "error": "error",
-    "no-answer": "running",
-    "input-required": "waits",
-}
-
-
-class _LaneData(msgspec.Struct, gc=False):
-    """What the picture needs of an event's data."""
-
-    approval: str = ""
-    call: str = ""
-    client: str = ""
-    lost: str = ""
-    name: str = ""
-    outcome: str = ""
-    reason: str = ""
-    server: str = ""
-    tool: str = ""
-    via: str = ""
-
-
-class _LaneActor(msgspec.Struct, gc=False):
-    id: str = ""
-    type: str = ""
-
-
-class _LaneEvent(msgspec.Struct, gc=False):
-    by: _LaneActor
-    data: _LaneData
-    event: str
-    seq: int
-    session: str
-    timestamp: str
-
-
-class _LanePoint(NamedTuple):
-    """A point on the lane of a session."""
-
-    session: str
-    at: int
-
-
-class _LaneCall(msgspec.Struct, gc=False):
-    """A call, or a question about one, on its lane."""
-
-    seq: int
-    at: int
-    session: str
-    tool: str
-    outcome: str
-
-
-class _LaneSign(NamedTuple):
-    """A checkpoint, an approval, a denial or the end of a lost session."""
-
-    seq: int
-    place: _LanePoint
-    kind: str
-    label: str
-
-
-class _LaneSession(msgspec.Struct):
-    client: str
-    first: int
-    last: int
 
 
 class SessionLanes(NamedTuple):
@@ -143,17 +71,15 @@ class SessionLanes(NamedTuple):
 
 
 def session_lanes(entries: Iterable[Entry], doubts: Collection[str], address: Address = lambda _: "") -> SessionLanes:
-    """The lanes of verified entries. `doubts` are the calls in doubt; `address` gives the link to an event by its position; "" for none."""
-    history = _LaneHistory()
-    count = 0
-    for entry in entries:
-        count += 1
-        try:
-            row = _decode(entry.data)
-            history.feed(row)
-        except (msgspec.DecodeError, UnicodeDecodeError, InvalidError):
-            continue  # of a later version: the list shows it
-    calls = history.finish(doubts)
+    """The lanes of verified entries, as `draw_lanes` draws them."""
+    history = LaneHistory()
+    history.feed(entries)
+    return draw_lanes(history, doubts, address)
+
+
+def draw_lanes(history: LaneHistory, doubts: Collection[str], address: Address = lambda _: "") -> SessionLanes:
+    """The lanes of what was read. `doubts` are the calls in doubt; `address` gives the link to an event by its position; "" for none."""
+    calls = history.calls(doubts)
     shown = list(history.sessions)[-MAX_LANES:]
     if not calls or not shown:
         return SessionLanes()
@@ -187,7 +113,7 @@ def session_lanes(entries: Iterable[Entry], doubts: Collection[str], address: Ad
         (_shape(f"sign-{kind}", path), label, kinds[kind]) for kind, (path, _, label) in _SIGNS.items() if kinds[kind]
     ]
     picture = Markup("".join(drawn))  # noqa: S704  # every text in it is escaped
-    return SessionLanes(picture, legend, count, len(history.sessions) - len(shown), axis.zone)
+    return SessionLanes(picture, legend, history.count, len(history.sessions) - len(shown), axis.zone)
 
 
 def _shape(name: str, path: str) -> Markup:
@@ -195,121 +121,6 @@ def _shape(name: str, path: str) -> Markup:
     low = 0 if name in ("sign-flag", "sign-pin") else 9
     svg = f'<svg class="mark {name}" viewBox="-9 {low - 18} 18 18" width="14" height="14" aria-hidden="true">'
     return Markup(f'{svg}<path d="{path}"/></svg>')  # noqa: S704  # constants
-
-
-_SECONDS = {f"{number:02}.": number * 1000 for number in range(60)}
-_MILLISECONDS = {f"{number:03}Z": number for number in range(1000)}
-"""The parts of a time stamp within a minute, in milliseconds: looked up, since a picture has 100,000 of them."""
-_decode = msgspec.json.Decoder(_LaneEvent).decode
-
-
-class _LaneHistory:
-    """The sessions, calls and signs of events, which are given in their order."""
-
-    def __init__(self) -> None:
-        self.sessions: dict[str, _LaneSession] = {}
-        self.signs: list[_LaneSign] = []
-        self._calls: dict[str, _LaneCall] = {}
-        self._refused: list[_LaneCall] = []
-        self._asked: dict[str, _LaneCall] = {}
-        self._pins: dict[str, int] = {}
-        self._minutes: dict[str, int] = {}
-        self._latest = ""
-        self._rules: Mapping[str, Callable[[_LaneEvent, _LanePoint], None]] = {
-            "session.opened": self._open,
-            "session.lost": self._lose,
-            "tool.allowed": self._allow,
-            "tool.settled": self._settle,
-            "effect.settled": self._settle,
-            "tool.denied": self._refuse,
-            "budget.exhausted": self._refuse,
-            "confirm.required": self._ask,
-            "confirm.approved": self._answer,
-            "confirm.denied": self._answer,
-            "checkpoint.created": self._flag,
-        }
-
-    def feed(self, row: _LaneEvent) -> None:
-        at = self._time(row.timestamp)
-        name = row.session or self._latest
-        session = self.sessions.get(name)
-        if session is None and name:
-            session = self.sessions[name] = _LaneSession("", at, at)
-        if session is None:
-            return
-        if row.session:
-            self._latest = name
-            session.last = max(session.last, at)
-        rule = self._rules.get(row.event)
-        if rule is not None:
-            rule(row, _LanePoint(name, at))
-
-    def finish(self, doubts: Collection[str]) -> list[_LaneCall]:
-        """All calls, in their order."""
-        for call in doubts:
-            if call in self._calls:
-                self._calls[call].outcome = "doubt"
-        return sorted([*self._calls.values(), *self._refused, *self._asked.values()], key=lambda call: call.seq)
-
-    def _open(self, row: _LaneEvent, place: _LanePoint) -> None:
-        self.sessions[place.session].client = row.data.client
-
-    def _allow(self, row: _LaneEvent, place: _LanePoint) -> None:
-        if row.data.approval:
-            self._asked.pop(row.data.approval, None)
-            pin = self._pins.pop(row.data.approval, None)
-            if pin is not None:  # the call has the place of its question in the list
-                self.signs[pin] = self.signs[pin]._replace(seq=row.seq)
-        self._calls[row.data.call] = _call(row, place, "running")
-
-    def _settle(self, row: _LaneEvent, _: _LanePoint) -> None:
-        call = self._calls.get(row.data.call)
-        if call is not None:
-            call.outcome = _SETTLED.get(row.data.outcome, "error")
-
-    def _refuse(self, row: _LaneEvent, place: _LanePoint) -> None:
-        self._refused.append(_call(row, place, "refused"))
-
-    def _ask(self, row: _LaneEvent, place: _LanePoint) -> None:
-        self._asked[row.data.approval] = _call(row, place, "waits")
-
-    def _answer(self, row: _LaneEvent, place: _LanePoint) -> None:
-        """A person's answer is a pin where the call was asked about; a call that nobody let through is refused."""
-        data, asked = row.data, self._asked.get(row.data.approval)
-        is_denied = row.event == "confirm.denied"
-        place = place._replace(session=asked.session) if asked else place
-        if asked is not None:
-            del self._asked[data.approval]  # the pin takes its place
-        if is_denied and asked is not None and data.via not in ("repeated", "elsewhere"):
-            self._refused.append(_call(row, place, "refused"))
-        if row.by.type == "human":
-            self._pins[data.approval] = len(self.signs)
-            why = f": {data.reason}" if data.reason else ""
-            said = f"{'denied' if is_denied else 'approved'} by {row.by.id}{why}, {full_name(data.server, data.tool)}"
-            self.signs.append(_LaneSign(row.seq if is_denied or asked is None else asked.seq, place, "pin", said))
-
-    def _lose(self, row: _LaneEvent, _: _LanePoint) -> None:
-        session = self.sessions.get(row.data.lost)
-        if session is not None:
-            end = _LanePoint(row.data.lost, session.last)
-            self.signs.append(_LaneSign(row.seq, end, "cut", f"session lost: {row.data.reason}"))
-
-    def _flag(self, row: _LaneEvent, place: _LanePoint) -> None:
-        self.signs.append(_LaneSign(row.seq, place, "flag", f"checkpoint {row.data.name}"))
-
-    def _time(self, stamp: str) -> int:
-        """Milliseconds. Events of one minute share the reading of its date."""
-        minute = self._minutes.get(stamp[:17])
-        if minute is None:
-            minute = self._minutes[stamp[:17]] = milliseconds(f"{stamp[:17]}00.000Z")
-        try:
-            return minute + _SECONDS[stamp[17:20]] + _MILLISECONDS[stamp[20:]]
-        except KeyError:
-            raise InvalidError(f"not a time stamp: {stamp[:40]!r}") from None
-
-
-def _call(row: _LaneEvent, place: _LanePoint, outcome: str) -> _LaneCall:
-    return _LaneCall(row.seq, place.at, place.session, full_name(row.data.server, row.data.tool), outcome)
 
 
 class _FoldedAxis:
@@ -361,7 +172,7 @@ class _FoldedAxis:
         return parts
 
 
-def _drawn_sessions(sessions: Sequence[_LaneSession], axis: _FoldedAxis) -> list[str]:
+def _drawn_sessions(sessions: Sequence[LaneSession], axis: _FoldedAxis) -> list[str]:
     parts, colours = [], dict[str, int]()
     for number, session in enumerate(sessions):
         y = _middle(number)
@@ -376,10 +187,8 @@ def _drawn_sessions(sessions: Sequence[_LaneSession], axis: _FoldedAxis) -> list
     return parts
 
 
-def _drawn_calls(
-    calls: Sequence[_LaneCall], lanes: Mapping[str, int], axis: _FoldedAxis, address: Address
-) -> list[str]:
-    bins: dict[tuple[int, int], list[_LaneCall]] = {}
+def _drawn_calls(calls: Sequence[LaneCall], lanes: Mapping[str, int], axis: _FoldedAxis, address: Address) -> list[str]:
+    bins: dict[tuple[int, int], list[LaneCall]] = {}
     for call in calls:
         bins.setdefault((lanes[call.session], int(axis.x(call.at) // BIN)), []).append(call)
     order, parts = list(OUTCOMES), []
@@ -395,9 +204,7 @@ def _drawn_calls(
     return parts
 
 
-def _drawn_signs(
-    signs: Sequence[_LaneSign], lanes: Mapping[str, int], axis: _FoldedAxis, address: Address
-) -> list[str]:
+def _drawn_signs(signs: Sequence[LaneSign], lanes: Mapping[str, int], axis: _FoldedAxis, address: Address) -> list[str]:
     """Flags, pins and cuts. The last one of a bin is drawn."""
     bins = {(sign.kind, lanes[sign.place.session], int(axis.x(sign.place.at) // BIN)): sign for sign in signs}
     parts = []

@@ -6,10 +6,9 @@ Pages read the store, not this module. No request passes by the guard.
 from __future__ import annotations
 
 import os
-import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from importlib.resources import files
 from secrets import token_urlsafe
@@ -22,7 +21,6 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
-from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -33,11 +31,12 @@ from adjourn import __version__
 from adjourn.clients import person
 from adjourn.errors import AdjournError, NotFoundError, RefusedError, UsageError
 from adjourn.host import pin
-from adjourn.store.base import Head, Store
+from adjourn.store.base import Store
 from adjourn.text.plot import LANES_STYLE, PLOT_STYLE
 from adjourn.text.redact import visible_lines, without_secrets
 from adjourn.text.times import ago, day_clock, left
 from adjourn.ui.guard import Access, RequestGuard
+from adjourn.ui.live import LOOK_SECONDS, Live, SharedAnswers
 from adjourn.ui.pages import PAGES
 from adjourn.ui.site import Form, Notice, Site, WebPage, read_form
 
@@ -60,7 +59,7 @@ class Application:
         self._following = anyio.CapacityLimiter(FOLLOWING)
         self._access = access
         self._live = Live(site)
-        self._shared = SharedAnswers(lambda: self._live.version)
+        self._shared = SharedAnswers()
         self._render = renderer()
         self._notices: OrderedDict[str, Notice] = OrderedDict()
         """What actions came to, by the name that the address of the next page has."""
@@ -105,9 +104,17 @@ class Application:
             if "HX-Request" not in request.headers or "notice" in fields:
                 return await draw(fields, self._site, None)
             followed = partial(draw, fields, self._followed, self._following)
-            return await self._shared.of(f"{page.path}?{request.url.query}", followed)
+            return await self._shared.of(f"{page.path}?{request.url.query}", self._state(page, fields), followed)
 
         return show
+
+    def _state(self, page: WebPage, fields: Form) -> object:
+        """What is the same for as long as a page need not be drawn again: the number of the last event, or of the last one about its task."""
+        if not page.is_of_task:
+            return self._live.version
+        heads = self._site.overview.heads
+        records = [head for name, head in heads.items() if "/" in name]
+        return self._live.renewed, heads.get(fields.get("id", "")), records
 
     def _acts(self, page: WebPage, name: str) -> _Handler:
         action = page.actions[name]
@@ -168,117 +175,6 @@ class Application:
         }
         drawn = partial(self._render, template, {**common, **values})
         return HTMLResponse(await anyio.to_thread.run_sync(drawn), status)
-
-
-# --- answers that several open pages get alike
-
-
-class SharedAnswers:
-    """`version` is the number of the last event."""
-
-    def __init__(self, version: Callable[[], int]) -> None:
-        self._version = version
-        self._made_at = 0
-        self._locks: dict[str, anyio.Lock] = {}
-        self._answers: dict[str, Response] = {}
-
-    async def of(self, address: str, make: Callable[[], Awaitable[Response]]) -> Response:
-        """The answer for an address, made after the last event."""
-        if self._made_at != self._version():
-            self._made_at, self._locks, self._answers = self._version(), {}, {}
-        answers = self._answers
-        async with self._locks.setdefault(address, anyio.Lock()):
-            if address not in answers:
-                answers[address] = await make()
-            return answers[address]
-
-
-# --- what keeps an open page up to date
-
-LOOK_SECONDS = 0.2
-"""How often the store is looked at while a page is open."""
-REST = 4
-"""How many times as long as a look computed there is none."""
-READ_PAUSE = 0.01
-"""Seconds between two looks while tasks are left to be read: requests go first."""
-REFRESH_SECONDS = 15.0
-"""How often a page is told to refresh without a change: questions expire, sessions die."""
-MAX_PAGES = 64
-
-
-class _Seen(NamedTuple):
-    """What the last event was about: where the streams end, how many tasks were left to be read, and the last change of kept answers."""
-
-    heads: Mapping[str, Head]
-    left: int
-    answers: int = 0
-
-
-class Live:
-    """The events of one server."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self.version = 0
-        """The number of the last event."""
-        self._seen: _Seen = _Seen({}, 1)
-        self._changed = anyio.Event()
-        self._open = 0
-
-    async def watch(self) -> None:
-        """Look at the store until this is cancelled; at rest while no page is open, once all tasks are read."""
-        refreshed = anyio.current_time()
-        pause = 0.0
-        while True:
-            await anyio.sleep(pause)
-            if not self._open and not self._seen.left:
-                pause = LOOK_SECONDS
-                continue
-            seen, took = await anyio.to_thread.run_sync(self._timed_look, abandon_on_cancel=True)
-            pause = READ_PAUSE if seen.left else max(LOOK_SECONDS, REST * took)
-            ended = anyio.current_time()
-            if seen != self._seen or ended - refreshed >= REFRESH_SECONDS:
-                refreshed = ended
-                self._seen = seen
-                self.announce()
-
-    def announce(self) -> None:
-        """Send every open page an event."""
-        self.version += 1
-        self._changed.set()
-        self._changed = anyio.Event()
-
-    def _timed_look(self) -> tuple[_Seen, float]:
-        """A look, and the seconds that it computed."""
-        began = time.thread_time()
-        return self._look(), time.thread_time() - began
-
-    def _look(self) -> _Seen:
-        with suppress(AdjournError):  # the page says what is wrong with the store
-            store = self._site.find_store()
-            if store is not None:
-                left = self._site.overview.look(store).left
-                return _Seen(self._site.overview.heads, left, self._site.held.version)
-        return _Seen({}, 0)
-
-    async def follow(self, request: Request) -> EventSourceResponse:
-        """The events of one open page."""
-        del request
-        return EventSourceResponse(self.events(), ping=30)
-
-    async def events(self) -> AsyncIterator[ServerSentEvent]:
-        """One at once, and one for each change, or for several."""
-        if self._open >= MAX_PAGES:
-            return
-        self._open += 1
-        try:
-            while True:
-                sent = self.version
-                yield ServerSentEvent(data=str(sent), event="changed")
-                if self.version == sent:  # else it changed while the event was on its way
-                    await self._changed.wait()
-        finally:
-            self._open -= 1
 
 
 # --- the PIN on the page

@@ -27,6 +27,7 @@ from adjourn.store.base import Head, Store
 from adjourn.tasks.entries import OpenSession
 from adjourn.tasks.task import Task
 from adjourn.ui.held import HeldAnswers
+from adjourn.ui.kept_lanes import KeptLanes
 
 
 class TaskRow(NamedTuple):
@@ -105,6 +106,8 @@ class Overview:
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
         self._lock = RLock()
+        self.lanes = KeptLanes()
+        """The pictures of tasks."""
         self._begin(None)
 
     def _begin(self, store: Store | None) -> None:
@@ -357,6 +360,7 @@ class WebPage(NamedTuple):
     after: str = ""
     is_listed: bool = True
     reading: frozenset[str] = frozenset()
+    is_of_task: bool = False
 
 
 def read_form(text: str) -> Form:

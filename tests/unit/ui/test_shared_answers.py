@@ -8,7 +8,7 @@ import anyio
 import pytest
 from starlette.responses import Response
 
-from adjourn.ui.app import SharedAnswers
+from adjourn.ui.live import SharedAnswers
 
 
 class Event:
@@ -17,7 +17,7 @@ class Event:
     def __init__(self) -> None:
         self.number = 0
         self.made = 0
-        self.shared = SharedAnswers(lambda: self.number)
+        self.shared = SharedAnswers()
 
     def making(self, *, fails: bool = False) -> Callable[[], Awaitable[Response]]:
         async def make() -> Response:
@@ -31,7 +31,7 @@ class Event:
         return make
 
     async def ask(self, got: list[bytes], address: str = "/?") -> None:
-        got.append(bytes((await self.shared.of(address, self.making())).body))
+        got.append(bytes((await self.shared.of(address, self.number, self.making())).body))
 
 
 def test_pages_that_show_the_same_share_an_answer() -> None:
@@ -74,7 +74,7 @@ def test_a_failure_is_kept_from_nobody_else() -> None:
     async def scenario() -> None:
         event = Event()
         with pytest.raises(ValueError, match="cannot be drawn"):
-            await event.shared.of("/?", event.making(fails=True))
-        assert (await event.shared.of("/?", event.making())).body == b"0"
+            await event.shared.of("/?", event.number, event.making(fails=True))
+        assert (await event.shared.of("/?", event.number, event.making())).body == b"0"
 
     anyio.run(scenario)

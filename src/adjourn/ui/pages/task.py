@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
 from markupsafe import Markup
 from msgspec import UnsetType
@@ -21,7 +20,6 @@ from adjourn.errors import AdjournError, NotFoundError
 from adjourn.handover.answering import ShownArguments, read_arguments
 from adjourn.handover.clients import last_client
 from adjourn.handover.compared import ComparedSection, compare
-from adjourn.handover.lanes import SessionLanes, session_lanes
 from adjourn.handover.rendering import ROOM, to_json
 from adjourn.handover.timeline import Timeline, TimelineEntry
 from adjourn.log import kinds
@@ -34,6 +32,7 @@ from adjourn.tasks.task import Task
 from adjourn.tasks.troubles import OpenTrouble, open_troubles
 from adjourn.text.redact import visible_lines, without_secrets
 from adjourn.text.times import local
+from adjourn.ui.kept_lanes import EventAddresses
 from adjourn.ui.pages.budget import call_times, plot_of, spending_of
 from adjourn.ui.pages.handover import next_handover
 from adjourn.ui.site import Form, Site, WebPage
@@ -171,7 +170,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "scanned": end - start,
         "plot": plot_of(list(events.values()), ledger) if is_last else "",
         "spending": spending_of(store, ledger, call_times(events.values())) if is_last else [],
-        "sessions": _sessions(store, ledger, DRAWN[drawn], shown),
+        "sessions": site.overview.lanes.lanes(store, ledger, EventAddresses(name, DRAWN[drawn], shown, WINDOW)),
         "drawn": drawn,
         "spans": {name: limit for name, limit in DRAWN.items() if limit < 2 * ledger.seq or name == drawn},
         "older": start,
@@ -202,17 +201,6 @@ def _events(store: Store, ledger: Ledger, start: int, end: int) -> Mapping[str, 
             raise NotFoundError(f"event {end - 1} of {ledger.task} is missing", "run `adjourn verify`")
         head = Head(end - 1, last.hash)
     return {entry.hash: decode(entry.data) for entry in verified_entries_from(store, ledger.task, start, head)}
-
-
-def _sessions(store: Store, ledger: Ledger, drawn: int, shown: range) -> SessionLanes:
-    """The picture of the sessions in the last events. Those `shown` are on this page, others on one that has them in its middle."""
-
-    def address(seq: int) -> str:
-        page = "" if seq in shown else f"?{urlencode({'id': ledger.task, 'before': seq + WINDOW // 2, 'drawn': drawn})}"
-        return f"{page}#event-{seq}"
-
-    start, head = max(0, ledger.seq + 1 - drawn), Head(ledger.seq, ledger.hash)
-    return session_lanes(verified_entries_from(store, ledger.task, start, head), list(ledger.doubts), address)
 
 
 def _moments(events: Mapping[str, Event], ledger: Ledger, stamp: str, *, is_last: bool) -> list[Moment]:
@@ -336,7 +324,7 @@ def _handover(site: Site, task: Task) -> Told:
         return Told(problem=site.words(f"{error.message} ({error.remedy})"))
 
 
-PAGE = WebPage("/task", "Task", "task.html", query, is_listed=False)
+PAGE = WebPage("/task", "Task", "task.html", query, is_listed=False, is_of_task=True)
 
 
 # --- the pictures of a task's page

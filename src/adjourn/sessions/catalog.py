@@ -176,8 +176,8 @@ def _place(story: SessionStory, tree: str) -> str:
     return tree if is_here else ""
 
 
-def _other(file: SessionFile) -> str:
-    return f"{reader_of(file).name} {file.id}, last record {file.touched[:19]}: {file.title}"
+def _other(file: SessionFile) -> tuple[str, str]:
+    return f"{reader_of(file).name} {file.id}, last record {file.touched[:19]}", file.title
 
 
 def _notes(reader: TranscriptReader, story: SessionStory, file: SessionFile) -> list[str]:

@@ -41,12 +41,15 @@ _COMMIT_CALL = re.compile(r"\bgit\b[^|;&]*\bcommit\b")
 
 
 class Verdict(msgspec.Struct, kw_only=True):
-    """What adjourn says of one claim. `claim` is the agent's sentence where `is_quoted`, else what adjourn calls it."""
+    """What adjourn says of one claim. `claim` is the agent's sentence where `is_quoted`, else what adjourn calls it; `about` is the agent's
+    text that it is about.
+    """
 
     verdict: Literal["held", "contradicted", "unproved"]
     claim: str
     evidence: str
     words: str = ""
+    about: str = ""
     is_quoted: bool = False
     step: int = 0
 
@@ -132,7 +135,7 @@ def _tests(sentence: str, answer: AgentAnswer, story: SessionStory) -> Verdict:
     if later := edited_after(story, test.step, answer.step):
         return Verdict(
             verdict="unproved", claim=sentence, is_quoted=True, step=answer.step,
-            evidence=f"the last run of the tests is older than the code: edited after it: {', '.join(later[:5])}",
+            evidence=f"the last run of the tests is older than the code: edited after it: {', '.join(map(_code, later[:5]))}",
         )  # fmt: skip
     return Verdict(
         verdict="held",
@@ -169,13 +172,13 @@ def _named_file(sentence: str, name: str, answer: AgentAnswer, world: Evidence) 
             verdict="unproved",
             claim=sentence,
             is_quoted=True,
-            evidence=f"no edit of {name} is recorded",
+            evidence=f"no edit of {_code(name)} is recorded",
             step=answer.step,
         )
     is_there = any(file.is_there for file in files)
     return Verdict(
         verdict="held" if is_there else "contradicted", claim=sentence, is_quoted=True, step=answer.step,
-        evidence=f"{name} is there now" if is_there else f"{name} is not there now",
+        evidence=f"{_code(name)} is {'there' if is_there else 'not there'} now",
     )  # fmt: skip
 
 
@@ -198,7 +201,10 @@ def _done(answer: AgentAnswer, story: SessionStory) -> Verdict:
     failed = [change for change in story.changes.values() if change.failed and not (change.edits or change.unrecorded)]
     if failed:
         return Verdict(
-            verdict="contradicted", claim=claim, evidence=f"no edit of {_name(failed[0].path)} worked", step=answer.step
+            verdict="contradicted",
+            claim=claim,
+            evidence=f"no edit of {_code(_name(failed[0].path))} worked",
+            step=answer.step,
         )
     evidence = (
         "no run of the tests is recorded"
@@ -219,22 +225,24 @@ def _of_plan(story: SessionStory) -> Iterator[Verdict]:
                 and _name(change.path).lower() in item.text.lower()
             ):
                 yield Verdict(
-                    verdict="contradicted", claim=f"Plan item marked done: {item.text}", step=story.plan_step,
-                    evidence=f"no edit of {_name(change.path)} worked ({change.failed} failed)",
+                    verdict="contradicted", claim="Plan item marked done:", about=item.text, step=story.plan_step,
+                    evidence=f"no edit of {_code(_name(change.path))} worked ({change.failed} failed)",
                 )  # fmt: skip
         if re.search(r"(?i)\btests?\b", item.text) and re.search(r"(?i)\b(?:run|pass|green|execute)", item.text):
             test = last_test(story, story.plan_step)
             if test is None:
                 yield Verdict(
                     verdict="unproved",
-                    claim=f"Plan item marked done: {item.text}",
+                    claim="Plan item marked done:",
+                    about=item.text,
                     evidence="no run of the tests is recorded",
                     step=story.plan_step,
                 )
             elif test.outcome != "ok":
                 yield Verdict(
                     verdict=_against(test),
-                    claim=f"Plan item marked done: {item.text}",
+                    claim="Plan item marked done:",
+                    about=item.text,
                     evidence=f"the last run of the tests {_ended(test)}",
                     step=story.plan_step,
                 )
@@ -245,7 +253,7 @@ def _of_files(story: SessionStory, world: Evidence) -> Iterator[Verdict]:
         change = story.changes[path]
         if change.edits and not file.is_there and not change.is_deleted:
             yield Verdict(
-                verdict="contradicted", claim=f"The transcript says that {file.name} was written.", evidence="the file is not there now",
+                verdict="contradicted", claim=f"The transcript says that {_code(file.name)} was written.", evidence="the file is not there now",
                 step=change.last,
             )  # fmt: skip
 
@@ -275,6 +283,11 @@ def _ended(call: SessionCall) -> str:
 def _last_words(call: SessionCall) -> str:
     lines = [line.strip() for line in call.words.splitlines() if line.strip()]
     return " / ".join(lines[-2:])
+
+
+def _code(name: str) -> str:
+    """A file's name, which the transcript chose, as code."""
+    return "`" + name[:200].replace("`", "'") + "`"
 
 
 def _name(path: str) -> str:

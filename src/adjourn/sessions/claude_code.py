@@ -152,7 +152,7 @@ class _Translation:
             kind = kind_of(name)
             self._builder.call(id_, name, kind, what, path=what if kind == "edit" else "")
         elif match := _RESULT_OF.search(edges):
-            self._builder.result(match[1].decode(errors="replace"), "ok", "(a result that is too long to be read)")
+            self._builder.result(match[1].decode(errors="replace"), _seen_outcome(edges, is_cut=is_cut))
         if is_cut:
             self._story.unreadable += 1
 
@@ -337,6 +337,13 @@ class _Translation:
         )
         if id_ is not None:
             self._builder.result(id_[1], "ok", found[1] if found else "")
+
+
+def _seen_outcome(edges: bytes, *, is_cut: bool) -> Outcome:
+    """How a call ended, by the beginning and the end of its result: a part that is missing may say that it failed."""
+    if b'"is_error":true' in edges:
+        return "failed"
+    return "ok" if not is_cut and b'"interrupted":false' in edges[-1024:] else "unrecorded"
 
 
 def _words_of(record: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ _EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
 _EXTENSIONS = ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", "kilocode.kilo-code")
 _FOLDER = re.compile(rb"# Current (?:Working|Workspace) Directory \((/[^\n\"\\]{1,4000}?)\) Files")
 _RESULT = re.compile(r"\s*\[(\w{1,60})(?: for '(.{0,4000}?)')?\] Result:[ \n]?(.*)\Z", re.DOTALL)
+_TASK = re.compile(r"\s*<(task|user_message)>\s*(.*?)\s*</\1>", re.DOTALL)
 _EXIT = re.compile(r"(?:^|\n)Exit code: (-?\d{1,10})")
 _EDITS = ("editedExistingFile", "newFileCreated", "appliedDiff", "insertContent", "searchAndReplace", "fileDeleted")
 _QUIET = frozenset((
@@ -96,7 +97,7 @@ def translate(shown: object, sent: object, builder: StoryBuilder) -> None:
     """Translate a task: what was shown, with the results that were sent; what was sent alone where the other is cut."""
     results = _Results(sent)
     if isinstance(shown, list):
-        screen = _Screen(builder, results)
+        screen = _Screen(builder, results, _task(sent))
         for message in objects(shown):
             screen.message(message)
         return
@@ -105,14 +106,20 @@ def translate(shown: object, sent: object, builder: StoryBuilder) -> None:
         text = texts_in(message.get("content"), "text")
         if message.get("role") == "assistant":
             builder.say(text, at)
-        elif match := re.match(r"\s*<task>\s*(.*?)\s*</task>", text, re.DOTALL):
-            builder.prompt(match[1], at)
+        elif match := _TASK.match(text):
+            builder.prompt(match[2], at)
     for number, (kind, what, result) in enumerate(results.all):
         path = what if kind == "edit" else ""
         call = builder.call(
             f"sent {number}", kind, "edit" if kind == "edit" else "run" if kind == "run" else "mcp", what, path=path
         )
         _settle(call, result, builder)
+
+
+def _task(sent: object) -> str:
+    """The task as it was sent; "" where that is not known."""
+    texts = (texts_in(message.get("content"), "text") for message in objects(sent)[:3] if message.get("role") == "user")
+    return next((match[2] for text in texts if (match := _TASK.match(text))), "")
 
 
 class _Results:
@@ -189,11 +196,11 @@ def _settle(call: SessionCall, text: str, builder: StoryBuilder) -> None:
 class _Screen:
     """Translates what the person saw, one message after the other."""
 
-    def __init__(self, builder: StoryBuilder, results: _Results) -> None:
-        self._builder, self._results = builder, results
+    def __init__(self, builder: StoryBuilder, results: _Results, task: str) -> None:
+        self._builder, self._results, self._task = builder, results, task
         self._waiting: SessionCall | None = None
         self._output = ""
-        self._has_task = False
+        self._seen = 0
         self._made = 0
 
     def message(self, message: dict[str, Any]) -> None:
@@ -206,10 +213,9 @@ class _Screen:
         if kind in _QUIET:
             return
         self._came_back()
-        if kind == "task" or (kind == "text" and not self._has_task):
-            self._has_task = True
-            self._builder.prompt(text, at)
-        elif kind == "user_feedback":
+        is_first, self._seen = self._seen == 0, self._seen + 1
+        is_task = kind == "text" and (text.strip() == self._task if self._task else is_first)
+        if is_task or kind in ("task", "user_feedback"):
             self._builder.prompt(text, at)
         elif kind in ("text", "completion_result", "plan_mode_respond", "followup"):
             self._said(kind, text, at)

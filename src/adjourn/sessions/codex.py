@@ -111,7 +111,7 @@ def read(path: str, top: str = "") -> SessionStory:
         if record.edges:
             builder.story.unreadable += not record.is_readable
             if (id_ := re.search(rb'"call_id":"([^"\\]{1,200})"', record.edges)) and b"_output" in record.edges[:400]:
-                builder.result(id_[1].decode(errors="replace"), "unknown", "(a result that is too long to be read)")
+                builder.result(id_[1].decode(errors="replace"), "unrecorded")
         elif isinstance(record.value, dict):
             translate.record(record.value)
         else:

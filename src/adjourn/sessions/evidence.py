@@ -59,7 +59,7 @@ class Evidence(msgspec.Struct, kw_only=True):
     head: str = ""
     commits: list[str] = []
     files: dict[str, FileNow] = {}
-    others: list[str] = []
+    others: list[tuple[str, str]] = []
     ledger: list[LedgerCall] = []
 
 
@@ -92,7 +92,7 @@ def look(story: SessionStory, tree: str, doubts: Sequence[LedgerCall] = ()) -> E
         if name.startswith(status.prefix)
     }
     world.others = [
-        f"{name} ({_STATES.get(state, 'changed')})"
+        (name, _STATES.get(state, "changed"))
         for name, state in names.items()
         if name not in changed and "__pycache__" not in name
     ][:MAX_OTHERS]

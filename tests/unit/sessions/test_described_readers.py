@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.sessions import amp, catalog, cline, cline_tasks, cursor, files, goose
+from adjourn.sessions import catalog, cline_tasks, cursor, files
 from adjourn.sessions.page import page
-from adjourn.sessions.story import SessionStory, StoryBuilder
+from adjourn.sessions.story import SessionStory
 from support.cases import for_each
 from support.described_transcripts import (
     WRITERS,
@@ -24,6 +24,7 @@ from support.described_transcripts import (
     GooseTranscript,
     RooTranscript,
 )
+from support.mutating import translated
 from support.strategies import json_values
 from support.transcripts import ASKED, ASKED_LATER, KEY, bakery
 
@@ -95,27 +96,7 @@ def test_any_value_in_any_place_is_read(value: Any, where: int) -> None:
         places = list(_places(record))
         holder, key = places[where % len(places)]
         holder[key] = value
-        _translate(transcript)
-
-
-def _translate(transcript: Any) -> None:
-    builder, records = StoryBuilder(transcript.client), transcript.records
-    if transcript.client == "cline":
-        cline.translate({"messages": records}, builder)
-    elif transcript.client == "amp":
-        amp.translate({"messages": records}, builder)
-    elif transcript.client == "roo":
-        cline_tasks.translate(records, transcript.sent, builder)
-        cline_tasks.translate(None, records, builder)
-    elif transcript.client == "cursor":
-        translation = cursor._Translation(builder)
-        for record in records:
-            translation.record(record)
-    else:
-        for role, content, metadata in records:
-            blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-            goose.tell(str(role), blocks, "", metadata, builder)
-    builder.finish()
+        translated(transcript)
 
 
 def _places(value: Any) -> Any:
@@ -133,6 +114,13 @@ def test_a_cut_document_hides_no_other(home: Path) -> None:
     with (path.parent / "T-large.json").open("wb") as file:
         file.truncate(files.MAX_DOCUMENT + 1)
     assert [file.id for file in catalog.sessions([])] == [good.id]
+
+
+def test_a_document_of_5000_levels(home: Path) -> None:
+    """A value that is nested too deep is no thread; it ends neither the list nor the process."""
+    path = bakery(made(AmpTranscript, home)).save(home)
+    path.write_bytes(b'{"messages":' + b"[" * 5000 + b"]" * 5000 + b"}")
+    assert catalog.sessions([]) == []
 
 
 def test_a_task_with_one_list_cut_is_read_from_the_other(home: Path) -> None:

@@ -44,7 +44,7 @@ def test_what_every_client_s_session_tells(writer: Any, tmp_path: Path, monkeypa
     text = told(bakery(writer()), _at_home(tmp_path, monkeypatch))
     missing = {
         "gemini": ("`python3 order_flour.py`", "outcome unknown", "do not simply repeat"),
-        "copilot": ("Plan item marked done: Run the tests",),
+        "copilot": ('Plan item marked done: "Run the tests"',),
     }
     for needle in (
         ASKED,
@@ -54,7 +54,7 @@ def test_what_every_client_s_session_tells(writer: Any, tmp_path: Path, monkeypa
         "`python3 order_flour.py`",
         "outcome unknown",
         "do not simply repeat",
-        "Plan item marked done: Run the tests",
+        'Plan item marked done: "Run the tests"',
         "because the oven overshoots",
         "let an empty oven cool down",
         "rename heat to preheat",
@@ -192,8 +192,8 @@ def test_the_world_is_evidence(home: Path, tmp_path: Path) -> None:
     transcript.say("Baked.")
     text = told(transcript, home, tree)
     assert "`oven.py`: 1 edit; now: modified +1 -1" in text
-    assert "**contradicted**: The transcript says that gone.py was written." in text
-    assert "flour.py (modified)" in text
+    assert "**contradicted**: The transcript says that `gone.py` was written." in text
+    assert "`flour.py` (modified)" in text
     assert '"' in text[text.index("commit since") :]
 
 

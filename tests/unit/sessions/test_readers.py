@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.errors import AdjournError
-from adjourn.sessions import catalog, claude_code, codex, copilot_cli, files, gemini_cli, opencode
-from adjourn.sessions.story import SessionStory, StoryBuilder
+from adjourn.sessions import catalog, claude_code, codex, copilot_cli, files, gemini_cli
+from adjourn.sessions.story import SessionStory
 from support.cases import for_each
+from support.mutating import translated
 from support.strategies import json_values
 from support.transcripts import (
     ASKED,
@@ -84,33 +85,13 @@ def test_a_cut_file_tells_what_it_has(writer: Any, tmp_path: Path) -> None:
 def test_any_value_in_any_place_is_read(value: Any, where: int) -> None:
     """A record with an unknown value in any of its members is read or skipped; nothing fails."""
     for writer in WRITERS:
-        records = json.loads(json.dumps(bakery(writer()).records))
-        record = records[where % len(records)]
+        transcript = bakery(writer())
+        transcript.records = json.loads(json.dumps(transcript.records))
+        record = transcript.records[where % len(transcript.records)]
         places = [(holder, key) for holder, key in _places(record)]
         holder, key = places[where % len(places)]
         holder[key] = value
-        _translate(writer.client, records)
-
-
-def _translate(client: str, records: list[Any]) -> None:
-    """What the reader does with decoded records."""
-    builder = StoryBuilder(client)
-    messages: dict[str, dict[str, Any]] = {}
-    lines: dict[str, Any] = {"claude": claude_code._Translation(builder), "codex": codex._Translation(builder)}
-    for record in records:
-        if client in lines:
-            lines[client].record(record)
-        elif client == "gemini":
-            gemini_cli._fold(record, messages, builder)
-        elif client == "copilot":
-            copilot_cli._tell(record, builder)
-        else:
-            role, part = (value if isinstance(value, dict) else {} for value in record)
-            opencode._tell(str(role.get("role")), part, "", builder)
-            opencode._ends([role], builder)
-    for message in messages.values():
-        gemini_cli._tell(message, builder)
-    builder.finish()
+        translated(transcript)
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
@@ -291,6 +272,18 @@ def test_a_line_of_many_megabytes_is_not_decoded(home: Path, monkeypatch: pytest
     story = read(transcript, home)
     assert [call.outcome for call in story.calls] == ["ok"]
     assert story.unread == 1
+
+
+def test_a_result_that_is_cut_settles_nothing(home: Path) -> None:
+    """A result of which the end is missing says that its call came back, not how: what is missing may say that it failed."""
+    transcript = ClaudeTranscript()
+    transcript.ask("Bake bread.")
+    transcript.run("pytest", 0, "1 passed")
+    path = transcript.save(home)
+    data = path.read_bytes()
+    path.write_bytes(data[: data.index(b'"content":"1 passed"') + 12])
+    story = claude_code.read(str(path))
+    assert [(call.outcome, call.words) for call in story.calls] == [("unrecorded", "")]
 
 
 def test_hostile_lines(home: Path) -> None:

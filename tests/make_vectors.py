@@ -234,6 +234,17 @@ SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
     (SYSTEM, "", kinds.GraphSaved(checkpoint="1f0a", document=ONE, source="loop", step="3")),
     (SYSTEM, "", kinds.GraphWritten(checkpoint="1f0a", document=TWO, node="model")),
     (SYSTEM, "", kinds.GraphDeleted(count=12)),
+    (
+        AGENT,
+        "s2",
+        kinds.ToolReadings(
+            allowed=[
+                kinds.ToolAllowed(call="s2.8", digest=ONE, effectful=False, server="files", tool="read_file"),
+                kinds.ToolAllowed(arguments='{"path":"a"}', call="s2.9", digest=TWO, effectful=False, tool="read_file"),
+            ],
+            settled=[kinds.ToolSettled(answer=TWO, call="s2.7", milliseconds=3, outcome="ok")],
+        ),
+    ),
 ]
 """Every kind, with all its members and with as few as it may have. They show bytes; not each one makes sense here."""
 
@@ -275,6 +286,7 @@ def chain() -> tuple[list[dict[str, str]], SignedHead]:
             session=session,
             task=TASK,
             timestamp=stamp,
+            v=data.V,
         )
         after, stored = encode(event)
         events.append({"bytes": stored.decode(), "hash": after})

@@ -50,6 +50,8 @@ def _of_type(kind: Any) -> st.SearchStrategy[Any]:
         bool: st.booleans(),
         list[str]: st.lists(texts, max_size=3),
     }
+    if get_origin(kind) is list and kind not in known:
+        return st.lists(data_of_kind(*get_args(kind)), max_size=3)
     return known[kind]
 
 

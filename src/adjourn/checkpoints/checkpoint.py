@@ -14,13 +14,13 @@ from adjourn.host.workspace import check_name
 from adjourn.knowledge.records.task_record import record_of
 from adjourn.log import kinds
 from adjourn.log.canonical_json import MAX_SAFE_INTEGER, canonical, digest
-from adjourn.log.event import Actor, Event, decode, encode
+from adjourn.log.event import SYSTEM, Actor, Event, decode, encode
 from adjourn.log.signing import SignedHead, check, fingerprint, public_key, sign
 from adjourn.policy.principal import KEY_CHARACTERS
 from adjourn.store.base import Entry, Store
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.session import Session
-from adjourn.tasks.task import SYSTEM, AppendedEvent, NewEvent, Task
+from adjourn.tasks.task import AppendedEvent, NewEvent, Task
 from adjourn.text.near_words import did_you_mean
 from adjourn.text.redact import without_secrets
 

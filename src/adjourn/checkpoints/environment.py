@@ -96,7 +96,7 @@ def _seconds(stamp: str) -> float | None:
 
 def _events(task: Task, start: int) -> Iterator[Event]:
     for entry in verified_entries_from(task.store, task.id, start, task.head):
-        yield decode(entry.data)
+        yield from kinds.facts_of(decode(entry.data))
 
 
 def named_in(arguments: str) -> list[str]:

@@ -35,7 +35,7 @@ from adjourn.host.workspace import (
 )
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import decode
-from adjourn.log.kinds import data_of
+from adjourn.log.kinds import data_of, facts_of
 from adjourn.log.signing import encode_bytes, fingerprint
 from adjourn.store.base import Entry, Head, Store
 from adjourn.tasks.heads import checked
@@ -140,10 +140,10 @@ def read_published(folder: str) -> PublishedFile:
 def decisions(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
     """The entries of `toolHistory` for those of the events that are decisions on calls."""
     for entry in entries:
-        event = decode(entry.data)
-        decision = tool_history_entry(event, data_of(event))
-        if decision is not None:
-            yield decision
+        for fact in facts_of(decode(entry.data)):
+            decision = tool_history_entry(fact, data_of(fact))
+            if decision is not None:
+                yield decision
 
 
 def omitted(stated: dict[str, Any], number: int) -> int:

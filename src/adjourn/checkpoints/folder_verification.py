@@ -32,7 +32,7 @@ from adjourn.errors import IntegrityError, InvalidError
 from adjourn.host import keys
 from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.event import decode
-from adjourn.log.kinds import data_of
+from adjourn.log.kinds import data_of, facts_of
 from adjourn.log.signing import decode_bytes, fingerprint
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import check_task_id
@@ -86,8 +86,8 @@ def verify(folder: str) -> VerifiedFolder:
         event = decode(entry.data)
         data = data_of(event)
         ledger.apply(event, entry.hash, data)
-        if (decision := tool_history_entry(event, data)) is not None:
-            history.append(decision)
+        decided = (tool_history_entry(fact, data_of(fact)) for fact in facts_of(event))
+        history.extend(decision for decision in decided if decision is not None)
     if ledger.tree.root().hex() != checkpoint.data.root:
         raise IntegrityError(f"{folder}: the signed Merkle root does not match audit.jsonl", "do not resume from it")
     check_signature(checkpoint, _stated_key(folder, extra))

@@ -240,6 +240,9 @@ class _Aftermath:
             self._ended(data.reason)
         elif isinstance(data, kinds.ToolAllowed):
             self._called(event, data)
+        elif isinstance(data, kinds.ToolReadings):
+            for allowed in data.allowed:
+                self._called(event, allowed)
         elif isinstance(data, kinds.TaskImported):
             self._used += max(0, data.calls)
 

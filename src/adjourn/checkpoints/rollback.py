@@ -221,7 +221,7 @@ def _effects(task: Task, since: int) -> list[Effect]:
     for entry in verified_entries_from(task.store, task.id, since + 1, task.head):
         event = decode(entry.data)
         data = kinds.data_of(event)
-        if isinstance(data, kinds.ToolAllowed) and data.arguments:
+        if isinstance(data, kinds.ToolAllowed) and data.effectful and data.arguments:
             effects.append(Effect(data.call, tool_name(data), data.arguments, event.timestamp))
     return effects[: -MAX_EFFECTS - 1 : -1]
 

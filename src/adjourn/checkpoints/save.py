@@ -25,10 +25,10 @@ from adjourn.errors import AdjournError, InvalidError
 from adjourn.host.workspace import MAX_NAME
 from adjourn.knowledge.records.task_record import record_of
 from adjourn.log import kinds
-from adjourn.log.event import Actor
+from adjourn.log.event import SYSTEM, Actor
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.session import Session
-from adjourn.tasks.task import SYSTEM, NewEvent, Task
+from adjourn.tasks.task import NewEvent, Task
 
 
 class SavedCheckpoint(NamedTuple):

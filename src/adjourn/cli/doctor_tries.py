@@ -249,7 +249,7 @@ def refusals(context: CommandContext) -> Iterator[Finding]:
             events = [decode(entry.data) for entry in verified_entries_from(store, task, head.seq - _MAX_EVENTS, head)]
     except AdjournError:
         return  # other checks have said it
-    calls = [kinds.data_of(event) for event in events]
+    calls = [kinds.data_of(fact) for event in events for fact in kinds.facts_of(event)]
     allowed = sum(isinstance(call, kinds.ToolAllowed) for call in calls)
     refused = Counter(
         tool_name(call)

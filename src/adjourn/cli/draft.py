@@ -204,11 +204,12 @@ def _recorded(context: CommandContext) -> tuple[int, list[ToolUse]]:
     with Spinner("reading the history"):
         for name in names:
             for entry in verified_entries_from(context.store, name, 0, context.store.head(name)):
-                data = kinds.data_of(decode(entry.data))
-                if isinstance(data, kinds.ToolAllowed) and not data.uncounted:
-                    use = uses.setdefault((data.server, data.tool), ToolUse(data.server, data.tool))
-                    arguments = recorded_arguments(data)
-                    use.count(paths_of(arguments, context.tree) if arguments else ())
+                for fact in kinds.facts_of(decode(entry.data)):
+                    data = kinds.data_of(fact)
+                    if isinstance(data, kinds.ToolAllowed) and not data.uncounted:
+                        use = uses.setdefault((data.server, data.tool), ToolUse(data.server, data.tool))
+                        arguments = recorded_arguments(data)
+                        use.count(paths_of(arguments, context.tree) if arguments else ())
     return len(names), list(uses.values())
 
 

@@ -20,6 +20,7 @@ from adjourn.errors import InvalidError, UsageError
 from adjourn.handover.timeline import LABEL, Timeline, TimelineEntry, event_details
 from adjourn.log import kinds
 from adjourn.log.event import decode, timestamp
+from adjourn.log.kinds import facts_of
 from adjourn.store.base import Head
 from adjourn.tasks.heads import checked
 from adjourn.text.redact import visible_json
@@ -93,9 +94,9 @@ class _Lines:
 
     def more(self, start: int) -> None:
         """Print what the events from `start` on are, or change."""
-        changed: dict[int, TimelineEntry] = {}
+        changed: dict[str, TimelineEntry] = {}
         for event in self._events(start):
-            changed |= {entry.seq: entry for entry in self._timeline.feed(event)}
+            changed |= {entry.place: entry for entry in self._timeline.feed(event)}
         self._print(list(changed.values()))
 
     def _print(self, entries: Sequence[TimelineEntry]) -> None:
@@ -154,11 +155,12 @@ def _show(entries: Iterable[Entry], start: int, room: int, *, as_json: bool) -> 
             continue
         try:
             event = decode(entry.data)
-            line = _line(event)
+            lines = [_line(fact) for fact in facts_of(event)]
             size = 0 if event.event in _OF_PERSONS else room  # a person's words are never cut
         except InvalidError:
-            line, size = f"{seq:>5}  cannot be read as an event; run `adjourn verify`", room
-        say(cut(line, size) if size else line)
+            lines, size = [f"{seq:>5}  cannot be read as an event; run `adjourn verify`"], room
+        for line in lines:
+            say(cut(line, size) if size else line)
 
 
 _OF_PERSONS = frozenset((kinds.ConfirmApproved.KIND, kinds.ConfirmDenied.KIND))

@@ -278,4 +278,5 @@ def replay_calls(store: Store, policy: Policy, tree: str, *, max_events: int = 0
 
 
 def _events(store: Store, task: str) -> Iterator[Event]:
-    return (decode(entry.data) for entry in verified_entries_from(store, task, 0, store.head(task)))
+    for entry in verified_entries_from(store, task, 0, store.head(task)):
+        yield from kinds.facts_of(decode(entry.data))

@@ -34,7 +34,7 @@ from adjourn.checkpoints.triggers import GuardedSession
 from adjourn.errors import ConflictError
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
-from adjourn.log.event import timestamp
+from adjourn.log.event import SYSTEM, timestamp
 from adjourn.log.kinds import tool_name
 from adjourn.policy.contract import Contract
 from adjourn.tasks import idempotency
@@ -55,7 +55,7 @@ from adjourn.tasks.entries import OpenCall
 from adjourn.tasks.lease import LEASE_MILLISECONDS, SessionIdentity, lease_end, time_of
 from adjourn.tasks.ledger import Ledger, is_same_tool
 from adjourn.tasks.session import Admitted, PendingCalls
-from adjourn.tasks.task import SYSTEM, NewEvent, Task
+from adjourn.tasks.task import NewEvent, Task
 
 NOT_CONFIRMED = "not made: the client asked a person, and reported no approval"
 

@@ -34,9 +34,10 @@ from adjourn.host.process import Process
 from adjourn.host.workspace_store import default_store
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
+from adjourn.log.event import SYSTEM
 from adjourn.store.base import Store
 from adjourn.store.url import open_store
-from adjourn.tasks.task import SYSTEM, NewEvent, Task, existing, tasks_of
+from adjourn.tasks.task import NewEvent, Task, existing, tasks_of
 
 SETTINGS = ".config/adjourn/settings.toml"
 """In the account's home folder."""

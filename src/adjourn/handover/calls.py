@@ -191,6 +191,12 @@ class CallsFold:
             rule(self, event, kinds.data_of(event))
         return rule is not None
 
+    def readings(self, event: Event, data: kinds.ToolReadings) -> None:
+        for settled in data.settled:
+            self.settled(event, settled)
+        for allowed in data.allowed:
+            self.allowed(event, allowed)
+
     def allowed(self, event: Event, data: kinds.ToolAllowed) -> None:
         self.calls += 1
         name = self._name(data)
@@ -393,6 +399,7 @@ _DENIALS = {
 _RULES: dict[str, Any] = {
     kinds.ToolAllowed.KIND: CallsFold.allowed,
     kinds.ToolSettled.KIND: CallsFold.settled,
+    kinds.ToolReadings.KIND: CallsFold.readings,
     kinds.EffectSettled.KIND: CallsFold.settled_by_hand,
     kinds.EffectRepeated.KIND: CallsFold.repeated,
     kinds.ToolReplayed.KIND: CallsFold.replayed,

@@ -29,6 +29,7 @@ _SETTLED = {
 class _LaneData(msgspec.Struct, gc=False):
     """What the picture needs of an event's data."""
 
+    allowed: list[_LaneData] = []
     approval: str = ""
     call: str = ""
     client: str = ""
@@ -37,6 +38,7 @@ class _LaneData(msgspec.Struct, gc=False):
     outcome: str = ""
     reason: str = ""
     server: str = ""
+    settled: list[_LaneData] = []
     tool: str = ""
     via: str = ""
 
@@ -63,13 +65,14 @@ class LanePoint(NamedTuple):
 
 
 class LaneCall(msgspec.Struct, gc=False):
-    """A call, or a question about one, on its lane."""
+    """A call, or a question about one, on its lane: fact `part` of event `seq`."""
 
     seq: int
     at: int
     session: str
     tool: str
     outcome: str
+    part: int = 0
 
 
 class LaneSign(NamedTuple):
@@ -112,6 +115,7 @@ class LaneHistory:
             "session.lost": self._lose,
             "tool.allowed": self._allow,
             "tool.settled": self._settle,
+            "tool.readings": self._read,
             "effect.settled": self._settle,
             "tool.denied": self._refuse,
             "budget.exhausted": self._refuse,
@@ -164,9 +168,19 @@ class LaneHistory:
         self._calls[row.data.call] = self._call(row, place, "running")
 
     def _settle(self, row: _LaneEvent, _: LanePoint) -> None:
-        call = self._calls.get(row.data.call)
+        self._end(row.data)
+
+    def _end(self, data: _LaneData) -> None:
+        call = self._calls.get(data.call)
         if call is not None:
-            call.outcome = _SETTLED.get(row.data.outcome, "error")
+            call.outcome = _SETTLED.get(data.outcome, "error")
+
+    def _read(self, row: _LaneEvent, place: LanePoint) -> None:
+        for settled in row.data.settled:
+            self._end(settled)
+        for part, allowed in enumerate(row.data.allowed, len(row.data.settled)):
+            name = self._name(allowed)
+            self._calls[allowed.call] = LaneCall(row.seq, place.at, place.session, name, "running", part)
 
     def _refuse(self, row: _LaneEvent, place: LanePoint) -> None:
         self._refused.append(self._call(row, place, "refused"))
@@ -209,6 +223,8 @@ class LaneHistory:
             raise InvalidError(f"not a time stamp: {stamp[:40]!r}") from None
 
     def _call(self, row: _LaneEvent, place: LanePoint, outcome: str) -> LaneCall:
-        of_tool = row.data.server, row.data.tool
-        name = self._names.get(of_tool) or self._names.setdefault(of_tool, full_name(*of_tool))
-        return LaneCall(row.seq, place.at, place.session, name, outcome)
+        return LaneCall(row.seq, place.at, place.session, self._name(row.data), outcome)
+
+    def _name(self, data: _LaneData) -> str:
+        of_tool = data.server, data.tool
+        return self._names.get(of_tool) or self._names.setdefault(of_tool, full_name(*of_tool))

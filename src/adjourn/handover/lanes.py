@@ -33,7 +33,7 @@ MAX_LANES = 12
 COLOURS = 5
 MAX_LABEL = 20
 
-Address = Callable[[int], str]
+Address = Callable[[int, int], str]
 
 OUTCOMES: Mapping[str, str] = {
     "doubt": "in doubt",
@@ -70,15 +70,21 @@ class SessionLanes(NamedTuple):
     zone: str = ""
 
 
-def session_lanes(entries: Iterable[Entry], doubts: Collection[str], address: Address = lambda _: "") -> SessionLanes:
+def session_lanes(
+    entries: Iterable[Entry], doubts: Collection[str], address: Address = lambda _seq, _part: ""
+) -> SessionLanes:
     """The lanes of verified entries, as `draw_lanes` draws them."""
     history = LaneHistory()
     history.feed(entries)
     return draw_lanes(history, doubts, address)
 
 
-def draw_lanes(history: LaneHistory, doubts: Collection[str], address: Address = lambda _: "") -> SessionLanes:
-    """The lanes of what was read. `doubts` are the calls in doubt; `address` gives the link to an event by its position; "" for none."""
+def draw_lanes(
+    history: LaneHistory, doubts: Collection[str], address: Address = lambda _seq, _part: ""
+) -> SessionLanes:
+    """The lanes of what was read. `doubts` are the calls in doubt; `address` gives the link to a fact by the position of its event, and its
+    own in that; "" for none.
+    """
     calls = history.calls(doubts)
     shown = list(history.sessions)[-MAX_LANES:]
     if not calls or not shown:
@@ -200,7 +206,7 @@ def _drawn_calls(calls: Sequence[LaneCall], lanes: Mapping[str, int], axis: _Fol
             label += f" (with {len(inside) - 1} more: {', '.join(f'{counts[name]} {OUTCOMES[name]}' for name in order if counts[name])})"
         size = " mark-many" if len(inside) > 1 else ""
         drawn = _LaneMark(f"mark-{worst.outcome}{size}", (column + 0.5) * BIN, _middle(lane), _SHAPES[worst.outcome])
-        parts.append(_link(address(worst.seq), label, drawn, reach=-bool(number)))
+        parts.append(_link(address(worst.seq, worst.part), label, drawn, reach=-bool(number)))
     return parts
 
 
@@ -211,7 +217,7 @@ def _drawn_signs(signs: Sequence[LaneSign], lanes: Mapping[str, int], axis: _Fol
     for (kind, lane, column), sign in bins.items():
         path, up, _ = _SIGNS[kind]
         x = (column + 0.5) * BIN + (11 if kind == "cut" else 0)
-        parts.append(_link(address(sign.seq), sign.label, _LaneMark(f"sign-{kind}", x, _middle(lane) + up, path)))
+        parts.append(_link(address(sign.seq, 0), sign.label, _LaneMark(f"sign-{kind}", x, _middle(lane) + up, path)))
     return parts
 
 

@@ -37,7 +37,7 @@ from adjourn.knowledge.records.dependencies import NO_SURROUNDINGS, Surroundings
 from adjourn.knowledge.records.task_record import expire_due_items, record_of
 from adjourn.log import kinds
 from adjourn.log.event import decode, milliseconds, timestamp
-from adjourn.log.kinds import data_of
+from adjourn.log.kinds import data_of, facts_of
 from adjourn.policy.contract import Contract, for_task, read_contract
 from adjourn.store.base import Entry, Head, Store
 from adjourn.store.memory import MemoryStore
@@ -416,13 +416,12 @@ def _audit(store: Store, task: str, stop: int, room: int, head: Head) -> tuple[l
         page = list(verified_entries_from(store, task, start, head))
         for entry in reversed(page):
             event = decode(entry.data)
-            if event.event not in AUDITED:
-                continue
-            summary = audit_entry(event, data_of(event))
-            room -= len(msgspec.json.encode(summary)) + 1
-            if room < 0 and rows:  # each answer has at least one entry
+            facts = (fact for fact in reversed(facts_of(event)) if fact.event in AUDITED)
+            summaries = [audit_entry(fact, data_of(fact)) for fact in facts]
+            room -= sum(len(msgspec.json.encode(summary)) + 1 for summary in summaries)
+            if summaries and room < 0 and rows:  # each answer has the entries of one event at least
                 return rows[::-1], event.seq + 1
-            rows.append(summary)
+            rows += summaries
         head = _before(page, start)
         stop = start
     return rows[::-1], 0

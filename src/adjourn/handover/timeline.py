@@ -27,7 +27,7 @@ _OF_COMMANDS = (kinds.ToolDefined.KIND, kinds.ToolChanged.KIND)
 class TimelineEntry(msgspec.Struct):
     """One thing that happened. `label` is a word or two of at most `LABEL` characters, `what` its subject, `about` and `note` say more.
 
-    `words` are what a person said with an answer. `closes` is the session that a loss ended, which another session found.
+    It is about event `seq`, and there about fact `part`. `words` are what a person said with an answer. `closes` is the session that a loss ended, which another session found.
     """
 
     seq: int
@@ -40,6 +40,12 @@ class TimelineEntry(msgspec.Struct):
     note: str = ""
     words: str = ""
     closes: str = ""
+    part: int = 0
+
+    @property
+    def place(self) -> str:
+        """Its place in the history: 7, or 7-2 for a later fact of event 7."""
+        return f"{self.seq}-{self.part}" if self.part else f"{self.seq}"
 
 
 class Timeline:
@@ -47,7 +53,8 @@ class Timeline:
 
     def __init__(self) -> None:
         self._calls = CallsFold(meta=True)
-        self._entries: dict[int, TimelineEntry] = {}
+        self._entries: dict[tuple[int, int], TimelineEntry] = {}
+        self._part = 0
         self._of_call: dict[str, TimelineEntry] = {}
         self._questions: dict[str, tuple[TimelineEntry, kinds.ConfirmRequired]] = {}
         self._approved: dict[str, tuple[str, str]] = {}
@@ -56,6 +63,11 @@ class Timeline:
 
     def feed(self, event: Event) -> list[TimelineEntry]:
         """Take in the next event. Returns the entries that are new or changed by it."""
+        return [entry for part, fact in enumerate(kinds.facts_of(event)) for entry in self.take(fact, part)]
+
+    def take(self, event: Event, part: int) -> list[TimelineEntry]:
+        """Take in one fact of the next event. Returns the entries that are new or changed by it."""
+        self._part = part
         before = (len(self._calls.made), len(self._calls.refused))
         if self._calls.apply(event):
             return self._of_a_call(event, before)
@@ -105,7 +117,7 @@ class Timeline:
             self._questions[data.approval] = entry, data
             return [entry]
         if (pop := self._questions.pop(approval, None)) is not None:
-            del self._entries[pop[0].seq]  # its answer or its call takes its place
+            del self._entries[pop[0].seq, pop[0].part]  # its answer or its call takes its place
         if len(made) > before[0]:
             report = next(reversed(made.values()))
             by, words = self._approved.pop(approval, ("", ""))
@@ -137,9 +149,11 @@ class Timeline:
     def _add(
         self, event: Event, label: str, what: str, about: str = "", note: str = "", *, words: str = ""
     ) -> TimelineEntry:
-        texts = (_safe(said(text, MAX_TEXT)) for text in (what, about, note, words))
-        entry = TimelineEntry(event.seq, event.timestamp, event.session, event.event, label, *texts)
-        self._entries[event.seq] = entry
+        what, about, note, words = (_safe(said(text, MAX_TEXT)) for text in (what, about, note, words))
+        entry = TimelineEntry(
+            event.seq, event.timestamp, event.session, event.event, label, what, about, note, words, part=self._part
+        )
+        self._entries[event.seq, self._part] = entry
         return entry
 
     def _words(self, event: Event, data: kinds.Data | None) -> tuple[str, ...] | None:

@@ -10,7 +10,8 @@ import msgspec
 
 from adjourn.errors import InvalidError
 
-VERSION = 1
+VERSION = 2
+"""The newest format that is read. An event says the version that it needs (`Data.V`), so that an older reader stops at it."""
 GENESIS = "0" * 64
 """What the first event of a stream names as its predecessor."""
 MAX_EVENT_BYTES = 64 * 1024
@@ -21,6 +22,9 @@ class Actor(msgspec.Struct, frozen=True):
 
     id: str
     type: Literal["agent", "human", "system"]
+
+
+SYSTEM = Actor("adjourn", "system")
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +43,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     task: str
     timestamp: str
-    v: int = VERSION
+    v: int = 1
 
 
 class Event(Envelope, frozen=True, kw_only=True):

@@ -11,13 +11,14 @@ name of the server whose `tool` it is (empty: it is not known, or the tool is of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import ClassVar, Literal, Protocol, get_args, get_origin
 
 import msgspec
 
 from adjourn.errors import InvalidError
-from adjourn.log.event import Event
+from adjourn.log.event import SYSTEM, Event
 
 REGISTRY: dict[str, type[Data]] = {}
 """Kind → type, in the order of this file."""
@@ -54,9 +55,10 @@ def tool_name(about: HasTool) -> str:
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Base of all event data. `KIND` is the envelope's `event`, the docstring what it means."""
+    """Base of all event data. `KIND` is the envelope's `event`, `V` its format version, the docstring what it means."""
 
     KIND: ClassVar[str] = ""
+    V: ClassVar[int] = 1
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -185,6 +187,18 @@ class ToolSettled(Data, frozen=True, kw_only=True):
     outcome: Literal["ok", "tool-error", "error", "input-required", "no-answer"]
     seen: bool = False
     state: str = ""
+
+
+class ToolReadings(Data, frozen=True, kw_only=True):
+    """Calls without effect in one event: those of `settled` were answered without an error, then those of `allowed` are about to be
+    forwarded. It means what as many events `tool.settled`, of the system, and `tool.allowed` mean at its position (`facts_of`).
+    The event has format version 2.
+    """
+
+    KIND = "tool.readings"
+    V: ClassVar[int] = 2
+    allowed: list[ToolAllowed] = []
+    settled: list[ToolSettled] = []
 
 
 class ToolDefined(Data, frozen=True, kw_only=True):
@@ -646,6 +660,32 @@ def data_of(event: Event) -> Data | None:
         raise InvalidError(f"event {event.seq}: data does not fit {event.event}: {error}") from error
 
 
+class _RawReadings(msgspec.Struct):
+    allowed: list[msgspec.Raw] = []
+    settled: list[msgspec.Raw] = []
+
+
+_decode_readings = msgspec.json.Decoder(_RawReadings).decode
+
+
+def facts_of(event: Event) -> Sequence[Event]:
+    """An event that holds several readings as one event for each fact, with its position and hash; any other as it is.
+
+    For all who show or count what happened. Raises `InvalidError` when the data does not fit its kind.
+    """
+    if event.event != ToolReadings.KIND:
+        return (event,)
+    try:
+        readings = _decode_readings(event.data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidError(f"event {event.seq}: data does not fit {event.event}: {error}") from error
+    replace = msgspec.structs.replace
+    return [
+        *(replace(event, by=SYSTEM, data=fact, event=ToolSettled.KIND) for fact in readings.settled),
+        *(replace(event, data=fact, event=ToolAllowed.KIND) for fact in readings.allowed),
+    ]
+
+
 def describe() -> str:
     """The registry as Markdown: section 4 of spec/events.md, where a test finds a stale copy."""
     parts = []
@@ -665,7 +705,15 @@ def describe() -> str:
 def _type_name(kind: object) -> str:
     if get_origin(kind) is Literal:
         return " or ".join(f"`{value}`" for value in get_args(kind))
-    return {str: "text", int: "integer", bool: "true or false", list[str]: "array of texts"}[kind]  # type: ignore[index]
+    names: dict[object, str] = {
+        str: "text",
+        int: "integer",
+        bool: "true or false",
+        list[str]: "array of texts",
+        list[ToolAllowed]: f"array of data of `{ToolAllowed.KIND}`",
+        list[ToolSettled]: f"array of data of `{ToolSettled.KIND}`",
+    }
+    return names[kind]
 
 
 def _default_text(field: msgspec.structs.FieldInfo) -> str:

@@ -18,6 +18,7 @@ from adjourn.aex.policy import Policy
 from adjourn.checkpoints.triggers import GuardedSession
 from adjourn.errors import AdjournError, StoreError
 from adjourn.log import kinds
+from adjourn.log.event import SYSTEM
 from adjourn.mcp import frames
 from adjourn.mcp.lenient import object_of
 from adjourn.policy.calls import judge
@@ -48,7 +49,7 @@ from adjourn.tasks.decision import (
     unclear_refusal,
 )
 from adjourn.tasks.session import Admitted
-from adjourn.tasks.task import SYSTEM, NewEvent
+from adjourn.tasks.task import NewEvent
 
 _OUTCOMES = {Block: "denied", RecordedAnswer: "replayed", Ask: "asked"}
 _call_of: Callable[[Request], ToolRequest] = attrgetter("call")

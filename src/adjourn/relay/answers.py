@@ -17,6 +17,7 @@ from adjourn.checkpoints.triggers import GuardedSession
 from adjourn.errors import AdjournError, StoreError
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
+from adjourn.log.event import SYSTEM
 from adjourn.mcp import frames, server_lines
 from adjourn.mcp.frames import FrameError
 from adjourn.mcp.lenient import list_of, object_of, value_of
@@ -28,7 +29,7 @@ from adjourn.relay.server_requests import ServerRequests
 from adjourn.relay.tools import ToolList, greeting
 from adjourn.tasks.budgets import SpentShare, notice_text
 from adjourn.tasks.idempotency import MAX_ANSWER
-from adjourn.tasks.task import SYSTEM, NewEvent
+from adjourn.tasks.task import NewEvent
 from adjourn.text.command_lines import is_shell
 from adjourn.text.exit_codes import exit_code_of
 from adjourn.text.quoting import first_line

@@ -21,7 +21,7 @@ import msgspec
 
 from adjourn.checkpoints.triggers import GuardedSession
 from adjourn.errors import AdjournError, NotFoundError
-from adjourn.log.event import Actor, milliseconds, timestamp
+from adjourn.log.event import SYSTEM, Actor, milliseconds, timestamp
 from adjourn.log.kinds import tool_name
 from adjourn.log.signing import encode_bytes
 from adjourn.mcp import frames
@@ -31,7 +31,6 @@ from adjourn.tasks.approvals import AFTER_NO, BY_A_PERSON, about, answer
 from adjourn.tasks.decision import Block, ToolRequest
 from adjourn.tasks.entries import Approval
 from adjourn.tasks.ledger import ELSEWHERE
-from adjourn.tasks.task import SYSTEM
 from adjourn.text.fitting import ELLIPSIS
 from adjourn.text.redact import visible_line, without_secrets
 

@@ -17,13 +17,14 @@ from adjourn.clients.served_tools import ServedTools
 from adjourn.errors import AdjournError
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
+from adjourn.log.event import SYSTEM
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
 from adjourn.policy.calls import READING_VERBS, arguments_digest, encode_sorted, meta_tool
 from adjourn.policy.tool_effects import reading_of, shared_words
 from adjourn.relay.ports import MAX_WAITING, CallObserver, EventLoop, Outlet, SharedCommits, StderrLog, Unread
 from adjourn.tasks.decision import Block, ToolRequest
-from adjourn.tasks.task import SYSTEM, NewEvent
+from adjourn.tasks.task import NewEvent
 from adjourn.text.quoting import first_line
 from adjourn.text.redact import READ_PREVIEW, preview, visible_lines
 

@@ -15,13 +15,13 @@ from adjourn.checkpoints.triggers import GuardedSession
 from adjourn.errors import IntegrityError
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
-from adjourn.log.event import decode
+from adjourn.log.event import SYSTEM, decode
 from adjourn.policy.calls import CallPaths, arguments_digest, encoded
 from adjourn.tasks import idempotency
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.session import Admitted
-from adjourn.tasks.task import SYSTEM, NewEvent, Task
+from adjourn.tasks.task import NewEvent, Task
 from adjourn.text.redact import preview
 
 MAX_WAITING = 200
@@ -62,7 +62,8 @@ class History:
             if isinstance(data, kinds.RunStarted | kinds.RunResumed):
                 self._sessions.add(event.session)
             if isinstance(data, kinds.EffectSettled) or event.session in self._sessions:
-                self._take(data)
+                for fact in kinds.facts_of(event):
+                    self._take(kinds.data_of(fact))
         self._next = head.seq + 1
 
     def _take(self, data: kinds.Data | None) -> None:

@@ -10,14 +10,14 @@ from typing import Literal, NamedTuple
 
 from adjourn.errors import NotFoundError, RefusedError
 from adjourn.log import kinds
-from adjourn.log.event import Actor, Event, decode, timestamp
+from adjourn.log.event import SYSTEM, Actor, Event, decode, timestamp
 from adjourn.store.base import Head, Store
 from adjourn.tasks import idempotency, workspace_calls
 from adjourn.tasks.decision import subject
 from adjourn.tasks.entries import Approval, OpenCall
 from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.ledger import ELSEWHERE, REPEATED, Ledger
-from adjourn.tasks.task import SYSTEM, NewEvent, Task
+from adjourn.tasks.task import NewEvent, Task
 
 BY_A_PERSON = frozenset(("cli", "terminal", "page", "elicitation:no"))
 """Where a no came from that a person said. Declines and time-outs of clients are nobody's answer."""

@@ -28,7 +28,7 @@ from adjourn.host import keys
 from adjourn.host.workspace import read_file
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import GENESIS, decode
-from adjourn.log.kinds import Data, PhaseEntered, data_of
+from adjourn.log.kinds import Data, PhaseEntered, data_of, facts_of
 from adjourn.store.base import Entry, Head, Store
 from adjourn.tasks.ledger import Ledger
 
@@ -205,7 +205,7 @@ def recent_facts(store: Store, ledger: Ledger) -> Iterator[Data | None]:
     """The last 1,000 facts of a task, verified as they are read; None for one of an unknown kind."""
     head = Head(ledger.seq, ledger.hash)
     for entry in verified_entries_from(store, ledger.task, ledger.seq - _RECENT, head):
-        yield data_of(decode(entry.data))
+        yield from map(data_of, facts_of(decode(entry.data)))
 
 
 def last_phase(store: Store, ledger: Ledger) -> PhaseEntered | None:

@@ -17,13 +17,13 @@ from adjourn.host import clock as ids
 from adjourn.host.process import Process, lives
 from adjourn.log import kinds
 from adjourn.log.canonical_json import MAX_SAFE_INTEGER, digest
-from adjourn.log.event import Actor
+from adjourn.log.event import SYSTEM, Actor
 from adjourn.policy.principal import Principal
 from adjourn.store.base import Store
 from adjourn.tasks.budgets import started_over
 from adjourn.tasks.entries import OpenSession
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.task import SYSTEM, AppendedEvent, NewEvent, Task
+from adjourn.tasks.task import AppendedEvent, NewEvent, Task
 from adjourn.text.redact import without_secrets
 
 if TYPE_CHECKING:

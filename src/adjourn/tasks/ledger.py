@@ -462,6 +462,17 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
         _take_outcome(ledger, event, call, data)
 
 
+def _tool_readings(ledger: Ledger, event: Envelope, data: kinds.ToolReadings) -> None:
+    for settled in data.settled:
+        call = ledger.open_calls.get(settled.call)
+        if call is None or call.effectful or settled.outcome != "ok" or ledger.failed or ledger.doubts:
+            _tool_settled(ledger, event, settled)
+        else:
+            del ledger.open_calls[settled.call]
+    for allowed in data.allowed:
+        _tool_allowed(ledger, event, allowed)
+
+
 def _take_step(ledger: Ledger, step: WorkStep, call: OpenCall, data: kinds.ToolSettled) -> None:
     """Keep whether tests fail, what was edited since they ran, and which step of the work was done."""
     shown = fit_text(command_of(call.arguments) or tool_name(call), MAX_MILESTONE)
@@ -708,6 +719,7 @@ _RULES: dict[type | None, Callable[[Ledger, Envelope, Any], None]] = {
     kinds.ToolDefined: _tool_defined,
     kinds.ToolChanged: _tool_changed,
     kinds.ToolSettled: _tool_settled,
+    kinds.ToolReadings: _tool_readings,
     kinds.EffectSettled: _effect_settled,
     kinds.EffectRepeated: _effect_repeated,
     kinds.ToolDenied: _denied,

@@ -21,7 +21,7 @@ import msgspec
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
-from adjourn.log.event import Actor, Envelope, decode, encode, timestamp
+from adjourn.log.event import SYSTEM, Actor, Envelope, decode, encode, timestamp
 from adjourn.log.kinds import Data, data_of, prose_of
 from adjourn.log.merkle import Frontier
 from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Store, Swap, wait_for_turn
@@ -30,7 +30,6 @@ from adjourn.tasks.ledger import Ledger
 from adjourn.text.near_words import did_you_mean
 from adjourn.text.redact import without_secrets
 
-SYSTEM = Actor("adjourn", "system")
 FOLD_EVERY = 2048
 """Events between two cached folds: bounds what loading a task costs, whatever its age."""
 READERS_FOLD_AFTER = 64
@@ -185,7 +184,7 @@ class Task:
                 return staged.written
         raise AssertionError("unreachable: attempts are unlimited")
 
-    def stage(self, facts: Facts, refs: Refs = NO_REFS, *, alone: bool = False) -> StagedCommit | None:
+    def stage(self, facts: Facts, refs: Refs = NO_REFS, *, alone: bool = False) -> StagedCommit | None:  # noqa: C901  # on the path of every call
         """What a commit is to write, made of the ledger as it is; None for nothing. `lock` is held until `take_in`."""
         ledger = self.ledger
         now = self.clock()
@@ -203,9 +202,18 @@ class Task:
         written: list[AppendedEvent] = []
         entries: list[Entry] = []
         is_open = False
+        clean: list[NewEvent] = []
         for fact in facts:
-            seq += 1
             data: Any = fact.data
+            # INVARIANT: before it is hashed, in the one place that makes events
+            for name in prose_of(fact.data.__class__):
+                text = getattr(data, name)
+                if text and (word := without_secrets(text)) != text:
+                    data = msgspec.structs.replace(data, **{name: word})
+            clean.append(fact if data is fact.data else NewEvent(data, fact.by, fact.session))
+        for fact in clean if len(clean) == 1 else _readings_together(clean, ledger):
+            seq += 1
+            data = fact.data
             kind: type[Data] = type(data)
             # written out, since most events change nothing that is open: this is on the path of every call
             if (
@@ -214,11 +222,6 @@ class Task:
                 or (kind is kinds.ToolSettled and (data.outcome == "no-answer" or data.call in ledger.doubts))
             ):
                 is_open = True
-            # INVARIANT: before it is hashed, in the one place that makes events
-            for name in prose_of(kind):
-                text = getattr(data, name)
-                if text and (word := without_secrets(text)) != text:
-                    data = msgspec.structs.replace(data, **{name: word})
             event = Envelope(
                 after=after,
                 by=_author(fact.by),
@@ -228,6 +231,7 @@ class Task:
                 session=fact.session,
                 task=self.id,
                 timestamp=self.stamp,
+                v=data.V,
             )
             after, stored = encode(event)
             written.append(_new_tuple(AppendedEvent, (event, after)))
@@ -328,6 +332,62 @@ def contradicted(task: str, why: str) -> IntegrityError:
         "restore the store from a backup, or run `adjourn checkpoint import` on the task's newest checkpoint folder; a person can accept "
         f"the history as it is: adjourn verify {task} --accept",
     )
+
+
+MAX_TOGETHER = 128
+MAX_TOGETHER_CHARS = 4_000
+"""Facts in one event, and characters of their arguments and names: below the limit of an event, however they are escaped."""
+
+
+def _readings_together(
+    facts: Sequence[NewEvent], ledger: Ledger
+) -> Sequence[NewEvent]:  # one pass, on the path of every call
+    """The facts, with those at the beginning that are about readings as one event or a few (`kinds.ToolReadings`).
+
+    What others must find by its kind stays an event of its own: effects, approvals, errors, and what answers an open question.
+    """
+    first, together = facts[0], list[NewEvent]()
+    if ledger.unseen or not first.session:
+        return facts
+    settled: list[kinds.ToolSettled] = []
+    allowed: list[kinds.ToolAllowed] = []
+    number = size = 0
+    for fact in facts:
+        data, length = fact.data, 0
+        is_next = fact.session == first.session
+        if isinstance(data, kinds.ToolSettled):
+            call = ledger.open_calls.get(data.call)
+            if call is None or call.effectful or data.outcome != "ok" or data.seen:
+                break
+            is_next = is_next and not allowed
+        elif isinstance(data, kinds.ToolAllowed):
+            if data.effectful or data.approval or data.once or data.limits or data.uncounted:
+                break
+            length = len(data.arguments) + len(data.tool) + len(data.server)
+            is_next = is_next and size + length <= MAX_TOGETHER_CHARS and (not allowed or fact.by == first.by)
+        else:
+            break
+        if number and (not is_next or len(settled) + len(allowed) == MAX_TOGETHER):
+            together.append(_together(settled, allowed, first))
+            settled, allowed, size = [], [], 0
+        if isinstance(data, kinds.ToolSettled):
+            settled.append(data)
+        else:
+            allowed.append(data)
+        first = fact
+        number += 1
+        size += length
+    if number < 2:
+        return facts
+    together.append(_together(settled, allowed, first))
+    return [*together, *facts[number:]]
+
+
+def _together(settled: list[kinds.ToolSettled], allowed: list[kinds.ToolAllowed], last: NewEvent) -> NewEvent:
+    """One event for facts of which `last` is the last; itself, if it is the only one."""
+    if len(settled) + len(allowed) == 1:
+        return last
+    return NewEvent(kinds.ToolReadings(allowed=allowed, settled=settled), last.by, last.session)
 
 
 @lru_cache(maxsize=64)

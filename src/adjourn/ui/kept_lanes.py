@@ -33,10 +33,10 @@ class EventAddresses(NamedTuple):
     shown: range
     window: int
 
-    def of(self, seq: int) -> str:
-        """The address of an event."""
+    def of(self, seq: int, part: int) -> str:
+        """The address of a fact of an event."""
         fields = {"id": self.task, "before": seq + self.window // 2, "drawn": self.drawn}
-        return f"{'' if seq in self.shown else f'?{urlencode(fields)}'}#event-{seq}"
+        return f"{'' if seq in self.shown else f'?{urlencode(fields)}'}#event-{seq}{f'-{part}' if part else ''}"
 
 
 class _KeptFold:

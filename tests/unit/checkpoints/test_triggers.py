@@ -15,10 +15,9 @@ from adjourn.checkpoints.save import CheckpointRequest, finish, save_checkpoint
 from adjourn.checkpoints.triggers import due_shares
 from adjourn.errors import StoreError
 from adjourn.log import kinds
-from adjourn.log.event import Actor
+from adjourn.log.event import SYSTEM, Actor
 from adjourn.tasks.decision import Block, Forward, ToolRequest
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.task import SYSTEM
 from adjourn.tasks.troubles import open_troubles
 from support.cases import for_each
 from support.checkpoints import named

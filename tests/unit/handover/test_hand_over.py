@@ -18,9 +18,9 @@ from adjourn.handover.resumption import resume
 from adjourn.handover.sections import Sources, sections
 from adjourn.knowledge.brief.knowledge_sections import Recorded, RecordLine
 from adjourn.log import kinds
+from adjourn.log.event import SYSTEM
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.decision import ToolRequest
-from adjourn.tasks.task import SYSTEM
 from adjourn.text.fitting import Share, share_room
 from adjourn.text.quoting import quoted
 from support.cases import for_each

@@ -52,7 +52,7 @@ def entries(*events: tuple[str, int, kinds.Data] | Told) -> list[Entry]:
 
 
 def drawn(stored: Sequence[Entry], doubts: Sequence[str] = ()) -> SessionLanes:
-    return session_lanes(stored, doubts, lambda seq: f"#event-{seq}")
+    return session_lanes(stored, doubts, lambda seq, part: f"#event-{seq}-{part}" if part else f"#event-{seq}")
 
 
 def marks(lanes: SessionLanes) -> dict[str, tuple[str, str]]:

@@ -32,6 +32,7 @@ def an_event(item: kinds.Data, **changes: Any) -> Event:
         "session": "s",
         "task": "t",
         "timestamp": timestamp(NOON),
+        "v": item.V,
     }
     return Event(**(members | changes))
 
@@ -51,7 +52,7 @@ def test_events_come_back_as_they_were(item: kinds.Data, by: Actor, session: str
     """Decoding gives the envelope and the typed data that were encoded, and the same bytes again."""
     event_hash, stored = encode(an_event(item, by=by, session=session))
     event = decode(stored)
-    assert (event.by, event.session, event.v) == (by, session, 1)
+    assert (event.by, event.session, event.v) == (by, session, item.V)
     assert kinds.data_of(event) == item
     assert encode(event) == (event_hash, stored)
 
@@ -96,8 +97,8 @@ def test_what_is_no_event_is_refused(stored: bytes) -> None:
 
 def test_a_newer_format_is_not_interpreted() -> None:
     """An event with a higher version is refused with advice, and one of this version is read."""
-    with pytest.raises(InvalidError, match=r"format version 2 \(update adjourn\)"):
-        decode(encode(an_event(kinds.UpstreamCrashed(), v=2))[1])
+    with pytest.raises(InvalidError, match=r"format version 3 \(update adjourn\)"):
+        decode(encode(an_event(kinds.UpstreamCrashed(), v=3))[1])
 
 
 @given(milliseconds)

@@ -135,6 +135,18 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
         [allowed("c1"), settled("c1", "no-answer"), allowed("c2")],
         {"doubts": {"c1": the_call("c1", 0)}},
     ),
+    (
+        "tool.readings closes calls, then opens others",
+        [
+            opened(),
+            allowed("c1", effectful=False),
+            (kinds.ToolReadings(
+                allowed=[kinds.ToolAllowed(arguments="{}", call="c2", digest=ONE, effectful=False, tool="read_file")],
+                settled=[kinds.ToolSettled(call="c1", outcome="ok"), kinds.ToolSettled(call="c9", outcome="ok")],
+            ), "s1"),
+        ],
+        {"calls_used": 2, "effects": 0, "last_call": timestamp(NOON + 2000)},
+    ),
     ("tool.settled closes a call", [allowed("c1"), settled("c1")], {"open_calls": {}, "doubts": {}, "calls_used": 1}),
     (
         "tool.settled as an error closes it too",

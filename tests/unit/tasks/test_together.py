@@ -12,12 +12,13 @@ import pytest
 
 from adjourn.errors import HeldError, StoreError
 from adjourn.log import kinds
+from adjourn.log.event import SYSTEM
 from adjourn.policy.principal import Principal, SpaceStore, space_of
 from adjourn.store import Append, Appended, SqliteStore
 from adjourn.tasks.decision import Forward, ToolRequest
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.session import Admitted, PendingCalls, Session, is_effectful
-from adjourn.tasks.task import SYSTEM, NewEvent, Task
+from adjourn.tasks.task import NewEvent, Task
 from adjourn.tasks.together import PendingCommit, commit_together
 from adjourn.verification.verify import verify_task
 from support.policies import policy_of

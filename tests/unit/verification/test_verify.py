@@ -141,7 +141,7 @@ def test_what_is_chained_but_makes_no_sense_is_found() -> None:
 def test_a_newer_format_is_chain_checked_and_said_so() -> None:
     """An event of a newer format version is valid if its chain is, and the report names it."""
     (first,) = chain(kinds.TaskOpened(goal="g"))
-    data = first.data.replace(b'"v":1', b'"v":2')
+    data = first.data.replace(b'"v":1', b'"v":3')
     report = verify_store(filled([Entry(digest(data), data)]))
     assert report.valid
     assert [one.finding.code for one in report.findings] == ["newer-format"]

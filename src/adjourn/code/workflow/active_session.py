@@ -26,11 +26,12 @@ from adjourn.host.process import group_of
 from adjourn.host.workspace import read_file, remove_file, write_file
 from adjourn.log import kinds
 from adjourn.log.canonical_json import canonical, digest
+from adjourn.log.event import SYSTEM
 from adjourn.store.base import Store
 from adjourn.tasks.decision import Block, ToolRequest
 from adjourn.tasks.heads import recent_facts
 from adjourn.tasks.lease import SessionIdentity, is_alive
-from adjourn.tasks.task import SYSTEM, NewEvent, Task
+from adjourn.tasks.task import NewEvent, Task
 from adjourn.text.quoting import first_line
 
 MAX_CALLS = 200

@@ -65,7 +65,7 @@ def spending_of(store: Store, ledger: Ledger, times: Sequence[int]) -> list[Budg
 
 def call_times(events: Iterable[Event]) -> list[int]:
     """When the calls among the events were made that count."""
-    return [milliseconds(event.timestamp) for event in events if _counts(event)]
+    return [milliseconds(event.timestamp) for event in events for _ in range(_counts(event))]
 
 
 def calls_last(left: float, times: Sequence[int]) -> float:
@@ -118,8 +118,12 @@ def plot_of(events: Sequence[Event], ledger: Ledger) -> Markup:
     return Markup(budget_plot(title, points, ledger.budget, marks))  # noqa: S704  # it escapes every text
 
 
-def _counts(event: Event) -> bool:
+def _counts(event: Event) -> int:
+    """How many calls of an event count."""
+    if event.event == kinds.ToolReadings.KIND:
+        data = kinds.data_of(event)
+        return len(data.allowed) if isinstance(data, kinds.ToolReadings) else 0
     if event.event != kinds.ToolAllowed.KIND:
-        return False
+        return 0
     data = kinds.data_of(event)
-    return isinstance(data, kinds.ToolAllowed) and not data.uncounted
+    return int(isinstance(data, kinds.ToolAllowed) and not data.uncounted)

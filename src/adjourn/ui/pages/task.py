@@ -206,18 +206,20 @@ def _events(store: Store, ledger: Ledger, start: int, end: int) -> Mapping[str, 
 def _moments(events: Mapping[str, Event], ledger: Ledger, stamp: str, *, is_last: bool) -> list[Moment]:
     """What happened, the newest first."""
     timeline = Timeline()
-    of_entry: dict[int, list[str]] = {}
+    of_entry: dict[str, list[tuple[str, Event]]] = {}
     for hash_, event in events.items():
-        for entry in timeline.feed(event):
-            of_entry.setdefault(entry.seq, []).append(hash_)
+        for part, fact in enumerate(kinds.facts_of(event)):
+            for entry in timeline.take(fact, part):
+                of_entry.setdefault(entry.place, []).append((hash_, fact))
     if is_last:
         timeline.mark_doubts(list(ledger.doubts))
         timeline.expire(stamp)
     moments = []
     for entry in reversed(timeline.entries()):
-        those = {hash_: events[hash_] for hash_ in of_entry.get(entry.seq, ())}
-        proofs = [Proof(event.seq, event.event, hash_) for hash_, event in those.items()]
-        moments.append(Moment(entry, _tone(entry.label), _arguments(those.values()), _facts(those.values()), proofs))
+        those = of_entry.get(entry.place, ())
+        facts = [fact for _, fact in those]
+        proofs = [Proof(fact.seq, events[hash_].event, hash_) for hash_, fact in those]
+        moments.append(Moment(entry, _tone(entry.label), _arguments(facts), _facts(facts), proofs))
     return moments
 
 

@@ -353,27 +353,26 @@ def _readings_together(
     allowed: list[kinds.ToolAllowed] = []
     number = size = 0
     for fact in facts:
-        data, length = fact.data, 0
-        is_next = fact.session == first.session
-        if isinstance(data, kinds.ToolSettled):
+        data: Any = fact.data
+        kind: type[Data] = type(data)
+        if kind is kinds.ToolSettled:
             call = ledger.open_calls.get(data.call)
             if call is None or call.effectful or data.outcome != "ok" or data.seen:
                 break
-            is_next = is_next and not allowed
-        elif isinstance(data, kinds.ToolAllowed):
+            length, is_next = 0, not allowed
+        elif kind is kinds.ToolAllowed:
             if data.effectful or data.approval or data.once or data.limits or data.uncounted:
                 break
             length = len(data.arguments) + len(data.tool) + len(data.server)
-            is_next = is_next and size + length <= MAX_TOGETHER_CHARS and (not allowed or fact.by == first.by)
+            is_next = size + length <= MAX_TOGETHER_CHARS and (
+                not allowed or fact.by is first.by or fact.by == first.by
+            )
         else:
             break
-        if number and (not is_next or len(settled) + len(allowed) == MAX_TOGETHER):
+        if number and not (is_next and fact.session == first.session and len(settled) + len(allowed) < MAX_TOGETHER):
             together.append(_together(settled, allowed, first))
             settled, allowed, size = [], [], 0
-        if isinstance(data, kinds.ToolSettled):
-            settled.append(data)
-        else:
-            allowed.append(data)
+        (settled if kind is kinds.ToolSettled else allowed).append(data)
         first = fact
         number += 1
         size += length

@@ -218,6 +218,7 @@ def test_files_are_kept_before_a_destructive_call(workspace: Workspace) -> None:
 def test_planning_changes_nothing(workspace: Workspace) -> None:
     """The preview lists what would be done: files, and the effects that stay."""
     session = deployed(workspace)
+    session.admit([ToolRequest(tool="file.read", digest="7" * 64, effectful=False, arguments='{"path":"a"}')])
     root = str(workspace.root)
     before = workspace.everything()
     made = plan(session.task, root, target_of(root))

@@ -65,6 +65,25 @@ def legend(lanes: SessionLanes) -> dict[str, int]:
     return {label: count for _, label, count in lanes.legend}
 
 
+def test_readings_in_one_event_are_a_mark_each() -> None:
+    """A mark leads to its own entry, though several calls share an event."""
+    reads = [
+        kinds.ToolAllowed(call=call, tool=tool, digest="1" * 64, effectful=False)
+        for call, tool in (("c1", "read"), ("c2", "list"))
+    ]
+    lanes = drawn(
+        entries(
+            ("s1", 0, opened()),
+            ("s1", 1, kinds.ToolReadings(allowed=reads)),
+            ("s1", 9, kinds.ToolReadings(settled=[kinds.ToolSettled(call="c1", outcome="ok")])),
+        )
+    )
+    assert re.findall(r'href="#(event-[0-9-]+)" aria-label="([^"]*)"', lanes.picture) == [
+        ("event-1-1", "list: no answer yet (with 1 more: 1 no answer yet, 1 ok)")
+    ]
+    assert legend(lanes) == {"ok": 1, "no answer yet": 1}
+
+
 def test_each_call_is_a_mark_of_its_outcome_that_leads_to_its_event() -> None:
     """Also who approved it and why, checkpoints, and where a session was lost; what was denied is a refused call."""
     created = kinds.CheckpointCreated(document="1", key="k", name="half", root="r", signature="s", trigger="agent")

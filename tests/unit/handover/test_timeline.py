@@ -204,3 +204,15 @@ def test_a_minute_is_named_once() -> None:
 
 def clock(at: int) -> str:
     return f"{datetime.fromtimestamp(at / 1000, UTC).astimezone():%H:%M}"
+
+
+def test_readings_in_one_event_have_an_entry_each() -> None:
+    """Calls that share an event are entries with places of their own, and a later event settles each of them."""
+    reads = [kinds.ToolAllowed(call=f"c{number}", tool="read", digest=ONE, effectful=False) for number in (1, 2)]
+    timeline, entries = told(
+        (opened(), "s1"),
+        (kinds.ToolReadings(allowed=reads), "s1"),
+        (kinds.ToolReadings(allowed=[], settled=[kinds.ToolSettled(call="c2", outcome="ok")]), "s1"),
+    )
+    assert [entry[:2] for entry in entries] == [("session", "claude-code"), ("running", "read"), ("ok", "read")]
+    assert [entry.place for entry in timeline.entries()] == ["0", "1", "1-1"]

@@ -42,8 +42,8 @@ class PageInMemory:
     ) -> None:
         self.access = Access()
         clock = clock or Clock()
-        site = Site(root, root, lambda: store, person, clock, answers=HeldAnswers(clock, undo), others=others)
-        self._app = Application(site, self.access).guarded(HOST)
+        self.site = Site(root, root, lambda: store, person, clock, answers=HeldAnswers(clock, undo), others=others)
+        self._app = Application(self.site, self.access).guarded(HOST)
         self.cookie = ""
 
     def enter(self) -> PageInMemory:
@@ -73,9 +73,9 @@ class PageInMemory:
         assert shown.status_code == 200, shown.text
         return shown.text
 
-    def form(self, number: int = 0) -> dict[str, str]:
+    def form(self, number: int = 0, path: str = "/") -> dict[str, str]:
         """The hidden fields of the form of an item."""
-        card = re.findall(r"<article.*?</article>", self.get(), re.DOTALL)[number]
+        card = re.findall(r"<article.*?</article>", self.get(path), re.DOTALL)[number]
         hidden = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', card)
         return {name: unescape(value) for name, value in hidden}
 

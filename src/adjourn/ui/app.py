@@ -25,7 +25,8 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from adjourn import __version__
 from adjourn.clients import person
@@ -49,7 +50,9 @@ _Handler = Callable[[Request], Awaitable[Response]]
 class Application:
     """The `pages` of a site, for whoever the guard lets pass. `person` is the name of the signed-in person; "" on this machine, where the PIN is asked for."""
 
-    def __init__(self, site: Site, access: Access, pages: Sequence[WebPage] = PAGES, person: str = "") -> None:
+    def __init__(
+        self, site: Site, access: Access, pages: Sequence[WebPage] = PAGES, person: str = "", live: Live | None = None
+    ) -> None:
         self._gate = None if person else PinGate(site.find_store)
         self._site = site
         self._pages = pages
@@ -58,9 +61,10 @@ class Application:
         """For a page that asks because an event said so: it gets another one for what this look did not see."""
         self._following = anyio.CapacityLimiter(FOLLOWING)
         self._access = access
-        self._live = Live(site)
+        self._live = live or Live(site)
         self._shared = SharedAnswers()
         self._render = renderer()
+        self._elsewhere: dict[str, ASGIApp] = {}
         self._notices: OrderedDict[str, Notice] = OrderedDict()
         """What actions came to, by the name that the address of the next page has."""
 
@@ -74,7 +78,7 @@ class Application:
 
     def unguarded(self) -> Starlette:
         """The application behind a guard."""
-        routes = [Route("/static/{name}", static_file), Route("/live", self._live.follow)]
+        routes: list[BaseRoute] = [Route("/static/{name}", static_file), Route("/live", self._live.follow)]
         for page in self._pages:
             routes.append(Route(page.path, self._shows(page), methods=["GET"]))
             routes += [
@@ -82,6 +86,7 @@ class Application:
                 for name in page.actions
             ]
         handlers: Mapping[Any, Any] = {HTTPException: self._failed, AdjournError: self._failed, Exception: self._failed}
+        routes.append(Mount("/at", app=self._at_other))
         return Starlette(routes=routes, exception_handlers=handlers, lifespan=self._living)
 
     @asynccontextmanager
@@ -89,8 +94,23 @@ class Application:
         del app
         async with anyio.create_task_group() as group:
             group.start_soon(self._live.watch)
+            group.start_soon(self._live.watch_others)
             yield
             group.cancel_scope.cancel()
+
+    async def _at_other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with another workspace's page: an application of its own, with its policy, its answers and its question for the PIN."""
+        others = await anyio.to_thread.run_sync(self._site.others)
+        for other in others:
+            if other.base and scope["path"].startswith(f"{other.base}/"):
+                app = self._elsewhere.get(other.root)
+                if app is None:
+                    made = Application(other, self._access, self._pages, self._person, self._live)
+                    app = self._elsewhere[other.root] = made.unguarded()
+                path = scope["path"].removeprefix(other.base)
+                await app({**scope, "path": path, "raw_path": path.encode(), "root_path": ""}, receive, send)
+                return
+        raise HTTPException(404)
 
     def _shows(self, page: WebPage) -> _Handler:
         async def draw(fields: Form, site: Site, limiter: anyio.CapacityLimiter | None) -> Response:
@@ -125,7 +145,9 @@ class Application:
                 raise HTTPException(403, "this form is not of this page")
             warning = ""
             if self._gate is not None and name not in page.reading:
-                question, warning = await anyio.to_thread.run_sync(self._gate.check, request.url.path, form)
+                question, warning = await anyio.to_thread.run_sync(
+                    self._gate.check, f"{self._site.base}{request.url.path}", form
+                )
                 if question is not None:
                     asking = {"title": "Your PIN", "question": question, "notice": None}
                     return await self._page("pin.html", asking, None)
@@ -140,7 +162,9 @@ class Application:
             self._notices[key] = notice
             if len(self._notices) > MAX_NOTICES:
                 self._notices.popitem(last=False)
-            return RedirectResponse(f"{page.after or page.path}?{urlencode({**notice.fields, 'notice': key})}", 303)
+            return RedirectResponse(
+                f"{self._site.base}{page.after or page.path}?{urlencode({**notice.fields, 'notice': key})}", 303
+            )
 
         return act
 
@@ -169,6 +193,7 @@ class Application:
             "page": page,
             "person": self._person,
             "root": self._site.root,
+            "base": self._site.base,
             "now": self._site.clock(),
             "csrf": self._access.form_token,
             "version": __version__,

@@ -60,6 +60,7 @@ def ui_(context: CommandContext, *, port: int, no_open: bool) -> None:
     remember(context.root, context.url)
     others = OtherWorkspaces(context.root, user(), context.clock)
     site = Site(context.root, context.tree, find_store, user(), context.clock, answers=answers, others=others)
+    others.own = site
     with closing(others):
         serve_page(site, port=port, opens=not no_open)
 
@@ -71,7 +72,7 @@ def serve_page(site: Site, *, port: int, opens: bool) -> None:
     try:
         serve(site, port=port, opens=opens, ready=_ui_ready)
     finally:
-        for answer in site.held.held:
+        for answer in (answer for each in (site, *site.others()) for answer in each.held.held):
             complain(
                 f"not recorded: {safe(answer.text)}", "its undo time was not over, so it still waits: answer it again"
             )

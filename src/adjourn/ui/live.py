@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from adjourn.errors import AdjournError
 from adjourn.store.base import Head
+from adjourn.ui.pages.inbox import count_waiting
 from adjourn.ui.site import Site
 
 LOOK_SECONDS = 0.2
@@ -69,6 +70,25 @@ class Live:
                 self._seen = seen
                 self.announce()
 
+    async def watch_others(self) -> None:
+        """Look at the person's other workspaces until this is cancelled, while a page is open: apart, so that none delays this one."""
+        seen: Sequence[_Seen] = ()
+        pause = LOOK_SECONDS
+        while True:
+            await anyio.sleep(pause)
+            if not self._open:
+                pause = LOOK_SECONDS
+                continue
+            last, took = await anyio.to_thread.run_sync(self._timed_look_at_others, abandon_on_cancel=True)
+            pause = READ_PAUSE if any(each.left for each in last) else max(LOOK_SECONDS, REST * took)
+            if last != seen:
+                seen = last
+                self.announce()
+
+    def _timed_look_at_others(self) -> tuple[Sequence[_Seen], float]:
+        began = time.thread_time()
+        return [_look_elsewhere(other) for other in self._site.others()], time.thread_time() - began
+
     def announce(self) -> None:
         """Send every open page an event."""
         self.version += 1
@@ -78,15 +98,7 @@ class Live:
     def _timed_look(self) -> tuple[_Seen, float]:
         """A look, and the seconds that it computed."""
         began = time.thread_time()
-        return self._look(), time.thread_time() - began
-
-    def _look(self) -> _Seen:
-        with suppress(AdjournError):  # the page says what is wrong with the store
-            store = self._site.find_store()
-            if store is not None:
-                left = self._site.overview.look(store).left
-                return _Seen(self._site.overview.heads, left, self._site.held.version)
-        return _Seen({}, 0)
+        return _look(self._site), time.thread_time() - began
 
     async def follow(self, request: Request) -> EventSourceResponse:
         """The events of one open page."""
@@ -106,6 +118,25 @@ class Live:
                     await self._changed.wait()
         finally:
             self._open -= 1
+
+
+def _look(site: Site) -> _Seen:
+    with suppress(AdjournError):  # the page says what is wrong with the store
+        store = site.find_store()
+        if store is not None:
+            left = site.overview.look(store).left
+            return _Seen(site.overview.heads, left, site.held.version)
+    return _Seen({}, 0)
+
+
+def _look_elsewhere(site: Site) -> _Seen:
+    """A look at another workspace, with how much waits there: the inbox of this one says so."""
+    seen = _look(site)
+    with suppress(AdjournError):
+        store = site.find_store()
+        if store is not None:
+            count_waiting(site, store, within=2 * LOOK_SECONDS)
+    return seen
 
 
 # --- answers that several open pages get alike

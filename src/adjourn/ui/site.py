@@ -108,6 +108,8 @@ class Overview:
         self._lock = RLock()
         self.lanes = KeptLanes()
         """The pictures of tasks."""
+        self.count = 0
+        """How much waited for the person when that was counted last."""
         self._begin(None)
 
     def _begin(self, store: Store | None) -> None:
@@ -126,11 +128,11 @@ class Overview:
         self._calls: OrderedDict[str, _LastCalls] = OrderedDict()
         self._answered: dict[str, tuple[Head, Sequence[AnsweredItem]]] = {}
 
-    def look(self, store: Store, within: float = 0) -> Seen:
-        """Look at the store, unless somebody did `within` so many seconds, and read what has changed since, for a moment."""
+    def look(self, store: Store, within: float = 0, share: float = 1) -> Seen:
+        """Look at the store, unless somebody did `within` so many seconds, and read what has changed since, for a `share` of a moment."""
         with self._lock:
             self._look(store, within)
-            left = self._read_changed()
+            left = self._read_changed(share)
             if self._sorted is None:
                 self._sorted = sorted(self._rows.values(), key=_BY_USE, reverse=True)
             return Seen(self._sorted, left)
@@ -140,12 +142,12 @@ class Overview:
         """Where all streams ended at the last look."""
         return self._heads
 
-    def waiting(self, store: Store, within: float = 0) -> tuple[Inbox, int]:
+    def waiting(self, store: Store, within: float = 0, share: float = 1) -> tuple[Inbox, int]:
         """What waits in the tasks that are read and in all records, and how many tasks could not be read yet."""
         from adjourn.host.keys import reading_secret
 
         with self._lock:
-            left = self.look(store, within).left
+            left = self.look(store, within, share).left
             now = self._clock()
             stamp = timestamp(now)
             for name in [task for task in self._passing if not self._known[task].holds(self._known[task].head, stamp)]:
@@ -187,7 +189,7 @@ class Overview:
                 self._heads = heads
             self._looked = time.monotonic()
 
-    def _read_changed(self) -> int:
+    def _read_changed(self, share: float) -> int:
         """Read tasks that changed, the newest first, for a moment: one at least, however busy the machine is. Returns how many are left."""
         heads, read = self._heads, self._read
         if self._read_up_to is heads:
@@ -196,7 +198,7 @@ class Overview:
             for gone in read.keys() - heads.keys():
                 self._forget(gone)
         due = [name for name, head in heads.items() if read.get(name) != head]
-        ends_at = time.monotonic() + READ_SECONDS
+        ends_at = time.monotonic() + READ_SECONDS * share
         has_read = False
         for number, name in enumerate(reversed(due)):
             if "/" not in name:
@@ -266,7 +268,8 @@ class Site(msgspec.Struct, frozen=True):
     A look at the store may be `within` so many seconds old: a page that follows it gets an event for what is newer. For a person of
     another machine, `home` has its checkpoints and pages, `contract` returns what its sessions work under (or raises `AdjournError`), and
     `root` and `tree` are an empty place; `words` puts the text of an error into those for the person. `answers` keeps the person's answers
-    for as long as they can be undone; by default each is recorded at once. `others` gives the person's other workspaces.
+    for as long as they can be undone; by default each is recorded at once. `others` gives the person's other workspaces. `base` is how the
+    addresses of the pages of another workspace begin.
     """
 
     root: str
@@ -281,6 +284,7 @@ class Site(msgspec.Struct, frozen=True):
     seen_by: Overview | None = None
     others: Callable[[], Sequence[Site]] = tuple
     answers: HeldAnswers[Notice] | None = None
+    base: str = ""
 
     def __post_init__(self) -> None:
         if self.answers is None:

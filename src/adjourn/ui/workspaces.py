@@ -1,16 +1,19 @@
-"""The other workspaces of this account, as the page of one workspace shows them: who works there, and how much waits."""
+"""The other workspaces of this account: each has its own pages, at an address of its own, on the page of one workspace."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import Lock
 
 from adjourn.errors import AdjournError
 from adjourn.host.finding import DEFAULT_STORE
 from adjourn.host.workspace_store import known_workspaces, open_at
+from adjourn.log.canonical_json import digest
 from adjourn.log.event import Actor
 from adjourn.store.base import Store
+from adjourn.ui.held import UNDO_SECONDS, HeldAnswers
 from adjourn.ui.site import Site
 
 MAX_OTHERS = 12
@@ -27,6 +30,8 @@ class OtherWorkspaces:
         self._lock = Lock()
         self._sites: dict[str, Site] = {}
         self._stores: list[Store] = []
+        self.own: Site | None = None
+        """The workspace of the page, once it is known."""
 
     def __call__(self) -> Sequence[Site]:
         """The workspaces that can be opened, the ones used last first."""
@@ -36,6 +41,11 @@ class OtherWorkspaces:
                 if root not in self._sites:
                     self._open(root)
             return [self._sites[root] for root in roots if root in self._sites]
+
+    def _around(self, root: str) -> Sequence[Site]:
+        """All workspaces but this one, the one of the page first."""
+        own = [self.own] if self.own is not None else []
+        return [*own, *(site for site in self() if site.root != root)]
 
     def close(self) -> None:
         """Close the stores."""
@@ -50,4 +60,13 @@ class OtherWorkspaces:
         except (AdjournError, OSError):
             return  # `adjourn doctor` there says why
         self._stores.append(store)
-        self._sites[root] = Site(root, root, lambda: store, self._person, self._clock)
+        self._sites[root] = Site(
+            root,
+            root,
+            lambda: store,
+            self._person,
+            self._clock,
+            answers=HeldAnswers(self._clock, UNDO_SECONDS),
+            others=partial(self._around, root),
+            base=f"/at/{digest(os.fsencode(root))[:16]}",
+        )

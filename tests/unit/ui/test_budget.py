@@ -88,15 +88,15 @@ def test_limits_of_time_and_money_are_those_of_the_last_session(shared: SharedTa
     assert shown["tokens"].left.startswith("1,500 left, about 18 min")
 
 
-def test_tasks_at_work_come_first_with_what_is_left(shared: SharedTask) -> None:
+def test_tasks_at_work_are_shown_with_what_is_left(shared: SharedTask) -> None:
     """The client, the last call, and for how long the budget lasts; a task whose session has ended is not there."""
     session = shared.opened(policy=policy_of("use *", "budget calls=40"), client="codex")
     work(shared, 4)
     page = PageInMemory(shared.store, shared.clock).enter()
-    shown = page.get("/tasks")
+    shown = page.get("/now")
     now = shown[shown.index('class="now"') : shown.index("</ul>")]
     for text in ("codex", "36 calls left, about 1 h of work", "shell.run3", "ok"):
         assert text in now
-    assert 'class="now"' not in page.get("/tasks?q=nothing")
+    assert "Your workspaces" not in shown
     session.close("client-eof")
-    assert 'class="now"' not in page.get("/tasks")
+    assert "Nobody is at work" in page.get("/now")

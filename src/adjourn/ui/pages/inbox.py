@@ -71,18 +71,15 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     values: dict[str, Any] = {
         "has_store": False, "cards": [], "count": 0, "shown": 0, "q": q, "show": show, "kinds": {}, "answered": [], "snoozed": 0, "is_snoozed": {},
         "unreadable": {}, "troubles": [], "granted": [], "held": [], "failed": [], "left": 0, "more": 0, "urgencies": URGENCIES, "names": NAMES,
+        "elsewhere": [(other.root, other.base, other.overview.count) for other in site.others() if other.overview.count],
     }  # fmt: skip
     store = site.find_store()
     if store is None:
         return values
     waiting, left = site.overview.waiting(store, site.within)
     held = site.held.held
-    hidden = {key for answer in held for key in answer.keys}
+    items, snoozed = _sorted_out(site, store, waiting.items)
     put_off = snoozed_items(store, site.person.id, timestamp(site.clock()))
-    items, snoozed = list[WaitingItem](), list[WaitingItem]()
-    for item in waiting.items:
-        if item.key not in hidden:
-            (snoozed if item.key in put_off and put_off[item.key].hides(item) else items).append(item)
     offered = Counter[str](item.kind for item in items)
     values |= {
         "has_store": True,
@@ -105,6 +102,26 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     listed = snoozed if show == "snoozed" else items
     matching = [item for item in listed if (show in ("", "snoozed", item.kind)) and _has(item, q.casefold())]
     return values | {"cards": _cards(site, store, matching[:MAX_CARDS]), "shown": len(matching)}
+
+
+def count_waiting(site: Site, store: Store, within: float, share: float = 1) -> int:
+    """How many things wait, without those that were put off or whose answer can be undone."""
+    waiting, _ = site.overview.waiting(store, within, share)
+    site.overview.count = len(_sorted_out(site, store, waiting.items)[0])
+    return site.overview.count
+
+
+def _sorted_out(
+    site: Site, store: Store, waiting: Sequence[WaitingItem]
+) -> tuple[list[WaitingItem], list[WaitingItem]]:
+    """What is listed, and what was put off; without what was answered, and can be undone."""
+    hidden = {key for answer in site.held.held for key in answer.keys}
+    put_off = snoozed_items(store, site.person.id, timestamp(site.clock())) if waiting else {}
+    items, snoozed = list[WaitingItem](), list[WaitingItem]()
+    for item in waiting:
+        if item.key not in hidden:
+            (snoozed if item.key in put_off and put_off[item.key].hides(item) else items).append(item)
+    return items, snoozed
 
 
 def _cards(site: Site, store: Store, items: Sequence[WaitingItem]) -> list[Card]:

@@ -35,7 +35,7 @@ DIGESTS = {
     "start_session": ("e7c9d5cfe290", ""),
     "submit_phase": ("9197ae96bf31", ""),
     "get_session_status": ("108be736f460", ""),
-    "search_text": ("fe94238e19b8", "85f97e03e152"),
+    "search_text": ("8f8ff7adcd51", "27777f058c69"),
     "search_files": ("ccb9557943d5", "b0fd40a3acf6"),
     "find_definitions": ("16967ac9a7ea", "f7396d7bf768"),
     "find_references": ("cbc72efe1482", "a7bf1dbfcf71"),

@@ -146,6 +146,9 @@ def test_symbols_of_a_question() -> None:
         ("docs/cart.md", "Cart", "document"),
         ("README.rst", "module", "document"),
         ("examples/cart.py", "total", "example"),
+        ("dist/cart.js", "total", "generated"),
+        ("pkg/cart.pb.go", "Total", "generated"),
+        ("static/cart.min.js", "total", "generated"),
     ],
 )
 def test_places(path: str, name: str, place: str) -> None:
@@ -154,13 +157,15 @@ def test_places(path: str, name: str, place: str) -> None:
 
 
 def test_half_of_the_benchmark_s_questions_are_held_out() -> None:
-    """Each repository has twenty different questions with answers; ten are not for choosing weights."""
-    for name in ("cobra", "httpx", "ripgrep"):
-        questions = json.loads((QUESTIONS / f"{name}.json").read_text("utf-8"))["questions"]
-        assert len({one["question"] for one in questions}) == 20
+    """Each repository has different questions with answers, 200 together or more; every second one is not for choosing weights."""
+    asked = [json.loads(path.read_text("utf-8"))["questions"] for path in QUESTIONS.glob("*.json")]
+    assert len(asked) >= 6
+    assert sum(map(len, asked)) >= 200
+    for questions in asked:
+        assert len({one["question"] for one in questions}) == len(questions)
         assert all(":" in answer for one in questions for answer in one["answers"])
         assert all(one["answers"] for one in questions)
-        assert sum(one.get("held_out", False) for one in questions) == 10
+        assert sum(one.get("held_out", False) for one in questions) * 2 == len(questions)
 
 
 def test_both_rankings_count_the_same(codebase: Codebase) -> None:

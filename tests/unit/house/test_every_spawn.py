@@ -26,6 +26,7 @@ REVIEWED = {
     ("code/index/analysis.py", "subprocess.run"): "ctags, found outside of the workspace, reading no options of it",
     ("code/git/git.py", "subprocess.Popen"): "git, by the one place that builds its commands",
     ("code/index/workers.py", "subprocess.Popen"): "Python by the helper",
+    ("code/search/patterns.py", "subprocess.Popen"): "Python by the helper",
     ("code/index/ripgrep.py", "subprocess.Popen"): "rg, found outside of the workspace",
     ("code/language_servers/client.py", "subprocess.Popen"): "Python by the helper",
     (
@@ -61,6 +62,7 @@ PYTHONS = {
     "cli/demo.py",
     "clients/options.py",
     "code/index/workers.py",
+    "code/search/patterns.py",
     "code/language_servers/client.py",
     "code/workflow/checks.py",
     "gateway/login_store.py",

@@ -34,6 +34,10 @@ _FILE = "module"
 _WHOLE = DOCUMENTED | {"heading", "namespace", "selector", "trigger"}
 
 
+_VALUES = frozenset(("constant", "field", "variable"))
+_VALUE_LINES = 2
+
+
 class Chunk(msgspec.Struct, frozen=True, array_like=True):
     """Lines `line` to `end_line` of a file. `name` holds the enclosing names, with dots.
 
@@ -53,13 +57,18 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True):
 
 def chunks_of(data: bytes, file_outline: Outline | None) -> list[Chunk]:
     """Chunks of a file: its definitions and the head of the module, or blocks of 50 lines if nothing is defined."""
-    text_symbols = [s for s in file_outline.symbols if s.kind in _WHOLE] if file_outline else []
+    text_symbols = list(filter(_is_whole, file_outline.symbols)) if file_outline else []
     if not text_symbols:
         return _blocks(data)
     head = data.split(b"\n", _HEAD_LINES)[:_HEAD_LINES]
     module = _chunk_from(data, Symbol(_FILE, _FILE, "", 1, len(head), 0, len(b"\n".join(head)), ""))
     starts = sorted(symbol.start for symbol in text_symbols)
     return [module, *(_chunk(data, symbol, starts) for symbol in text_symbols[:_MAX_CHUNKS])]
+
+
+def _is_whole(symbol: Symbol) -> bool:
+    """Whether a symbol has a text of its own. A value of several lines may be a table, or a function that another one makes."""
+    return symbol.kind in _WHOLE or (symbol.kind in _VALUES and symbol.end_line - symbol.line >= _VALUE_LINES)
 
 
 def _chunk(data: bytes, symbol: Symbol, starts: list[int]) -> Chunk:

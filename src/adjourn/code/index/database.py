@@ -21,7 +21,7 @@ from adjourn.code.index.outline import RegionMarks
 from adjourn.code.index.workers import ChunkWords
 from adjourn.errors import RefusedError, StoreError
 
-SCHEMA = 6
+SCHEMA = 7
 """Incremented when the tables change, or when the same bytes would be analyzed differently; the index is then rebuilt."""
 _FILE = "index.db"
 _BUSY_SECONDS = 30

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from heapq import nlargest
 from itertools import islice
@@ -204,11 +205,13 @@ SAID = 0.5
 """Prefers `redirect_method` to `redirect_method_is_safe` for "the method of a redirect"."""
 FILED = 0.5
 """`_multipart.py` says what its functions are about, and they do not repeat it."""
-PLACES = {"implementation": 1.0, "example": 0.5, "test": 0.3, "document": 0.3}
-"""Tests and documents repeat the words of a question more often than the code that they are about. One that is three times as good
-as the best implementation still comes first. A question that asks for such a place has all of its chunks count in full."""
+PLACES = {"implementation": 1.0, "example": 0.5, "test": 0.3, "document": 0.3, "generated": 0.3}
+"""Tests, documents and what a build wrote repeat the words of a question more often than the code that they are about. One that is three
+times as good as the best implementation still comes first. A question that asks for such a place has all of its chunks count in full."""
 HEAD = 0.5
 """The head of a file and a block of lines have all words of the imports and constants, and define nothing."""
+NAMESAKE = 0.7
+"""What each further symbol of a name in a file counts: `_parse` of twenty classes must not be all that is shown."""
 CANDIDATES = 200
 """How many chunks are ranked by their names, too."""
 _RANK = 10
@@ -222,6 +225,9 @@ _TEST_FILE = re.compile(
 _TEST_NAME = re.compile(r"tests?\.|(.*\.)?test_")
 _DOCUMENT_FILE = re.compile(r"\.(md|mdx|markdown|rst|adoc|txt)$", re.IGNORECASE)
 _EXAMPLE_FILE = re.compile(r"(^|/)(examples?|samples?|demos?|vendor|third_party)/")
+_GENERATED_FILE = re.compile(
+    r"(^|/)(dist|build|out|node_modules|generated)/|\.(min|bundle|generated)\.\w+$|_pb2\.py$|\.pb\.go$"
+)
 _ASKED_FOR = {
     "test": re.compile(r"\b(unit ?)?(tests?|tested|testing|specs?|fixtures?|benchmarks?)\b", re.IGNORECASE),
     # Not "documentation" alone: it may be what the code makes.
@@ -261,6 +267,11 @@ def ranked(hits: Sequence[ChunkHit], wanted: AskedFor) -> list[ChunkHit]:
     """The hits of a word search in order, with scores between 0 and 1."""
     likely = nlargest(CANDIDATES, hits, key=lambda hit: hit.score * place_weight(hit, wanted))
     values = {hit: hit.score * weight(hit, wanted) for hit in likely}
+    namesakes: Counter[tuple[str, str]] = Counter()
+    for hit in sorted(values, key=lambda hit: -values[hit]):
+        own = (hit.place.path, hit.name.rpartition(".")[2])
+        values[hit] *= NAMESAKE ** namesakes[own]
+        namesakes[own] += 1
     order = sorted(values, key=lambda hit: -values[hit])
     return [hit._replace(score=values[hit] / (values[hit] + _HALF)) for hit in order]
 
@@ -301,6 +312,8 @@ def place_of(path: str, name: str) -> str:
         return "test"
     if _DOCUMENT_FILE.search(path):
         return "document"
+    if _GENERATED_FILE.search(path):
+        return "generated"
     return "example" if _EXAMPLE_FILE.search(path) else "implementation"
 
 

@@ -18,7 +18,7 @@ from adjourn.errors import InvalidError
 
 MAX_PATTERNS = 5
 MAX_LINE = 500
-_MAX_RESULTS = 10_000
+MAX_RESULTS = 10_000
 _MAX_CONTEXT = 20
 _SECONDS = 30.0
 _MAX_PATTERN = 10_000
@@ -54,7 +54,7 @@ def search_text(
     deadline = deadline or Deadline(_SECONDS)
     where = repository.existing(path)
     context = _bounded(options.context_lines, 0, _MAX_CONTEXT)
-    limit = _bounded(options.max_results, 1, _MAX_RESULTS)
+    limit = _bounded(options.max_results, 1, MAX_RESULTS)
     arguments = ["--case-sensitive" if options.case_sensitive else "--ignore-case"]
     if context:
         arguments += ["--context", str(context)]

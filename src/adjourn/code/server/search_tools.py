@@ -9,6 +9,7 @@ import msgspec
 
 from adjourn.code.search import relations
 from adjourn.code.search.definitions import find_definitions, get_symbols, near_name
+from adjourn.code.search.patterns import search_pattern
 from adjourn.code.search.references import find_references
 from adjourn.code.search.relations import changed_paths, definition_at, diagnose, related
 from adjourn.code.search.routing import Question, query
@@ -29,6 +30,7 @@ from adjourn.code.server.tool import (
 )
 from adjourn.code.session_state import Intent
 from adjourn.code.workflow import evidence
+from adjourn.errors import InvalidError
 
 
 class SearchText(PagedTool, kw_only=True):
@@ -44,10 +46,18 @@ class SearchText(PagedTool, kw_only=True):
     case_sensitive: bool = True
     context_lines: Annotated[int, msgspec.Meta(ge=0)] = 0
     max_results: Annotated[int, msgspec.Meta(ge=1)] = 100
+    structural: Annotated[
+        bool, msgspec.Meta(description="The pattern is code: `$X.get($$$)` ($X: a node, $$$: any).")
+    ] = False
 
     def run(self, call: ToolInvocation) -> Reply:
         options = TextOptions(self.file_type, self.case_sensitive, self.context_lines, self.max_results)
-        return search_text(call.codebase.repository, self.pattern, self.path, options, deadline=call.deadline)
+        repository = call.codebase.repository
+        if not self.structural:
+            return search_text(repository, self.pattern, self.path, options, deadline=call.deadline)
+        if not isinstance(self.pattern, str) or self.context_lines:
+            raise InvalidError("structural takes one pattern and no context_lines", "call once for each pattern")
+        return search_pattern(repository, self.pattern, self.path, options, call.deadline)
 
 
 class SearchFiles(PagedTool, kw_only=True):

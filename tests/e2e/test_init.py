@@ -38,6 +38,7 @@ EVENTS = [
     "PostToolUseFailure",
     "PreCompact",
     "Stop",
+    "SubagentStop",
     "SessionEnd",
 ]
 

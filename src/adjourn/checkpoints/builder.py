@@ -1,7 +1,7 @@
 """Composing a checkpoint's page from what was stated, the page before, the Continuation Record and the history.
 
 Each part comes from the first source that has it: the report of now; what a person edited on the page before; what was stated on
-earlier pages; the task's Continuation Record; the page before; the history. So a page that nobody asked for, such as the one at the
+earlier pages; the task's Continuation Record; the page before; the client's transcript; the history. So a page that nobody asked for, such as the one at the
 end of a session, replaces nothing that an agent or a person stated. The machine data says what the next page must know:
 
     derived    digests of the lines that come from the history or the record: the next page derives them again.
@@ -22,6 +22,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from adjourn.checkpoints.page import (
+    LATER,
     MINUTE,
     NO_REPORT,
     PARTS,
@@ -50,6 +51,8 @@ from adjourn.text.fitting import fit_text
 MAX_MISSION = 50_000
 MAX_ITEMS = 200
 MAX_DOUBTS = 5
+MAX_LATER = 3
+"""Later prompts that are shown beside a mission that somebody stated."""
 SHOWN = 200
 MAX_NAME = 60
 FAILURES = ("failed", "tests failed")
@@ -60,7 +63,7 @@ _T = TypeVar("_T")
 class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the history says. `at` is in milliseconds, `began` the time stamp of the session's start, `budget` a number of calls,
     `last` the last call's tool and arguments, `failed` what went wrong before this checkpoint, `produced` are paths,
-    `produced_more` is the number of further ones, `by` who reports ("": unknown).
+    `produced_more` is the number of further ones, `by` who reports ("": unknown), `transcript` what the client's transcript says.
     """
 
     ledger: Ledger
@@ -73,6 +76,7 @@ class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
     produced: Sequence[str] = ()
     produced_more: int = 0
     by: str = ""
+    transcript: AgentReport = NO_REPORT
 
 
 def compose(
@@ -91,30 +95,41 @@ def compose(
     Record, `machine` the machine data.
     """
     sources = _Sources(said, before, edits=edits, record=record)
-    ledger = happened.ledger
+    ledger, heard = happened.ledger, happened.transcript
     derived: dict[str, Any] = {}
     named = sources.text("mission")
-    mission = _clean(named or _asked(ledger), limit=MAX_MISSION) or f"Task {ledger.task}"
+    mission = _clean(named or _asked(ledger, _opt(heard.mission)), limit=MAX_MISSION) or f"Task {ledger.task}"
     if not named:
         derived["mission"] = mark(mission)
     steps = sources.steps()
-    progress, omitted = _progress(steps.items, steps.omitted)
-    if not progress:
+    progress, omitted = _progress(steps.items or heard.progress or (), steps.omitted)
+    has_plan = bool(progress)
+    if progress and not steps.items:
+        derived["progress"] = [mark(item.text) for item in progress]
+    elif not progress:
         asked = mission if named else _clean(ledger.asked, limit=MAX_MISSION) or mission
         progress = (ChecklistItem(text=asked, status="in_progress", note="in progress"),)
         derived["progress"] = [mark(asked)]
-    elif omitted:
+    if has_plan and omitted:
         over = any(item.status == "done" for item in progress)  # done items are left out first
         progress = (*progress, ChecklistItem(text=more_text(omitted), status="done" if over else "pending"))
-        derived["progress"] = [mark(more_text(omitted))]
-    state = _lines(sources.texts("current_state"), (*sources.recorded("current_state"), *_state_lines(happened)))
-    questions = _lines(sources.texts("open_questions"), sources.recorded("open_questions"))
+        derived["progress"] = [*derived.get("progress", ()), mark(more_text(omitted))]
+    later = _opt(heard.mission).split(LATER)[1:] if named else []
+    told = (
+        *sources.recorded("current_state"),
+        *(f"The person said later: {text}" for text in later[-MAX_LATER:]),
+        *(heard.current_state or ()),
+        *_state_lines(happened),
+    )
+    state = _lines(sources.texts("current_state"), told)
+    asking = (*sources.recorded("open_questions"), *(heard.open_questions or ()))
+    questions = _lines(sources.texts("open_questions"), asking)
     derived["currentState"], derived["openQuestions"] = state.derived, questions.derived
     artifacts = _artifacts(sources, happened)
     derived["artifacts"] = artifacts.derived
     resumption = stated = _clean(sources.point())
     if happened.failed or ledger.failed or ledger.red or not stated:
-        plan = progress if steps.items or not description else ()  # the mission alone is no plan
+        plan = progress if has_plan or not description else ()  # the mission alone is no plan
         resumption = _clean(_next_step(happened, plan, stated, description))
         derived["resumptionPoint"] = mark(resumption)
         derived["instead"] = stated
@@ -156,10 +171,16 @@ def compose(
     )
 
 
-def _asked(ledger: Ledger) -> str:
-    """What the person asked for, and beside it the goal of the contract or policy."""
+def _asked(ledger: Ledger, heard: str) -> str:
+    """What the person asked for, and beside it the goal of the contract or policy.
+
+    `heard` are the prompts of the client's transcript. The task may have begun with an earlier one.
+    """
     asked, goal = ledger.asked or ledger.goal, ledger.policy_goal
-    return f"{asked}\n\nGoal of the policy: {goal}" if ledger.asked and goal not in ("", asked) else asked
+    if heard:
+        begin = " ".join(ledger.asked.split())[:SHOWN]
+        asked = heard if " ".join(heard.split()).startswith(begin) else f"{ledger.asked}{LATER}{heard}"
+    return f"{asked}\n\nGoal of the policy: {goal}" if (heard or ledger.asked) and goal not in ("", asked) else asked
 
 
 class _Items(NamedTuple, Generic[_T]):
@@ -280,14 +301,19 @@ def _artifacts(sources: _Sources, happened: TaskFacts) -> _Items[Artifact]:
     """The files that were ever produced, each once, with its latest note; of too many the newest."""
     named = sources.products()
     notes: dict[str, str] = {}
-    for artifact in (*named.items, *(ReportedArtifact(path=path) for path in happened.produced)):
+    heard = happened.transcript.artifacts or ()
+    for artifact in (*heard, *named.items, *(ReportedArtifact(path=path) for path in happened.produced)):
         if path := _clean(artifact.path, one_line=True):
             notes[path] = _clean(artifact.note, one_line=True) or notes.get(path, "")
+    stated = {_clean(artifact.path, one_line=True) for artifact in named.items}
+    derived = [
+        mark(path) for artifact in heard if (path := _clean(artifact.path, one_line=True)) and path not in stated
+    ]
     omitted = named.omitted + happened.produced_more + max(0, len(notes) - MAX_ITEMS)
     artifacts = [Artifact(path=path, note=note) for path, note in list(notes.items())[-MAX_ITEMS:]]
     if not omitted:
-        return _Items(tuple(artifacts), [])
-    return _Items((*artifacts, Artifact(path=more_text(omitted))), [mark(more_text(omitted))], omitted)
+        return _Items(tuple(artifacts), derived)
+    return _Items((*artifacts, Artifact(path=more_text(omitted))), [*derived, mark(more_text(omitted))], omitted)
 
 
 def _state_lines(happened: TaskFacts) -> Iterable[str]:
@@ -324,6 +350,8 @@ def _next_step(happened: TaskFacts, progress: Sequence[ChecklistItem], stated: s
     if first is not None:
         then = f", then continue with: {todo}" if todo else says
         return f"Check whether {tool_name(first)} ({first.call}) took effect{then}"
+    if point := _opt(happened.transcript.resumption_point):
+        return point
     if todo:
         return f"Continue with: {todo}"
     return f"No next step was stated{says or ': review what was done'}"

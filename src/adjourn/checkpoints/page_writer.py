@@ -51,6 +51,7 @@ from adjourn.checkpoints.page_files import (
     word,
 )
 from adjourn.checkpoints.parser import PageReading, parse
+from adjourn.checkpoints.transcript_facts import read_facts
 from adjourn.errors import AdjournError, ConflictError, InvalidError, NotFoundError, StoreError
 from adjourn.host.workspace import create_file, make_folder, sync_folder, write_file
 from adjourn.knowledge.records.task_record import record_of
@@ -135,6 +136,7 @@ def write(
             produced=work.produced,
             produced_more=work.produced_more,
             by=_whose(checkpoint.event.by),
+            transcript=read_facts(task.store, task.id).report,
         )
         machine = {
             "id": checkpoint.hash,

@@ -11,7 +11,7 @@ of the earlier one, which stays in the chain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -102,6 +102,8 @@ class GuardedSession(Session):
     """A session that makes automatic checkpoints. Before it opens, it checks its task's history against the `anchors`."""
 
     _watch: _Watch | None = None
+    observe: Callable[[], bool] = staticmethod(lambda: False)
+    """Learn what the client's transcript says, before a page is written. Returns whether that is something new."""
 
     @cached_property
     def notice(self) -> BudgetNotice:
@@ -239,7 +241,7 @@ def _may_pass(session: Session, call: ToolRequest) -> bool:
 # --- making them
 
 
-def _make_due(session: Session, watch: _Watch) -> list[str]:
+def _make_due(session: GuardedSession, watch: _Watch) -> list[str]:
     notes: list[str] = []
     for share, key, trigger in watch.shares(session.task.ledger, session.policy):
         what = "spent" if share == SPENT else f"at-{share:g}".replace(".", "-")
@@ -248,7 +250,7 @@ def _make_due(session: Session, watch: _Watch) -> list[str]:
     return notes
 
 
-def _make_before(session: Session, tool: str, label: str, settings: Settings) -> tuple[str, list[str]]:
+def _make_before(session: GuardedSession, tool: str, label: str, settings: Settings) -> tuple[str, list[str]]:
     from adjourn.checkpoints import git_snapshot  # not on the start path
 
     more, notes = git_snapshot.for_page(session.identity.tree, session.task.id, session.task.ledger.seq + 1, settings)
@@ -259,7 +261,7 @@ def _make_before(session: Session, tool: str, label: str, settings: Settings) ->
     return text, notes + texts
 
 
-def _make_milestones(session: Session, settings: Settings) -> list[str]:
+def _make_milestones(session: GuardedSession, settings: Settings) -> list[str]:
     """Keep the files, and a page for each step of the work that is done and has none yet."""
     from adjourn.checkpoints import git_snapshot  # not on the start path
 
@@ -270,7 +272,7 @@ def _make_milestones(session: Session, settings: Settings) -> list[str]:
     return notes
 
 
-def _make_after(session: Session, guarded: Guarded, fact: kinds.ToolSettled) -> list[str]:
+def _make_after(session: GuardedSession, guarded: Guarded, fact: kinds.ToolSettled) -> list[str]:
     named = guarded.label not in ("policy", "hint")
     what = f"{guarded.tool}{': ' * named}{guarded.label * named}"
     if fact.outcome == "ok":
@@ -280,7 +282,7 @@ def _make_after(session: Session, guarded: Guarded, fact: kinds.ToolSettled) -> 
 
 
 def _make(
-    session: Session,
+    session: GuardedSession,
     what: str,
     trigger: str,
     *,
@@ -300,6 +302,7 @@ def _make(
     if not tree:
         return task_checkpoint.hash, []
     opened = session.task.ledger.sessions.get(session.id)
+    session.observe()
     try:
         page = page_files.by_id(tree, base) if base else None
         written = page_writer.write(

@@ -11,7 +11,8 @@ Owns: that choice, and keeping a store quick to open that only such processes wr
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import msgspec
 
@@ -55,6 +56,8 @@ class HookClient(ClientProcess):
         self.notes: list[str] = []
         """What is to be said about the checkpoints that were made."""
         self._capabilities = capabilities
+        self.follow: Callable[[Task], bool] = lambda _: False
+        """Learn what the client's transcript says of a task. Returns whether that is something new."""
         self._groups = {group_of(process_, options.root): process_ for process_ in process.ancestors()}
         """The processes that this one descends from, nearest first, by the name of the group they would be."""
         self._named = next((group for group, process_ in self._groups.items() if process_.pid == client_process), "")
@@ -127,6 +130,7 @@ class HookClient(ClientProcess):
         contract = for_task(self.options.contract, self.store, task.ledger.contract)
         contract = msgspec.structs.replace(contract, policy=narrowed(contract.policy, None, self.client))
         session = HookSession(task, contract, identity, self._capabilities)
+        session.observe = partial(self.follow, task)
         self.task.begin_with_prompt(session)
         return session
 

@@ -176,12 +176,12 @@ class HookSession(GuardedSession):
         )
 
     def checkpoint(self, trigger: str) -> bool:
-        """Make a checkpoint under the task's own name, if a call was made since the last one."""
+        """Make a checkpoint under the task's own name, if a call was made since the last one, or the client's transcript has news."""
         from adjourn.checkpoints.save import save_task_checkpoint
 
         ledger = self.task.ledger
         here = any(open_session.group == self.identity.group for open_session in ledger.sessions.values())
-        if not here or ledger.calls_used == ledger.calls_at_checkpoint:
+        if not here or (not self.observe() and ledger.calls_used == ledger.calls_at_checkpoint):
             return False
 
         session = self if self.id in ledger.sessions else None
@@ -196,6 +196,7 @@ class HookSession(GuardedSession):
 
         if self.id in self.task.ledger.sessions:
             self.is_open = True
+            self.observe()
             close_session(self, reason, self.identity.root, tree=self.identity.tree, tell=self.notes.append)
 
     def _open_calls(self) -> list[OpenCall]:

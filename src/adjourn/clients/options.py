@@ -122,7 +122,7 @@ OPTIONS = (
     Option("proxy hook", "--no-budget-notice", "Send the agent no notice of its budget."),
     Option("hook", "--settle", "Keep calls open until a PostToolUse hook reports their outcome."),
     Option("hook", "--no-prompt", "Do not record what the person asks for."),
-    Option("hook", "--no-transcripts", "Do not look for unfinished sessions of other clients in this folder."),
+    Option("hook", "--no-transcripts", "Do not read transcripts, neither this client's nor those of others."),
     Option("hook", "--stay", "Keep a standby process for ten minutes; it answers later hooks in half the time (Linux)."),
     Option("proxy", "--log-json", "Log to stderr as JSON, one object per line."),
     Option("run", "--registry", "Use the tools of a remote registry; they override the built-in ones.", "URL"),

@@ -19,9 +19,10 @@ from adjourn.checkpoints import folder
 from adjourn.checkpoints.attachments import AUDITED, audit_entry, imported_history, shown_size
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, document, trusted_signer
 from adjourn.checkpoints.environment import missing_files
-from adjourn.checkpoints.page import NO_REPORT, AgentReport, members_of, statements_of
+from adjourn.checkpoints.page import LATER, NO_REPORT, AgentReport, members_of, stated_parts, statements_of
 from adjourn.checkpoints.page_files import PageSummary
 from adjourn.checkpoints.plans import is_replanned, kept_rules, plan_summary
+from adjourn.checkpoints.transcript_facts import filled, orders_in, read_facts
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.handover.calls import recent_calls, said
 from adjourn.handover.importing import check_trusted, import_newer_folders, locate
@@ -223,6 +224,8 @@ def hand_over(
     ledger, now = task.ledger, task.clock()
     summary = plan_summary(task, reader.tree, now)
     page = statements_of(summary.page) if summary is not None and summary.page is not None else NO_REPORT
+    heard, stated_page = read_facts(task.store, task.id), page
+    page = filled(page, heard.report)
     known = _known(task, checkpoint, _around(reader, task), now)
     missing, gone = ([], []) if reader.is_remote else _missing(page, summary, reader.tree)
     page = _without(page, missing)
@@ -233,6 +236,7 @@ def hand_over(
     stated = (
         members_of(summary.page, "stated") if summary is not None and summary.page is not None and summary.path else {}
     )
+    derived = {name: heard.at for name in stated_parts(page) if getattr(page, name) != getattr(stated_page, name)}
     recent = recent_calls(task.store, ledger, timestamp(now))
     names = ToolNames(ledger, recent.names, are_joined=reader.names_are_joined)
     sources = Sources(
@@ -244,12 +248,13 @@ def hand_over(
         stamp=timestamp(now),
         policy=reader.policy,
         description=description,
-        stated={name: at for name, at in stated.items() if type(at) is int},
+        stated=derived | {name: at for name, at in stated.items() if type(at) is int},
         others=others,
         gone=gone,
         learnt=kept_rules(task.store),
+        later=orders_in(heard.report)[1:],
     )
-    mission = said(page.mission, MAX_GOAL) if isinstance(page.mission, str) else ""
+    mission = said(page.mission.partition(LATER)[0], MAX_GOAL) if isinstance(page.mission, str) else ""
     goal = said(ledger.goal, MAX_GOAL) or mission
     asked, policy_goal = said(ledger.asked, MAX_GOAL), said(ledger.policy_goal, MAX_GOAL)
     absent = [f"stated as results, and not there: {', '.join(missing[:MAX_MISSING])}"] if missing else []

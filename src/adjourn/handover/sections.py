@@ -23,7 +23,7 @@ from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.troubles import open_troubles
 from adjourn.text.redact import without_secrets
 
-MAX_STEP, MAX_LINE = 2000, 400
+MAX_STEP, MAX_LINE, MAX_ASKED = 2000, 400, 1000
 MAX_RULES = 12
 """Patterns of a policy that are listed of a kind."""
 MAX_SHAPE = 40
@@ -47,7 +47,8 @@ class Sources(NamedTuple):
 
     `stamp` is now, as a time stamp. `policy` is None where there is none. `stated` says when each part of the page was stated, in
     milliseconds; what is not in it was stated with the last checkpoint that somebody asked for. `others` are other open tasks,
-    `gone` the results that are no longer there, `learnt` rules that earlier tasks support.
+    `gone` the results that are no longer there, `learnt` rules that earlier tasks support, `later` what the person asked for after the
+    first prompt, in order.
     """
 
     ledger: Ledger
@@ -62,6 +63,7 @@ class Sources(NamedTuple):
     others: Sequence[str] = ()
     gone: Sequence[str] = ()
     learnt: Sequence[str] = ()
+    later: Sequence[str] = ()
 
     def effects_after(self, part: str) -> list[CallReport]:
         """The calls with effects since a part of the page was stated that did not fail."""
@@ -84,6 +86,13 @@ def sections(sources: Sources) -> tuple[Section, ...]:
     known = sources.recorded
     all_sections = [
         _section("nextStep", "Next step", steps, 18),
+        Section(
+            "asked",
+            "Then the person asked, in order",
+            (_lines(reversed(sources.later), MAX_ASKED),),
+            8,
+            is_reversed=True,
+        ),
         _in_doubt(sources, 14),
         _unseen(sources, 13),
         _reasoned("waiting", "Waits for a person", _waiting(sources), 11, RECORD.format("questionsForUser")),

@@ -28,6 +28,7 @@ EVENTS = (
     "UserPromptSubmit",
     "PreCompact",
     "Stop",
+    "SubagentStop",
     "SessionEnd",
 )
 _OF_CALLS = (GATE, "PostToolUse", "PostToolUseFailure")
@@ -109,6 +110,7 @@ class HookRequest(msgspec.Struct, frozen=True):
     reason: Any = ""
     source: Any = ""
     session_id: Any = ""
+    transcript_path: Any = ""
     background_tasks: Any = None
 
 

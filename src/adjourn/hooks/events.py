@@ -27,7 +27,7 @@ from adjourn.text.quoting import clean, first_line, spoken
 from adjourn.text.redact import without_secrets
 from adjourn.text.times import ago
 
-COMPACTION, TURN = "before-compaction", "end-of-turn"
+COMPACTION, TURN, HELPER = "before-compaction", "end-of-turn", "end-of-helper"
 """Triggers of checkpoints. At the end of a session the trigger is the reason that the client gives."""
 UNFINISHED = (
     "this workspace has unfinished work (show it: adjourn resume); this session starts a new task unless it is resumed"
@@ -48,16 +48,16 @@ NO_TEXT = EventText()
 Handler = Callable[[dict[str, str], HookRequest, Workspace], EventText]
 
 
-def _client(options: dict[str, str], workspace: Workspace) -> HookClient:
+def _client(options: dict[str, str], workspace: Workspace, request: HookRequest) -> HookClient:
     contract = read_contract(workspace.root, options["--policy"], options["--contract"], searched=workspace.searched())
-    return client_of(options, contract, workspace)
+    return client_of(options, contract, workspace, request)
 
 
 def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
     """Return the brief if there is work to resume, or say that the history was changed."""
     from adjourn.handover.session_brief import HEADING, NewSession, brief_new_session
 
-    client = _client(options, workspace)
+    client = _client(options, workspace, request)
     servers = proxied_servers(options)
     if servers:
         client.claim()
@@ -80,8 +80,6 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     )
 
 
-_READERS = {"claude-code": "claude"}
-"""The readers of transcripts that have another name than the client has here."""
 _MAX_WORDS = 200
 _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{4,80}")
 """What may stand in a command that is proposed: an id comes from a file that an agent can write."""
@@ -89,14 +87,13 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{4,80}")
 
 def _left_elsewhere(options: dict[str, str], request: HookRequest, workspace: Workspace) -> str:
     """One line about the session that another client left unfinished in this folder, as its own transcript says; "" for none."""
+    from adjourn.hooks.transcript import READERS
     from adjourn.sessions import catalog
     from adjourn.sessions.secrets import Secrets
 
     client, own = options["--client"], request.session_id
     with suppress(AdjournError, OSError):
-        file = catalog.left_by_another(
-            workspace.tree, _READERS.get(client, client), own if isinstance(own, str) else ""
-        )
+        file = catalog.left_by_another(workspace.tree, READERS.get(client, client), own if isinstance(own, str) else "")
         if file is not None and _SESSION_ID.fullmatch(file.id):
             words = spoken("person", Secrets([file.title]).hide(file.title)[:_MAX_WORDS])
             when = ago(timestamp(int(file.stamp * 1000)), now())
@@ -116,7 +113,7 @@ def _asked(options: dict[str, str], request: HookRequest, workspace: Workspace) 
 
     if options["--no-prompt"] or not isinstance(request.prompt, str) or not request.prompt.strip():
         return NO_TEXT
-    client = _client(options, workspace)
+    client = _client(options, workspace, request)
     session = client.session()
     prompt = fit_text(without_secrets(clean(request.prompt)).strip(), PROMPT_BYTES, measure=_bytes)
     new = session.task.ledger.seq < 0
@@ -140,7 +137,7 @@ def _ended(outcome: Literal["ok", "tool-error"]) -> Handler:
     def settle(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
         if not options["--settle"]:
             return NO_TEXT  # the call was settled when it was allowed
-        client = _client(options, workspace)
+        client = _client(options, workspace, request)
         if left_to_proxy(client, options, request.tool_name):
             return NO_TEXT  # the proxy settles it
         session = client.session()
@@ -176,23 +173,28 @@ def _milliseconds(value: Any) -> int:
 
 
 def _compacts(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
-    del request
-    session = _client(options, workspace).session()
+    session = _client(options, workspace, request).session()
     session.checkpoint(COMPACTION)
     return EventText(person="\n".join(session.notes))
 
 
 def _turn_over(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
-    session = _client(options, workspace).session()
+    session = _client(options, workspace, request).session()
     if not request.background_tasks:  # work in the background may still be interrupted
         session.turn_over()
     session.checkpoint(TURN)
     return EventText(person="\n".join(session.notes))
 
 
+def _helper_over(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
+    session = _client(options, workspace, request).session()
+    session.checkpoint(HELPER)
+    return EventText(person="\n".join(session.notes))
+
+
 def _over(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
     reason = request.reason if isinstance(request.reason, str) and request.reason else "other"
-    session = _client(options, workspace).session()
+    session = _client(options, workspace, request).session()
     session.end(f"client-{reason[:40]}")
     return EventText(person="\n".join(session.notes))
 
@@ -204,6 +206,7 @@ HANDLERS: dict[str, Handler] = {
     "PostToolUseFailure": _ended("tool-error"),
     "PreCompact": _compacts,
     "Stop": _turn_over,
+    "SubagentStop": _helper_over,
     "SessionEnd": _over,
 }
 """The handler of each event."""

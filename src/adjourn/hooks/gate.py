@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
+from typing import TYPE_CHECKING
 
 from adjourn.aex.match import canonical_server
 from adjourn.aex.policy import Policy
@@ -26,6 +28,9 @@ from adjourn.policy.protected.places import ProtectedPlaces, places_of
 from adjourn.tasks.decision import Ask, Block, Forward, ToolRequest, protected_refusal, unclear_refusal
 from adjourn.text.redact import MAX_PREVIEW, READ_PREVIEW, preview
 
+if TYPE_CHECKING:
+    from adjourn.tasks.task import Task
+
 UNLESS_SAID = ("adjourn",)
 """The servers that count as being behind a proxy if none are named."""
 
@@ -41,7 +46,7 @@ def decide(options: dict[str, str], request: HookRequest, workspace: Workspace) 
         if options["--allow-no-policy"] and all(finding.code == "AEX135" for finding in error.findings):
             return _unwritten(call_of(request, places_of(workspace.tree)))
         return Answer("deny", _findings(error))
-    hook_client = client_of(options, contract, workspace)
+    hook_client = client_of(options, contract, workspace, request)
     if proxied_tool := left_to_proxy(hook_client, options, request.tool_name):
         # The proxy decides, counts and writes it down. Of its own tools nobody needs to be asked beforehand.
         return Answer("allow", "a tool of adjourn") if meta_tool(proxied_tool) else Answer("")
@@ -49,14 +54,22 @@ def decide(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     return answer._replace(note="\n".join(hook_client.notes))
 
 
-def client_of(options: dict[str, str], contract: Contract, workspace: Workspace) -> HookClient:
-    """The client that this hook answers, from the options and the environment."""
+def client_of(options: dict[str, str], contract: Contract, workspace: Workspace, request: HookRequest) -> HookClient:
+    """The client that this hook answers, from the options, the environment and its request."""
     client = options["--client"]
     client_options = ClientOptions(
         root=workspace.root, tree=workspace.tree, contract=contract, store=options["--store"], task=options["--task"]
     )
     capabilities = ClientCapabilities(settles=bool(options["--settle"]), asks=client != CODEX)
-    return HookClient(client_options, client, _process_of_client(client), capabilities)
+    hook_client = HookClient(client_options, client, _process_of_client(client), capabilities)
+    hook_client.follow = partial(_follow, options, request, workspace)
+    return hook_client
+
+
+def _follow(options: dict[str, str], request: HookRequest, workspace: Workspace, task: Task) -> bool:
+    from adjourn.hooks.transcript import follow_transcript  # few hooks write a page
+
+    return follow_transcript(options, request, workspace, task)
 
 
 def _process_of_client(client: str) -> int:

@@ -35,6 +35,7 @@ _SKIPPED = frozenset((
     "permission-mode", "file-history-snapshot", "file-history-delta", "summary", "custom-title", "ai-title", "progress", "pr-link",
     "agent-name", "tag",
 ))  # fmt: skip
+_TASK = "task "
 _COMMANDS_OF_CLIENT = frozenset(
     ("/compact", "/clear", "/model", "/exit", "/quit", "/resume", "/cost", "/help", "/config")
 )
@@ -95,8 +96,16 @@ class ClaudeCode:
 def read(path: str, top: str = "") -> SessionStory:
     """The story of one transcript. Raises `NotFoundError`, `InvalidError`."""
     builder = StoryBuilder(ClaudeCode.key, path)
-    builder.story.id = os.path.basename(path).removesuffix(".jsonl")
     scan = files.Scan()
+    read_into(builder, path, top, scan)
+    story = builder.finish()
+    story.size, story.unread = scan.size, scan.unread
+    return story
+
+
+def read_into(builder: StoryBuilder, path: str, top: str, scan: files.Scan) -> None:
+    """Add to a story what `scan` is to read of its transcript. Raises `NotFoundError`, `InvalidError`."""
+    builder.story.id = os.path.basename(path).removesuffix(".jsonl")
     translate = _Translation(builder)
     for record in files.records(path, top, _is_wanted, scan):
         if record.edges:
@@ -105,9 +114,6 @@ def read(path: str, top: str = "") -> SessionStory:
             translate.record(record.value)
         else:
             builder.skip("no object")
-    story = builder.finish()
-    story.size, story.unread = scan.size, scan.unread
-    return story
 
 
 def _is_wanted(line: bytes) -> bool:
@@ -124,7 +130,6 @@ class _Translation:
         self._story = builder.story
         self._seen: set[str] = set()
         self._asked: dict[str, str] = {}
-        self._tasks: dict[str, tuple[object, object]] = {}
         self._handlers = {
             "user": self._user, "assistant": self._assistant, "system": self._system, "attachment": self._attachment,
             "queue-operation": self._queue,
@@ -270,13 +275,15 @@ class _Translation:
 
     def _task(self, what: str, typed: object) -> None:
         id_ = text_of(member(typed, "task", "id"), 40) or text_of(member(typed, "taskId"), 40)
-        if not id_ or (id_ not in self._tasks and len(self._tasks) >= 100):
+        if not id_:
             return
-        subject, state = self._tasks.get(id_, (what, "pending"))
-        self._tasks[id_] = (
-            text_of(member(typed, "task", "subject")) or subject, member(typed, "statusChange", "to") or state,
-        )  # fmt: skip
-        self._builder.replan(self._tasks.values())
+        notes = self._story.notes
+        state, _, subject = notes.get(f"{_TASK}{id_}", f"pending {what}").partition(" ")
+        subject = text_of(member(typed, "task", "subject")) or subject
+        state = text_of(member(typed, "statusChange", "to"), 30).replace(" ", "_") or state
+        self._builder.note(f"{_TASK}{id_}", f"{state} {subject}")
+        tasks = [value.partition(" ") for name, value in notes.items() if name.startswith(_TASK)]
+        self._builder.replan((subject, state) for state, _, subject in tasks)
 
     @staticmethod
     def _outcome(block: dict[str, Any], record: dict[str, Any], text: str) -> tuple[Outcome, int | None]:

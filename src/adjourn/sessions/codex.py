@@ -40,6 +40,7 @@ _SKIPPED_EVENTS = frozenset((
     "view_image_tool_call", "turn_diff", "background_event", "warning", "plan_update", "thread_rolled_back",
 ))  # fmt: skip
 _RUNNING = re.compile(r"Process running with session ID (\d+)")
+_META, _TURNS, _RUNS = "meta", "turns", "runs "
 _ADDS, _DELETES = ("add", "added", "Add"), ("delete", "deleted", "Delete")
 
 
@@ -103,9 +104,17 @@ def _rollouts(top: str, since: float) -> Iterator[os.DirEntry[str]]:
 def read(path: str, top: str = "") -> SessionStory:
     """The story of one rollout. Raises `NotFoundError`, `InvalidError`."""
     builder = StoryBuilder(Codex.key, path)
-    match = _ID.search(path)
-    builder.story.id = match[1] if match else ""
     scan = files.Scan()
+    read_into(builder, path, top, scan)
+    story = builder.finish()
+    story.size, story.unread = scan.size, scan.unread
+    return story
+
+
+def read_into(builder: StoryBuilder, path: str, top: str, scan: files.Scan) -> None:
+    """Add to a story what `scan` is to read of its rollout. Raises `NotFoundError`, `InvalidError`."""
+    match = _ID.search(path)
+    builder.story.id = builder.story.id or (match[1] if match else "")
     translate = _Translation(builder)
     for record in files.records(path, top, _is_wanted, scan):
         if record.edges:
@@ -116,9 +125,7 @@ def read(path: str, top: str = "") -> SessionStory:
             translate.record(record.value)
         else:
             builder.skip("no object")
-    story = builder.finish()
-    story.size, story.unread = scan.size, scan.unread
-    return story
+    translate.keep()
 
 
 def _is_wanted(line: bytes) -> bool:
@@ -151,8 +158,9 @@ class _Translation:
     def __init__(self, builder: StoryBuilder) -> None:
         self._builder = builder
         self._story = builder.story
-        self._has_meta = self._has_turns = False
-        self._running: dict[str, str] = {}
+        notes = self._story.notes
+        self._has_meta, self._has_turns = _META in notes, _TURNS in notes
+        self._running = {name[len(_RUNS) :]: id_ for name, id_ in notes.items() if name.startswith(_RUNS)}
         self._handlers = {
             "session_meta": self._meta, "response_item": self._item, "event_msg": self._event, "compacted": self._compacted,
         }  # fmt: skip
@@ -168,6 +176,15 @@ class _Translation:
             self._builder.skip(kind)
             return
         handler(payload, record.get("timestamp"), record)
+
+    def keep(self) -> None:
+        """Note what the records that follow depend on."""
+        notes = self._story.notes
+        notes.clear()
+        for name in [_META] * self._has_meta + [_TURNS] * self._has_turns:
+            self._builder.note(name, "yes")
+        for name, id_ in self._running.items():
+            self._builder.note(f"{_RUNS}{name}", id_)
 
     def _meta(self, payload: dict[str, Any], at: object, record: dict[str, Any]) -> None:
         del record

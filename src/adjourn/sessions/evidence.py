@@ -137,6 +137,11 @@ class _Status(NamedTuple):
         return state or ("as in the last commit" if self.is_git else "")
 
 
+def file_now(path: str, story: SessionStory, tree: str) -> FileNow:
+    """A file of a transcript as it is now; git is not asked."""
+    return _file(path, story, tree, _Status(False, "", {}, {}))
+
+
 def _file(path: str, story: SessionStory, tree: str, status: _Status) -> FileNow:
     name = relative(path, story.folder)
     if not name:

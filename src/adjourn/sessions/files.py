@@ -5,7 +5,6 @@ Of a large file the beginning and the end are read whole. Between them only reco
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -47,9 +46,14 @@ class Record(NamedTuple):
 
 
 class Scan:
-    """What of a file was not decoded."""
+    """What is read of a file: from `begin` (bytes) to `end`. What of it was not decoded.
 
-    def __init__(self) -> None:
+    `is_growing`: a last line without its end is left for the next time.
+    """
+
+    def __init__(self, begin: int = 0, *, is_growing: bool = False) -> None:
+        self.begin = self.end = begin
+        self.is_growing = is_growing
         self.size = 0
         self.unread = 0
         self.last_is_cut = False
@@ -85,8 +89,9 @@ def records(path: str, top: str, is_wanted: Wanted, scan: Scan | None = None) ->
     scan = scan or Scan()
     with os.fdopen(open_own(path, top), "rb", buffering=1024 * 1024) as file:
         size = scan.size = os.fstat(file.fileno()).st_size
-        begin_of_tail = max(size - TAIL, HEAD)
-        offset = 0
+        end_of_head = scan.begin + HEAD
+        begin_of_tail = max(size - TAIL, end_of_head)
+        offset = file.seek(scan.begin)
         while line := file.readline(MAX_LINE + 1):
             begin = offset
             offset += len(line)
@@ -96,12 +101,17 @@ def records(path: str, top: str, is_wanted: Wanted, scan: Scan | None = None) ->
                     offset, last = offset + len(part), (last + part)[-_EDGE:]
                     if part.endswith(b"\n"):
                         break
-                scan.unread += 1
+                if scan.is_growing and not last.endswith(b"\n"):
+                    return
+                scan.unread, scan.end = scan.unread + 1, offset
                 yield Record(None, line[:_EDGE] + last)
                 continue
-            if HEAD < begin < begin_of_tail and not is_wanted(line):
+            if scan.is_growing and not line.endswith(b"\n"):
+                return
+            scan.end = offset
+            if end_of_head < begin < begin_of_tail and not is_wanted(line):
                 scan.unread += 1
-                if offset > MAX_SCANNED:
+                if offset - scan.begin > MAX_SCANNED:
                     offset = _skip(file, begin_of_tail)
                 continue
             text = line.strip(_BLANK)
@@ -123,6 +133,8 @@ def decode(data: bytes) -> tuple[Any, bool]:
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.json.decode(data), True
     if b"\\u" in data or b"NaN" in data or b"Infinity" in data:
+        import json  # few records are odd, and a hook does not wait for it
+
         with suppress(ValueError, RecursionError):
             return json.loads(data.decode(errors="replace")), True
     return None, False

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TypeVar
 
 import msgspec
 
+from adjourn.sessions.asked import corrects, last_order, newest_sentences, orders_of, stated_next
 from adjourn.sessions.claims import Verdict, edited_after, last_test, sentences
 from adjourn.sessions.evidence import Evidence, FileNow, is_same_call
 from adjourn.sessions.secrets import Secrets
-from adjourn.sessions.story import MAX_PROMPTS, MAX_TEXT, Prompt, SessionCall, SessionStory
+from adjourn.sessions.story import MAX_TEXT, Prompt, SessionCall, SessionStory
 from adjourn.text.fitting import fit_items, fit_text
 from adjourn.text.quoting import clean
 from adjourn.text.redact import LONGEST
@@ -37,12 +37,7 @@ _ENVELOPE = re.compile(
 )
 _TURN = re.compile(r"(?im)^(\s*(?:human|user|assistant|system|developer)):")
 _TAG = re.compile(r"(?i)RESUME_FROM(\s*:)")
-_CORRECTION = re.compile(r"(?i)\b(?:no|not|don't|do not|never|instead|keep|stop|only|must|wrong|rather|undo|revert)\b")
-_FILLER = re.compile(r"(?i)^(?:continue|go[ ]on|yes|y|ok|okay|proceed|go ahead|please continue|weiter)[.!]?$")
 _DECISION = re.compile(r"(?i)\b(?:decision|decided|decide|because|instead of|chose|choose|agreed|must be)\b")
-_NEXT = re.compile(
-    r"(?i)\b(?:next|remaining|still (?:uses|needs|has|to)|todo|left to do|then I (?:will|would)|unknown)\b"
-)
 _ONCE = re.compile(r"(?i)\bonce\b")
 _WORD = re.compile(r"[\w./:\\@+~-]+")
 _COMMANDS = ("run", "mcp", "other", "web")
@@ -199,7 +194,7 @@ class _Page:
 
     def _mission(self) -> list[str]:
         prompts = [prompt for prompt in self._story.prompts if prompt.is_delivered]
-        words = [prompt for prompt in prompts if not _FILLER.match(prompt.text.strip())] or prompts
+        words = orders_of(self._story)
         if not words:
             return ["## Mission", "Nothing that a person asked is recorded."]
         shown = self._chosen(words)
@@ -209,7 +204,7 @@ class _Page:
                 continue
             who = "given by a script" if prompt.by_script else "person"
             lines.append(f"{number}. {who}{f', {prompt.at[11:16]}' if len(prompt.at) > 16 else ''}:")
-            room = 2400 if prompt is words[0] else 1500 if _corrects(prompt.text) else 1000
+            room = 2400 if prompt is words[0] else 1500 if corrects(prompt.text) else 1000
             lines += self._block(prompt.text, max(int(room * self._scale), 160))
         missing = self._story.prompts_made - len(prompts) + len(words) - len(shown)
         if missing > 0:
@@ -220,7 +215,7 @@ class _Page:
         """The prompts that are shown: the first, the last, then corrections, then the others, the newest first."""
         count = self._count(60, 3)
         ranked = [words[0], *reversed(words[-2:])]
-        ranked += [prompt for prompt in reversed(words) if _corrects(prompt.text)]
+        ranked += [prompt for prompt in reversed(words) if corrects(prompt.text)]
         ranked += list(reversed(words))
         return set(list(dict.fromkeys(map(id, ranked)))[:count])
 
@@ -345,7 +340,7 @@ class _Page:
     def _agent(self) -> list[str]:
         answers = [answer for answer in self._story.answers if not answer.is_summary]
         told = {verdict.claim for verdict in self._account.verdicts if verdict.is_quoted}
-        found = (sentence for sentence, _ in self._newest(_DECISION) if len(sentence) > MIN_DECISION)
+        found = (sentence for sentence, _ in newest_sentences(self._story, _DECISION) if len(sentence) > MIN_DECISION)
         decisions = list(islice(found, self._count(8)))[::-1]
         lines = [f"- decided: agent said {self._quoted(text, 240)}" for text in dict.fromkeys(decisions)]
         for answer in answers[-self._count(3) :]:
@@ -363,13 +358,6 @@ class _Page:
             )
         return ["## What the agent said", *lines] if lines else []
 
-    def _newest(self, pattern: re.Pattern[str]) -> Iterator[tuple[str, int]]:
-        """The agent's sentences in which a pattern occurs, and their answer's step, the newest first."""
-        for answer in reversed(self._story.answers):
-            for sentence in reversed(sentences(answer.text) if not answer.is_summary else ()):
-                if pattern.search(sentence):
-                    yield sentence, answer.step
-
     def _is_contradicted(self, sentence: str) -> bool:
         """Whether a sentence says that everything is done, where evidence says otherwise: it is not repeated."""
         has_done = any(
@@ -378,8 +366,7 @@ class _Page:
         return has_done and re.search(r"(?i)\b(?:done|complete|completed|finished)\b", sentence) is not None
 
     def _next(self) -> list[str]:
-        stated = next(self._newest(_NEXT), None)
-        asked = max((prompt.step for prompt in self._story.prompts if prompt.is_delivered), default=0)
+        stated, asked = stated_next(self._story), last_order(self._story)
         open_items = [item.text for item in self._story.plan if item.state != "done"]
         lines = []
         if stated:
@@ -436,11 +423,6 @@ class _Page:
         if story.unread:
             lines.append(f"- {_counted(story.unread, 'record')} in the middle of a large file not read for calls")
         return ["## Limits of this page", *lines] if lines else []
-
-
-@lru_cache(maxsize=MAX_PROMPTS)
-def _corrects(prompt: str) -> bool:
-    return _CORRECTION.search(prompt) is not None
 
 
 def _joined(sentences_: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from adjourn.text.redact import HIDDEN, matches, without_secrets
 
@@ -26,13 +26,18 @@ _WORDS = frozenset((
 
 
 class Secrets:
-    """The secrets that some texts hold."""
+    """The secrets that some texts hold, and `values` that are known for secrets."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._values: dict[str, None] = {}
+    def __init__(self, texts: Iterable[str], values: Iterable[str] = ()) -> None:
+        self._values: dict[str, None] = dict.fromkeys(values)
         self._hidden: dict[str, str] = {}
         for text in texts:
             self._learn(text[:MAX_SEARCHED])
+
+    @property
+    def values(self) -> Collection[str]:
+        """The secrets."""
+        return self._values.keys()
 
     def _learn(self, text: str) -> None:
         lower = text.lower()
@@ -43,7 +48,12 @@ class Secrets:
             self._add(match[0][match.end(1) - match.start() :] if match.re.groups and match[1] else match[0])
 
     def _add(self, value: str) -> None:
-        if len(value) >= _MIN_LENGTH and value.lower() not in _WORDS and len(self._values) < MAX_VALUES:
+        if (
+            len(value) >= _MIN_LENGTH
+            and HIDDEN not in value
+            and value.lower() not in _WORDS
+            and len(self._values) < MAX_VALUES
+        ):
             self._values[value] = None
 
     def hide(self, text: str) -> str:

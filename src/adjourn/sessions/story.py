@@ -53,13 +53,17 @@ def _only_reads(command: str) -> bool:
 
 
 class Prompt(msgspec.Struct, kw_only=True):
-    """Words of the person, or of a script that stands for one. `is_delivered` is false where the agent never got them."""
+    """Words of the person, or of a script that stands for one. `is_delivered` is false where the agent never got them.
+
+    `length` is that of the text before secrets were removed, in characters.
+    """
 
     text: str
     step: int
     at: str = ""
     by_script: bool = False
     is_delivered: bool = True
+    length: int = 0
 
 
 class AgentAnswer(msgspec.Struct, kw_only=True):
@@ -156,6 +160,8 @@ class SessionStory(msgspec.Struct, kw_only=True):
     is_helper: bool = False
     is_turn_open: bool = False
     interrupted: int = 0
+    notes: dict[str, str] = {}
+    """What a reader has to remember where it continues to read."""
 
     @property
     def title(self) -> str:
@@ -197,12 +203,17 @@ class SessionStory(msgspec.Struct, kw_only=True):
 
 
 class StoryBuilder:
-    """Fills a story in the order of the file. Texts are cut here, so that no record can make the story large."""
+    """Fills a story in the order of the file. Texts are cut here, so that no record can make the story large.
 
-    def __init__(self, client: str, path: str = "") -> None:
-        self.story = SessionStory(client=client, path=path)
-        self._open: dict[str, SessionCall] = {}
-        self._queued: list[Prompt] = []
+    `story` is one that was read so far, which is continued.
+    """
+
+    def __init__(self, client: str, path: str = "", story: SessionStory | None = None) -> None:
+        self.story = story = SessionStory(client=client, path=path) if story is None else story
+        self._kept_steps = story.steps or -1
+        self._open = {call.id: call for call in story.calls if call.id}
+        self._queued = [prompt for prompt in story.prompts if not prompt.is_delivered]
+        story.prompts = [prompt for prompt in story.prompts if prompt.is_delivered]
 
     def step(self, at: object = "") -> int:
         """The number of the next thing that happened."""
@@ -219,10 +230,14 @@ class StoryBuilder:
         if not text:
             return
         story = self.story
-        if story.prompts and story.prompts[-1].text == text[:MAX_TEXT] and story.prompts[-1].step == story.steps:
-            return
+        text = text[:MAX_TEXT]
+        if story.prompts and (last := story.prompts[-1]).step == story.steps:
+            is_kept = story.steps == self._kept_steps  # and may be without secrets
+            if last.text == text or (is_kept and last.length == len(text)):
+                return
         story.prompts_made += 1
-        story.prompts.append(Prompt(text=text[:MAX_TEXT], step=self.step(at), at=text_of(at, 40), by_script=by_script))
+        prompt = Prompt(text=text, step=self.step(at), at=text_of(at, 40), by_script=by_script, length=len(text))
+        story.prompts.append(prompt)
         if len(story.prompts) > MAX_PROMPTS:
             del story.prompts[MAX_PROMPTS // 5]  # the first ones say what it is about
         story.is_turn_open = True
@@ -310,6 +325,12 @@ class StoryBuilder:
         change.edits += 1
         change.is_new = change.is_new or (is_new and change.edits == 1)
         change.is_deleted = is_deleted
+
+    def note(self, name: str, value: str) -> None:
+        """Remember something for the records that follow."""
+        notes = self.story.notes
+        if name in notes or len(notes) < MAX_ITEMS:
+            notes[name] = value[:MAX_WORDS]
 
     def known(self, id_: object) -> SessionCall | None:
         """The call with this id."""

@@ -382,6 +382,7 @@ EVENTS = {
         "PostToolUseFailure",
         "PreCompact",
         "Stop",
+        "SubagentStop",
         "SessionEnd",
     ),
     CODEX: ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PreCompact", "Stop", "SessionEnd"),

@@ -1,0 +1,80 @@
+"""What a client's own transcript says of a task's work: facts derived by a hook, kept in the store for every page and hand-over.
+
+Only derived, redacted and bounded facts are kept, with the file, the range and a digest of what they were read from; never the
+transcript. They stand below everything that an agent or a person stated.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET
+
+from adjourn.checkpoints.page import LATER, NO_REPORT, AgentReport
+from adjourn.errors import ConflictError
+from adjourn.store.base import Store
+
+_REF = "transcript/"
+"""Starts the name of the ref of a task's facts."""
+MAX_BYTES = 512 * 1024
+
+
+class TranscriptFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The facts of a task. `report` is what a page says; `file` was read up to `end` (bytes), `digest` is of the bytes before that.
+
+    `at` is when they were derived, in milliseconds. `device` and `inode` identify the file. `hidden` are the ranges of the file, start
+    and length in bytes, that hold secrets. `story` is for the reader that continues at `end`.
+    """
+
+    report: AgentReport = NO_REPORT
+    client: str = ""
+    session: str = ""
+    file: str = ""
+    device: int = 0
+    inode: int = 0
+    end: int = 0
+    digest: str = ""
+    at: int = 0
+    hidden: list[tuple[int, int]] = []
+    story: msgspec.Raw = msgspec.Raw()
+
+
+NO_FACTS = TranscriptFacts()
+
+
+def read_facts(store: Store, task: str) -> TranscriptFacts:
+    """The facts of a task; `NO_FACTS` where there are none, or a later version wrote them."""
+    try:
+        value = store.ref(_REF + task)
+        return msgspec.json.decode(value, type=TranscriptFacts) if value else NO_FACTS
+    except msgspec.DecodeError:
+        return NO_FACTS
+
+
+def keep_facts(store: Store, task: str, facts: TranscriptFacts) -> None:
+    """Replace the facts of a task. Facts that are too large, or that another hook replaced meanwhile, are not kept."""
+    value = msgspec.json.encode(facts).decode()
+    if len(value.encode()) > MAX_BYTES:
+        return
+    try:
+        store.swap(_REF + task, value, expect=store.ref(_REF + task), durable=False)
+    except ConflictError:
+        return
+
+
+def orders_in(report: AgentReport) -> list[str]:
+    """What a person asked for, each prompt by itself, in their order."""
+    return report.mission.split(LATER) if isinstance(report.mission, str) else []
+
+
+def filled(stated: AgentReport, derived: AgentReport) -> AgentReport:
+    """A report with the derived parts where nothing was stated. Lines of the current state, and questions, are added up."""
+    parts = {
+        name: value
+        for name in ("mission", "progress", "artifacts", "resumption_point")
+        if not getattr(stated, name) and (value := getattr(derived, name)) is not UNSET
+    }
+    for name in ("current_state", "open_questions"):
+        lines = dict.fromkeys((*(getattr(stated, name) or ()), *(getattr(derived, name) or ())))
+        if lines:
+            parts[name] = tuple(lines)
+    return msgspec.structs.replace(stated, **parts)

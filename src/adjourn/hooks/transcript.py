@@ -1,0 +1,61 @@
+"""What a hook learns from the transcript that its client names: facts for the task's page, read from where the last hook stopped."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from adjourn.errors import AdjournError
+from adjourn.hooks.claude_code import HookRequest
+from adjourn.host.finding import Workspace
+
+if TYPE_CHECKING:
+    from adjourn.checkpoints.transcript_facts import TranscriptFacts
+    from adjourn.tasks.task import Task
+
+READERS = {"claude-code": "claude", "codex": "codex"}
+"""The readers of the clients that have hooks."""
+NEWS = ("mission", "progress", "open_questions")
+"""Parts of a page for which a turn without calls has a checkpoint."""
+
+
+def path_of(options: dict[str, str], request: HookRequest, workspace: Workspace) -> str:
+    """The transcript that a request names; "" for none that may be read. One in the workspace may be an agent's own."""
+    path = request.transcript_path
+    if options["--no-transcripts"] or not isinstance(path, str) or options["--client"] not in READERS:
+        return ""
+    if not os.path.isabs(path) or not path.endswith(".jsonl") or "\0" in path:
+        return ""
+    real = os.path.realpath(os.path.dirname(path))
+    is_inside = any(f"{real}/".startswith(f"{tree.rstrip('/')}/") for tree in (workspace.root, workspace.tree))
+    return "" if is_inside else os.path.join(real, os.path.basename(path))
+
+
+def follow_transcript(options: dict[str, str], request: HookRequest, workspace: Workspace, task: Task) -> bool:
+    """Take in what a transcript has more than the last hook read. Returns whether the page says something else because of it."""
+    path = path_of(options, request, workspace)
+    with suppress(AdjournError, OSError, ValueError):
+        if path and (size := os.stat(path, follow_symlinks=False).st_size):
+            return _take_in(READERS[options["--client"]], path, size, workspace.tree, task)
+    return False
+
+
+def _take_in(client: str, path: str, size: int, tree: str, task: Task) -> bool:
+    from adjourn.checkpoints.transcript_facts import keep_facts, read_facts
+    from adjourn.clients.person import read_waivers
+
+    known = read_facts(task.store, task.id)
+    if (known.file, known.end) == (path, size) or read_waivers().ignores(tree):
+        return False
+    from adjourn.sessions.following import follow  # only for a transcript that grew
+
+    facts = follow(client, path, tree, known, task.clock())
+    if facts is known:
+        return False
+    keep_facts(task.store, task.id, facts)
+    return _is_news(known, facts)
+
+
+def _is_news(known: TranscriptFacts, facts: TranscriptFacts) -> bool:
+    return any(getattr(known.report, name) != getattr(facts.report, name) for name in NEWS)

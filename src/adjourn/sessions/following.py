@@ -1,0 +1,164 @@
+"""Reading a transcript that grows, from where the last reader stopped.
+
+A hook is another process each time. What it knows of the session is kept with the task: a story within small bounds, without secrets,
+and how far the file was read. A file that was replaced or shortened is read from its beginning.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+import msgspec
+
+from adjourn.checkpoints.transcript_facts import TranscriptFacts
+from adjourn.log.canonical_json import digest
+from adjourn.sessions import files
+from adjourn.sessions.asked import corrects
+from adjourn.sessions.claims import last_test
+from adjourn.sessions.derived import report_of
+from adjourn.sessions.secrets import Secrets
+from adjourn.sessions.story import AgentAnswer, Prompt, SessionStory, StoryBuilder
+
+EDGE = 4096
+"""Bytes before the end of what was read of which a digest is kept."""
+MAX_PROMPTS, MAX_PROMPT = 40, 2000
+FIRST_PROMPTS = 5
+MAX_ANSWERS, MAX_ANSWER = 8, 1500
+MAX_CALLS, MAX_WORDS = 40, 300
+MAX_CHANGES = 100
+MAX_SEARCHED = 16 * 1024 * 1024
+"""Bytes in which the place of a secret is looked for."""
+MAX_HIDDEN = 200
+MAX_VALUE = 1000
+
+
+def follow(client: str, path: str, tree: str, known: TranscriptFacts, now: int) -> TranscriptFacts:
+    """The facts of a task with what its client ("claude" or "codex") added to a transcript; `known` itself where that is nothing.
+
+    `now` is in milliseconds. Raises `NotFoundError`, `InvalidError`.
+    """
+    with os.fdopen(files.open_own(path), "rb", buffering=0) as file:
+        status = os.fstat(file.fileno())
+        is_same = (known.file, known.device, known.inode) == (path, status.st_dev, status.st_ino)
+        is_same = is_same and status.st_size >= known.end and _digest(file.fileno(), known.end) == known.digest
+        if is_same and status.st_size == known.end:
+            return known
+        story = _kept_story(known)
+        if story is not None and not is_same:
+            story = _continued(story) if known.file != path else None
+        scan = files.Scan(known.end if is_same else 0, is_growing=True)
+        values = list(_values(file.fileno(), known.hidden)) if is_same else []
+        builder = StoryBuilder(client, path, story)
+        builder.story.path = path
+        _read_into(client, builder, path, scan)
+        story = builder.finish()
+        secrets = Secrets(_texts(story), values)
+        hidden = [*(known.hidden if is_same else ()), *_places(file.fileno(), scan, set(secrets.values) - set(values))]
+        _shorten(story, secrets)
+        return TranscriptFacts(
+            report=report_of(story, tree), client=client, session=story.id, file=path, device=status.st_dev, inode=status.st_ino,
+            end=scan.end, digest=_digest(file.fileno(), scan.end), at=now, hidden=hidden[:MAX_HIDDEN],
+            story=msgspec.Raw(msgspec.json.encode(story)),
+        )  # fmt: skip
+
+
+def _read_into(client: str, builder: StoryBuilder, path: str, scan: files.Scan) -> None:
+    if client == "codex":
+        from adjourn.sessions.codex import read_into  # a hook is of one client
+    else:
+        from adjourn.sessions.claude_code import read_into
+    read_into(builder, path, os.path.dirname(path), scan)
+
+
+def _digest(handle: int, end: int) -> str:
+    """The digest of the last bytes before a position."""
+    return digest(os.pread(handle, min(end, EDGE), max(end - EDGE, 0)))
+
+
+def _kept_story(known: TranscriptFacts) -> SessionStory | None:
+    with suppress(msgspec.DecodeError):
+        return msgspec.json.decode(known.story, type=SessionStory) if known.story else None
+    return None
+
+
+def _continued(story: SessionStory) -> SessionStory:
+    """What the next session of the same task begins with: what was asked, planned and changed."""
+    return SessionStory(
+        client=story.client, folder=story.folder, started=story.started, prompts=story.prompts, prompts_made=story.prompts_made,
+        plan=story.plan, plan_step=story.plan_step, changes=story.changes, calls=story.calls, calls_made=story.calls_made,
+        orders=story.orders, steps=story.steps, resumes=story.resumes + 1,
+    )  # fmt: skip
+
+
+# --- secrets
+
+
+def _texts(story: SessionStory) -> Iterator[str]:
+    yield from (prompt.text for prompt in story.prompts)
+    yield from (answer.text for answer in story.answers)
+    for call in story.calls:
+        yield call.what
+        yield call.words
+
+
+def _values(handle: int, hidden: Iterable[tuple[int, int]]) -> Iterator[str]:
+    """The secrets that stand in ranges of the file: they are kept nowhere else."""
+    for begin, length in hidden:
+        with suppress(OSError, ValueError, OverflowError):
+            yield os.pread(handle, min(length, MAX_VALUE), begin).decode(errors="replace")
+
+
+def _places(handle: int, scan: files.Scan, values: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Where secrets stand that were found in what was just read."""
+    data = b""
+    for value in values:
+        data = data or os.pread(handle, min(scan.end - scan.begin, MAX_SEARCHED), scan.begin)
+        encoded = value.encode(errors="replace")
+        if len(encoded) <= MAX_VALUE and (at := data.find(encoded)) >= 0:
+            yield scan.begin + at, len(encoded)
+
+
+# --- bounds
+
+
+def _shorten(story: SessionStory, secrets: Secrets) -> None:
+    """Keep of a story what a page tells, without secrets."""
+    story.prompts = [*_prompts(story.prompts, secrets)]
+    story.answers = [*_answers(story.answers, secrets)]
+    test = last_test(story)
+    doubts = [call for call in story.in_doubt if call.has_effects][-MAX_CALLS // 4 :]
+    newest = {call.step: call for call in (*doubts, *([test] if test else ()), *story.calls[-MAX_CALLS:])}
+    story.calls = [newest[step] for step in sorted(newest)]
+    for call in story.calls:
+        call.what, call.words = secrets.hide(call.what)[:MAX_WORDS], secrets.hide(call.words)[-MAX_WORDS:]
+    for item in story.plan:
+        item.text = secrets.hide(item.text)[:MAX_WORDS]
+    changes = sorted(story.changes.values(), key=lambda change: change.last)[-MAX_CHANGES:]
+    story.changes = {change.path: change for change in changes}
+    story.notes = {name: secrets.hide(value) for name, value in story.notes.items()}
+    story.limits = [secrets.hide(limit) for limit in story.limits]
+    story.orders = [secrets.hide(order)[:MAX_WORDS] for order in story.orders]
+
+
+def _prompts(prompts: list[Prompt], secrets: Secrets) -> Iterator[Prompt]:
+    """The first and the last prompts, and corrections between them."""
+    last = len(prompts) - MAX_PROMPTS // 2
+    middle = [number for number in range(FIRST_PROMPTS, last) if corrects(prompts[number].text)]
+    kept = {*range(FIRST_PROMPTS), *middle[-MAX_PROMPTS // 4 :], *range(max(last, 0), len(prompts))}
+    for number, prompt in enumerate(prompts):
+        if number in kept:
+            limit = MAX_PROMPT if number else 2 * MAX_PROMPT
+            prompt.text = secrets.hide(prompt.text)[:limit]
+            yield prompt
+
+
+def _answers(answers: list[AgentAnswer], secrets: Secrets) -> Iterator[AgentAnswer]:
+    """The last answers, and the last summary of a compaction whole."""
+    summary = next((answer for answer in reversed(answers) if answer.is_summary), None)
+    spoken = [answer for answer in answers if not answer.is_summary][-MAX_ANSWERS:]
+    for answer in sorted([*spoken, *([summary] if summary else ())], key=lambda answer: answer.step):
+        text = secrets.hide(answer.text)
+        answer.text = text if answer.is_summary else text[-MAX_ANSWER:]
+        yield answer

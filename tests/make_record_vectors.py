@@ -17,7 +17,8 @@ import msgspec
 from adjourn.knowledge.cognition.deltas import diff_checkpoints
 from adjourn.knowledge.cognition.transitions import EDGES
 from adjourn.knowledge.model.cognition import CheckpointDiff, CognitiveCheckpoint, CognitiveSession
-from adjourn.knowledge.model.documents import DocumentPart, Tree, tree_of, view
+from adjourn.knowledge.model.documents import Tree, tree_of, view
+from adjourn.knowledge.model.part import DocumentPart
 from adjourn.knowledge.model.record import ContinuationRecord, CRAuthor, CRDiff, CREvent, CRMergeResult
 from adjourn.knowledge.records.merge import diff, merge
 from adjourn.knowledge.records.versions import (

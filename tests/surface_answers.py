@@ -228,8 +228,8 @@ def _fork(work: ElsewhereThen) -> None:
     try:
         records, author = CRStore(store), CRAuthor(id="ann", type="human")
         head = records.resolve(FIRST)
-        records.fork(head["contentHash"], {"task": head["task"] | {"goal": "theirs"}}, author, cr_id="theirs")
-        records.update(head["id"], {"task": head["task"] | {"goal": "ours"}}, author)
+        records.fork(head.content_hash, {"task": head.task.replace(goal="theirs")}, author, cr_id="theirs")
+        records.update(head.id, {"task": head.task.replace(goal="ours")}, author)
     finally:
         store.close()
 

@@ -9,5 +9,5 @@ tests = memory.step("Run the tests", type="tool-call")
 memory.update(tests, status="completed")
 
 checkpoint = memory.create_checkpoint("tests pass", "Everything is ready for the release")
-metrics = checkpoint["metrics"]
-print(checkpoint["label"], f"{metrics['completedNodes']} of {metrics['totalNodes']} steps completed")
+metrics = checkpoint.metrics
+print(checkpoint.label, f"{metrics.completed_nodes} of {metrics.total_nodes} steps completed")

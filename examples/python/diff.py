@@ -10,5 +10,5 @@ memory.step("Deploy", status="pending")
 memory.fact("The port is 8080")
 
 changes = diff_checkpoints(base, memory.create_checkpoint("current"))
-print([node["label"] for node in changes["addedNodes"]], changes["modifiedNodes"], changes["removedNodeIds"])
-print([fact["content"] for fact in changes["epistemicChanges"]["facts"]])
+print([node.label for node in changes.added_nodes], changes.modified_nodes[0].changes, changes.removed_node_ids)
+print([fact["content"] for fact in changes.epistemic_changes["facts"]])

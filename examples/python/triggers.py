@@ -12,4 +12,5 @@ remove()
 memory.step("Watch the logs", phase="verification")
 
 for name in memory.checkpoint_ids():
-    print((memory.get_checkpoint(name) or {})["label"])
+    checkpoint = memory.get_checkpoint(name)
+    print(checkpoint and checkpoint.label)

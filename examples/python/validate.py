@@ -6,7 +6,6 @@ memory = CognitiveStore(MemoryStore(), "release", goal="Release version 2")
 memory.step("Build", status="completed")
 checkpoint = memory.create_checkpoint("built")
 
-checkpoint["nodes"][0]["parentId"] = "step-9"
-checkpoint["nodes"][0]["confidence"] = 1.5
-validity = validate_checkpoint(checkpoint)
+broken = checkpoint.nodes[0].replace(parent_id="step-9", confidence=1.5)
+validity = validate_checkpoint(checkpoint.replace(nodes=(broken,)))
 print(validity.valid, validity.errors, validity.warnings)

@@ -13,7 +13,7 @@ import msgspec
 
 from adjourn.knowledge.model.documents import Tree, without
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.knowledge.records.version_log import VersionStore
 from adjourn.knowledge.records.versions import SEAL, Stored, store_form
 from adjourn.log import kinds
@@ -110,7 +110,7 @@ def learning(number: int, text: str = "") -> Tree:
 
 def add_versions(store: Store, record_id: str, count: int) -> None:
     """A record of so many small versions, written in chunks, as an import does."""
-    record = CRStore(store).create({"task": {"id": "t1", "goal": "measure"}}, author=AUTHOR, cr_id="seed")
+    record = RecordTrees(store).create({"task": {"id": "t1", "goal": "measure"}}, author=AUTHOR, cr_id="seed")
     record = {**without(record, *SEAL), "id": record_id}
     versions, at, tree = VersionStore(store), EMPTY, Frontier()
     while at.seq + 1 < count:

@@ -18,7 +18,7 @@ from tables import Table, median
 
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.records.merge import diff, merge
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.knowledge.records.versions import empty_record, first_version
 from adjourn.store.sqlite import SqliteStore
 
@@ -35,13 +35,13 @@ def _long_lines(sizes: Sizes, folder: str) -> Table:
     table = Table(
         "Records: a long line of versions",
         ["", "median, ms"],
-        f"Processor time. A record of {count:,} small versions in a SQLite file. The head is opened by a new `CRStore`, as in a new process.",
+        f"Processor time. A record of {count:,} small versions in a SQLite file. The head is opened by a new `RecordTrees`, as in a new process.",
     )
     with closing(SqliteStore(f"{folder}/line.db")) as store:
         histories.add_versions(store, "line", count)
         for name, work, times in (
-            ("opening the head", lambda: CRStore(store).get("line"), 20),
-            ("a consistency proof", lambda: CRStore(store).consistency_proof("line", 1), 3),
+            ("opening the head", lambda: RecordTrees(store).get("line"), 20),
+            ("a consistency proof", lambda: RecordTrees(store).consistency_proof("line", 1), 3),
         ):
             table.add(name, median([_seconds(work) * 1e3 for _ in range(times)]))
     return table

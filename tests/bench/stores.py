@@ -29,7 +29,7 @@ from turns import Rounds, median_ratio, take_turns
 from adjourn.checkpoints import checkpoint
 from adjourn.checkpoints import folder as checkpoint_folder
 from adjourn.knowledge.model.documents import Tree, without
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.knowledge.records.versions import SEAL
 from adjourn.log.canonical_json import canonical
 from adjourn.store.sqlite import SqliteStore
@@ -171,7 +171,7 @@ def _updates(size: str, learnings: int, folder: str, stack: ExitStack) -> Iterat
     store = stack.enter_context(closing(SqliteStore(f"{folder}/store.db")))
     raw = stack.enter_context(closing(_raw(f"{folder}/raw.db")))
     put = _langgraph(stack.enter_context(closing(_connection(f"{folder}/langgraph.db"))))
-    records = CRStore(store)
+    records = RecordTrees(store)
     items = [learning(number) for number in range(learnings)]
     record = records.create({"task": {"id": "t1", "goal": "measure"}, "learnings": items}, author=AUTHOR)
     data = canonical(without(record, *SEAL))
@@ -223,7 +223,7 @@ def _verification(events: int, folder: str, stack: ExitStack) -> Iterator[Operat
         assert verify_task(store, histories.TASK, deep=deep).valid
 
     def verify_record() -> None:
-        assert CRStore(store).verify_chain(RECORD).valid
+        assert RecordTrees(store).verify_chain(RECORD).valid
 
     for name, work, floor, rows in (
         (f"`verify --chain`, {events:,} events", partial(verify, deep=False), hash_events, events),

@@ -16,7 +16,7 @@ from adjourn.host.clock import now
 from adjourn.host.keys import secret as host_secret
 from adjourn.host.workspace_store import open_at
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import Actor, timestamp
@@ -87,7 +87,7 @@ def _facts(number: int, at: int) -> Iterator[NewEvent]:
 
 def _add_questions(store: Store, count: int) -> None:
     """Records, each with a question."""
-    records = CRStore(store, clock=now)
+    records = RecordTrees(store, clock=now)
     for number in range(count):
         question = {
             "id": "q1", "type": "question", "question": f"Which broker, {number}?", "context": "Both are there.", "status": "open",

@@ -14,7 +14,7 @@ import pytest
 from adjourn.errors import ConflictError, RefusedError
 from adjourn.knowledge.model.documents import Tree, tree_of
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.knowledge.records.transfer import export_record, import_record
 from adjourn.knowledge.records.version_log import FOLD_VERSIONS
 from adjourn.store import Store
@@ -63,19 +63,19 @@ class RecordsContract:
         return self.opener()
 
     @pytest.fixture
-    def store(self, open_: Opener) -> Iterator[CRStore]:
+    def store(self, open_: Opener) -> Iterator[RecordTrees]:
         backend = open_()
-        yield CRStore(backend)
+        yield RecordTrees(backend)
         backend.close()
 
     @pytest.fixture
-    def other(self, open_: Opener) -> Iterator[CRStore]:
+    def other(self, open_: Opener) -> Iterator[RecordTrees]:
         """Another opening of the same backend, as another process has."""
         backend = open_()
-        yield CRStore(backend)
+        yield RecordTrees(backend)
         backend.close()
 
-    def test_what_one_writes_the_other_reads(self, store: CRStore, other: CRStore) -> None:
+    def test_what_one_writes_the_other_reads(self, store: RecordTrees, other: RecordTrees) -> None:
         """Heads, versions, history and roots are the same through both, past a fold."""
         record = store.create({"task": {"id": "t1", "goal": "größer"}}, author=AGENT)
         for number in range(FOLD_VERSIONS + 3):
@@ -89,7 +89,7 @@ class RecordsContract:
         assert store.verify_chain(record["id"], expected_root=history[-1]["merkleRoot"]).valid
         assert store.ids() == [record["id"]]
 
-    def test_of_two_writers_on_one_head_one_wins(self, store: CRStore, other: CRStore) -> None:
+    def test_of_two_writers_on_one_head_one_wins(self, store: RecordTrees, other: RecordTrees) -> None:
         """The other gets a conflict that says how to merge, and merging then succeeds."""
         first = store.create({"task": {"id": "t1", "goal": "g"}}, author=AGENT)
         store.update(first["id"], {"checkpointId": "c1"}, AGENT, expected_head=first["contentHash"])
@@ -103,7 +103,7 @@ class RecordsContract:
         assert (merged["checkpointId"], merged["metadata"]["tags"]) == ("c1", ["mine"])
         assert store.verify_chain(first["id"]).valid
 
-    def test_an_approval_is_used_once_by_both(self, store: CRStore, other: CRStore) -> None:
+    def test_an_approval_is_used_once_by_both(self, store: RecordTrees, other: RecordTrees) -> None:
         """Also from a fork of the version before."""
         made = store.create({"task": {"id": "t1", "goal": "g"}, "resumePoints": [point()]}, author=AGENT)
         approved = store.approve_resume_point(made["id"], "go", AGENT)
@@ -112,20 +112,20 @@ class RecordsContract:
         with pytest.raises(RefusedError, match="was used already"):
             other.consume_resume_point(fork["id"], "go", AGENT)
 
-    def test_it_is_carried_to_another_store(self, store: CRStore) -> None:
+    def test_it_is_carried_to_another_store(self, store: RecordTrees) -> None:
         """Forks and merges come along, byte for byte, and prove themselves there."""
         first = store.create({"task": {"id": "t1", "goal": "g"}}, author=AGENT)
         fork = store.fork(first["contentHash"], {"checkpointId": "c1"}, ANN)
         store.update(first["id"], {"metadata": {"tags": ["x"], "priority": "low"}}, AGENT)
         store.merge(first["id"], fork["id"], "manual")
-        there = CRStore(MemoryStore())
+        there = RecordTrees(MemoryStore())
         carried = import_record(there, export_record(store, first["id"], bytes(32)), [])
         assert carried.record == there.get(first["id"]) == store.get(first["id"])
         assert there.get_history(fork["id"]) == store.get_history(fork["id"])
         assert there.verify_chain(first["id"]).valid
         assert tree_of(there.consistency_proof(first["id"], 1)) == tree_of(store.consistency_proof(first["id"], 1))
 
-    def test_racing_processes_leave_one_unbroken_line(self, open_: Opener, store: CRStore) -> None:
+    def test_racing_processes_leave_one_unbroken_line(self, open_: Opener, store: RecordTrees) -> None:
         """Processes write on one record: each version is one win of one of them, on the version before."""
         store.create({"task": {"id": "t1", "goal": "g"}}, author=AGENT, cr_id="line")
         wins = raced(open_)
@@ -146,7 +146,7 @@ class TestMemory(RecordsContract):
         return lambda: backend
 
     @pytest.mark.skip(reason="another process has another memory")
-    def test_racing_processes_leave_one_unbroken_line(self, open_: Opener, store: CRStore) -> None:
+    def test_racing_processes_leave_one_unbroken_line(self, open_: Opener, store: RecordTrees) -> None:
         """Two processes cannot share memory."""
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from adjourn.host import keys
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log.signing import fingerprint
 from support.machines import CONTRACT, FOLDER, POLICY, Machine, cloned
 from support.proxy import Client, refused, text_of
@@ -306,13 +306,13 @@ def test_a_record_that_went_on_in_both_places_is_kept_twice(ann: Machine, tmp_pa
     ann.trust(bob)
     with ann:
         with ann.store() as store:
-            records = CRStore(store)
+            records = RecordTrees(store)
             metadata = records.resolve(task)["metadata"] | {"tags": ["here"]}
             records.update(task, {"metadata": metadata}, CRAuthor(id="ann", type="human"))
         said = ann.adjourn("checkpoint", "import", str(bob.root / FOLDER))
         assert "adjourn record merge" in said
         with ann.store() as store:
-            records = CRStore(store)
+            records = RecordTrees(store)
             [other] = [name for name in store.refs("record/") if name.startswith(f"record/{task}-")]
             forked = records.get(other.removeprefix("record/"))
             assert forked is not None

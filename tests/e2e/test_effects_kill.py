@@ -21,7 +21,7 @@ from adjourn.host.clock import now
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.knowledge.records.effects import DONE, NOT_DONE
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor
 from adjourn.store import open_store
@@ -43,7 +43,7 @@ from adjourn.tasks.task import Task
 from adjourn.tasks import decision as decide; from adjourn.host import keys, process
 from adjourn.policy.calls import arguments_digest
 from adjourn.clients.client import now
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.errors import RefusedError
 from adjourn.log.kinds import ToolSettled
@@ -55,7 +55,7 @@ chance = random.Random(seed)
 AGENT = CRAuthor(id="agent", type="agent")
 POLICY = "policy p v1\\nallow files.append\\nonce files.append by key\\n"
 store = open_store(f"{folder}/work.db")
-records = CRStore(store)
+records = RecordTrees(store)
 if "line" not in records.ids():
     records.create({"task": {"id": "job", "goal": "append"}}, author=AGENT, cr_id="line")
 task = Task(store, "job", clock=now, secret=keys.secret())
@@ -161,7 +161,7 @@ class _Job:
     def settle(self) -> None:
         """What a person does: examine the file, and say of each effect in doubt whether it happened; through either door."""
         store = open_store(str(self.folder / "work.db"))
-        records = CRStore(store)
+        records = RecordTrees(store)
         if "job" in store.streams():
             task = Task(store, "job", clock=now, secret=keys.secret())
             expire_dead_sessions(task)
@@ -181,7 +181,7 @@ class _Job:
         """Whoever asks now learns that all of it was done, or does what was not."""
         self.settle()
         store = open_store(str(self.folder / "work.db"))
-        records, agent = CRStore(store), CRAuthor(id="agent", type="agent")
+        records, agent = RecordTrees(store), CRAuthor(id="agent", type="agent")
         for number in range(self.known):
             key = f"k{number}"
             call = EffectCall("files", "append", {"key": key}, key=f"append:{key}")

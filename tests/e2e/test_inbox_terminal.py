@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.store.sqlite import SqliteStore
 from support.confirming import ARGUMENTS, POLICY
 from support.proxy import Client, ProxyWorkspace, refused, text_of, wait_for
@@ -92,7 +92,7 @@ def test_a_snoozed_item_comes_last(work: ProxyWorkspace) -> None:
             "createdBy": BY_AGENT, "createdAt": NOW, "blocksResumePoints": [],
         } for name in ("first", "second")
     ]  # fmt: skip
-    CRStore(store).create({**FIELDS, "blockers": blockers}, author=AGENT, cr_id="line")
+    RecordTrees(store).create({**FIELDS, "blockers": blockers}, author=AGENT, cr_id="line")
     store.close()
 
     def listed(screen: Screen) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from support.proxy import ProxyWorkspace, refused
 from support.requirements import requirement
 
@@ -38,4 +38,4 @@ def test_sister_proxies_of_one_client_note_at_once_and_nothing_is_lost(work: Pro
         items = clients[0].meta("adjourn.record", section=section)["items"]
         assert sorted(item["content"] for item in items) == sorted(noted)
     with work.store() as store:
-        assert CRStore(store).verify_chain("t").valid
+        assert RecordTrees(store).verify_chain("t").valid

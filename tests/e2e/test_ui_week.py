@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, expect
 from adjourn.host.clock import now
 from adjourn.host.workspace_store import open_at
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from support.browser import PICTURES, Window, check
 from support.page import ServedPage, serving
 from support.week import make_week
@@ -180,7 +180,7 @@ def test_another_policy_is_tried_on_the_history(browser: Browser, read_week: Wee
 def test_a_conflict_is_resolved_by_choosing(browser: Browser, week: Week) -> None:
     """Both sides of what a merge could not decide are shown; the button takes one."""
     store = open_at(str(week.root))
-    records = CRStore(store)
+    records = RecordTrees(store)
     ann, bob = CRAuthor(id="ann", type="human"), CRAuthor(id="bob", type="human")
     task = {"id": "colour", "goal": "Choose a colour", "status": "in-progress", "successCriteria": []}
     begun = records.create({"task": task}, author=ann, cr_id="colour")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from adjourn.knowledge.cognition.store import CognitiveStore, SessionOptions
+from adjourn.knowledge.model.cognition import CognitiveSession
 from adjourn.knowledge.model.documents import Tree
 from adjourn.store import Store
 from support.clock import Clock
@@ -22,5 +23,5 @@ def with_nodes(*nodes: Tree) -> Callable[[Tree, int], Tree]:
     return lambda state, _now: {**state, "nodes": list(nodes)}
 
 
-def contents(session: Tree) -> list[str]:
+def contents(session: Tree | CognitiveSession) -> list[str]:
     return [fact["content"] for fact in session["workingState"]["epistemicState"]["facts"]]

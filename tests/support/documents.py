@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from adjourn.knowledge.model.documents import DocumentPart, Tree
+from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.model.part import DocumentPart
 from adjourn.knowledge.model.record import COLLECTIONS, RecordContent
 
 NOW = 1_777_735_812_345

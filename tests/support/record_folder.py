@@ -6,7 +6,7 @@ from pathlib import Path
 
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.store.sqlite import SqliteStore
 
 AGENT = CRAuthor(id="agent-1", type="agent")
@@ -41,8 +41,8 @@ class RecordFolder:
         self.root = root
         (root / ".aex").mkdir(parents=True)
 
-    def store(self) -> CRStore:
-        return CRStore(SqliteStore(self.root / ".aex" / "adjourn.db"))
+    def store(self) -> RecordTrees:
+        return RecordTrees(SqliteStore(self.root / ".aex" / "adjourn.db"))
 
     def fill(self) -> None:
         """Create the record `line`."""

@@ -11,14 +11,14 @@ from typing import Any
 
 from adjourn.errors import StoreError
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.store import Store
 
 
 def racer(opener: Callable[[], Store], number: int, start: Any, wins: Any, seconds: float) -> None:
     """Write as fast as possible for `seconds`, each time on the head just read; put (number, successes) into `wins`."""
     backend = opener()
-    store, won = CRStore(backend), 0
+    store, won = RecordTrees(backend), 0
     author = CRAuthor(id=f"racer-{number}", type="agent")
     start.wait()
     until = time.monotonic() + seconds

@@ -6,7 +6,7 @@ from typing import Any
 
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 
 NOW = 1_777_735_812_345
 AGENT = CRAuthor(id="agent-1", type="agent", model="some-model")
@@ -36,7 +36,7 @@ def tagged(record: Tree, tag: str) -> Tree:
     return {"metadata": {**record["metadata"], "tags": [*record["metadata"]["tags"], tag]}}
 
 
-def grown(store: CRStore, record: Tree, count: int) -> Tree:
+def grown(store: RecordTrees, record: Tree, count: int) -> Tree:
     """The record after more versions."""
     for number in range(count):
         record = store.update(record["id"], tagged(record, f"{record['sequence']}.{number}"), AGENT)

@@ -9,7 +9,7 @@ import itertools
 from typing import Any
 
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log import kinds
 from adjourn.log.event import Actor, timestamp
 from adjourn.tasks.task import NewEvent, Task
@@ -52,9 +52,9 @@ def in_doubt(task: Task, call: str = "c9", tool: str = "pay", arguments: str = "
     task.commit(lambda _: [NewEvent(sent)])
 
 
-def noted(shared: SharedTask, say: str = "Lock the table?", *, options: bool = True) -> CRStore:
+def noted(shared: SharedTask, say: str = "Lock the table?", *, options: bool = True) -> RecordTrees:
     """A record with a question, a resume point, a contested decision and a blocker; each text of them begins with `say`."""
-    records = CRStore(shared.store, clock=shared.clock)
+    records = RecordTrees(shared.store, clock=shared.clock)
     now = shared.clock()
     question = {
         "id": "q1", "type": "question", "question": say, "context": f"{say} context", "status": "open", "blocksResumePoints": [],

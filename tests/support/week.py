@@ -20,7 +20,7 @@ from adjourn.host.keys import secret
 from adjourn.host.workspace_store import open_at
 from adjourn.knowledge.cognition.store import CognitiveStore, SessionOptions
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log import kinds
 from adjourn.log.event import Actor
 from adjourn.policy.contract import read_contract
@@ -196,7 +196,7 @@ def _migration(root: Path, clock: WeekClock) -> None:
     first.checkpoint("before-migration", "The new schema is written, nothing is migrated")
     first.leave()
     store = open_at(str(root))
-    records = CRStore(store, clock=clock)
+    records = RecordTrees(store, clock=clock)
     thoughts = _thoughts(name, clock())
     shared = {key: thoughts.pop(key) for key in ("task", "decisions")}
     begun = records.create(shared, author=CLAUDE, cr_id=name)

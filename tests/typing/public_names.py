@@ -9,7 +9,10 @@ import adjourn
 from adjourn import (
     AdjournError,
     Call,
+    CheckpointDiff,
+    CognitiveCheckpoint,
     CognitiveNode,
+    CognitiveSession,
     CognitiveStore,
     ConflictError,
     ContinuationRecord,
@@ -53,13 +56,13 @@ Json = dict[str, Any]
 
 
 def records(store: Store, author: CRAuthor) -> None:
-    """A record is a JSON object; comparing and merging have types of their own."""
+    """A record is typed; so are comparing and merging."""
     crs = CRStore(store)
-    assert_type(crs.create({"task": {"id": "t1", "goal": "g"}}, author=author), Json)
-    assert_type(crs.get("r1"), Json | None)
-    assert_type(crs.resolve("r1"), Json)
-    assert_type(crs.update("r1", {}, author, expected_head=""), Json)
-    assert_type(crs.get_history("r1"), list[Json])
+    assert_type(crs.create({"task": {"id": "t1", "goal": "g"}}, author=author), ContinuationRecord)
+    assert_type(crs.get("r1"), ContinuationRecord | None)
+    assert_type(crs.resolve("r1"), ContinuationRecord)
+    assert_type(crs.update("r1", {}, author, expected_head=""), ContinuationRecord)
+    assert_type(crs.get_history("r1"), list[ContinuationRecord])
     assert_type(crs.ids(), list[str])
     assert_type(crs.diff("r1", "r2"), CRDiff)
     assert_type(crs.merge("r1", "r2", "manual", author=author), CRMergeResult)
@@ -80,23 +83,23 @@ def record(value: ContinuationRecord) -> None:
 
 
 def sessions(store: Store) -> None:
-    """A cognitive session: its state and its checkpoints are JSON objects."""
+    """A cognitive session: its state and its checkpoints are typed."""
     memory = CognitiveStore(store, "job", goal="ship it")
-    assert_type(memory.session, Json)
-    assert_type(memory.create_checkpoint("first"), Json)
+    assert_type(memory.session, CognitiveSession)
+    assert_type(memory.create_checkpoint("first"), CognitiveCheckpoint)
     assert_type(memory.checkpoint_ids(), list[str])
     assert_type(memory.prompt(), str)
-    assert_type(memory.update_from_response("FACT: a"), Json)
+    assert_type(memory.update_from_response("FACT: a"), CognitiveSession)
     assert_type(Middleware(memory).wrap(_ask), Callable[[Any], Any])
 
 
 def published(session: Json, checkpoint: Json, memory: CognitiveStore) -> None:
-    """The pure functions of the published API take and return JSON objects; closed sets are checked."""
-    assert_type(create_checkpoint(session, "first").checkpoint, Json)
+    """The pure functions of the published API take dicts or typed values, and return typed ones; closed sets are checked."""
+    assert_type(create_checkpoint(session, "first").checkpoint, CognitiveCheckpoint)
     assert_type(restore_checkpoint(checkpoint, 0, new_session_id="s"), RestoredSession)
     assert_type(validate_checkpoint(checkpoint), Validity)
     assert_type(validate_checkpoint(checkpoint).errors, list[str])
-    assert_type(diff_checkpoints(checkpoint, checkpoint), Json)
+    assert_type(diff_checkpoints(memory.get_current_state(), checkpoint), CheckpointDiff)
     assert_type(estimate_tokens(checkpoint), int)
     assert_type(memory.add_triggers("phase_change"), Callable[[], None])
     memory.remove_triggers("phase")  # type: ignore[arg-type]

@@ -231,8 +231,7 @@ class Resumable:
 
     def save_checkpoint(self, label: str) -> str:
         """Take a checkpoint; its id is what `restore_checkpoint` and `RESUME_FROM` take."""
-        text: str = self.memory.create_checkpoint(label)["id"]
-        return text
+        return self.memory.create_checkpoint(label).id
 
     def restore_checkpoint(self, checkpoint_id: str) -> list[str]:
         """Continue from a checkpoint, of this session or another. Returns what to check first."""

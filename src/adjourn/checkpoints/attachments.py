@@ -27,7 +27,7 @@ from adjourn.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from adjourn.knowledge.model.documents import Tree
-    from adjourn.knowledge.records.store import CRStore
+    from adjourn.knowledge.records.store import RecordTrees
     from adjourn.knowledge.records.transfer import Fork
     from adjourn.log.kinds import CheckpointCreated
     from adjourn.store.base import Store
@@ -90,7 +90,7 @@ def remove_older(folder: str, checkpoint: TaskCheckpoint) -> None:
 
 def _of(store: Store, checkpoint: TaskCheckpoint) -> Knowledge:
     from adjourn.knowledge.cognition.repository import SessionRepository
-    from adjourn.knowledge.records.store import CRStore
+    from adjourn.knowledge.records.store import RecordTrees
     from adjourn.knowledge.records.transfer import export_record
 
     data = checkpoint.data
@@ -98,7 +98,7 @@ def _of(store: Store, checkpoint: TaskCheckpoint) -> Knowledge:
         return Knowledge()
 
     try:
-        records = CRStore(store)
+        records = RecordTrees(store)
         version = records.resolve(data.record)
         lines = list(export_record(records, data.record, keys.private_key()))
         named = version.get("checkpointId", "")
@@ -118,14 +118,14 @@ def read(folder: str, checkpoint: TaskCheckpoint) -> Knowledge:
 
 
 def _record(path: str, version: str) -> Sequence[bytes]:
-    from adjourn.knowledge.records.store import CRStore
+    from adjourn.knowledge.records.store import RecordTrees
 
     if not os.path.lexists(path):
         return ()
 
     lines: list[bytes] = []
     try:
-        carried = _import(CRStore(MemoryStore()), _kept(path, lines))
+        carried = _import(RecordTrees(MemoryStore()), _kept(path, lines))
     except AdjournError as error:
         raise IntegrityError(
             f"{path} fails verification: {error.message}", CRLF if error.remedy == CRLF else _RESTORE
@@ -171,13 +171,13 @@ def take_in(store: Store, checkpoint: TaskCheckpoint, known: Knowledge) -> str:
     from adjourn.knowledge.cognition.repository import SessionRepository
     from adjourn.knowledge.cognition.store import CognitiveStore
     from adjourn.knowledge.model.record import CRAuthor
-    from adjourn.knowledge.records.store import CRStore
+    from adjourn.knowledge.records.store import RecordTrees
     from adjourn.knowledge.records.transfer import Fork
 
     if not known.record:
         return ""
 
-    task, here = checkpoint.event.task, CRStore(store)
+    task, here = checkpoint.event.task, RecordTrees(store)
     try:
         _import(here, known.record)
     except ConflictError:
@@ -193,7 +193,7 @@ def take_in(store: Store, checkpoint: TaskCheckpoint, known: Knowledge) -> str:
     return ""
 
 
-def _import(into: CRStore, lines: Iterable[bytes], fork: Fork | None = None) -> Tree:
+def _import(into: RecordTrees, lines: Iterable[bytes], fork: Fork | None = None) -> Tree:
     from adjourn.knowledge.records.transfer import import_record
 
     return import_record(into, lines, (), fork).record

@@ -32,7 +32,7 @@ from adjourn.text.times import ago, left
 if TYPE_CHECKING:
     from adjourn.cli.record_view import Item
     from adjourn.knowledge.model.documents import Tree
-    from adjourn.knowledge.records.store import CRStore
+    from adjourn.knowledge.records.store import RecordTrees
     from adjourn.tasks.entries import Approval, OpenCall
     from adjourn.tasks.ledger import Ledger
 
@@ -238,7 +238,7 @@ class DecisionAction(NamedTuple):
         """How many actions were given; one is right."""
         return sum([self.override is not None, self.contest is not None, self.accept, self.reject])
 
-    def apply(self, store: CRStore, entry: Item) -> Tree:
+    def apply(self, store: RecordTrees, entry: Item) -> Tree:
         """Change the decision. Returns the new version of its record."""
         by = author()
         if self.override is not None:

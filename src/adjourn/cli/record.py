@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from adjourn.knowledge.model.documents import Tree
     from adjourn.knowledge.model.record import CRConflict, Strategy
-    from adjourn.knowledge.records.store import CRStore
+    from adjourn.knowledge.records.store import RecordTrees
 
     Side = Literal["a", "b", "base"]
 
@@ -157,7 +157,7 @@ def merge(context: CommandContext, a: str, b: str, *, as_json: bool, **options: 
     return 1 if left else 0
 
 
-def _ask(store: CRStore, name: str, sides: str) -> None:
+def _ask(store: RecordTrees, name: str, sides: str) -> None:
     """Ask at the terminal for what is unresolved, until the answers end: what is left then stays in the record."""
     conflicts = store.resolve(name).get("conflicts", ())
     if conflicts and sides:

@@ -17,7 +17,7 @@ from adjourn.host.finding import workspace_of
 from adjourn.host.workspace import read_file, read_lines, write_file
 from adjourn.knowledge.model.documents import MAX_DOCUMENT_BYTES, tree_of
 from adjourn.knowledge.records.proofs import SignedRecordHead, read_proof
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.knowledge.records.transfer import MAX_BYTES, Fork, export_record, import_record
 from adjourn.log.signing import fingerprint
 
@@ -135,7 +135,7 @@ def import_(context: CommandContext, file: str, *, fork: str, as_json: bool) -> 
     A signature by a key that you do not trust is reported.
     """
     trusted = keys.trusted()
-    store = CRStore(context.make_store(), clock=context.clock)
+    store = RecordTrees(context.make_store(), clock=context.clock)
     as_fork = Fork(fork, author(), context.now) if fork else None
     lines = read_lines(file, MAX_BYTES, MAX_DOCUMENT_BYTES)
     imported = import_record(store, lines, trusted.values(), as_fork, before_writing=speak)

@@ -19,7 +19,7 @@ from adjourn.knowledge.cognition.transitions import COLLECTION
 from adjourn.knowledge.model.documents import Tree, parts_of
 from adjourn.knowledge.model.record import COLLECTIONS, EFFECTS_THROUGH, CRAuthor, CRChange, CRConflict, CRDiff
 from adjourn.knowledge.records.effect_lookup import OPERATION, omitted_count
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.knowledge.records.version_log import verified_version
 from adjourn.knowledge.records.versions import sealed
 from adjourn.log.event import timestamp
@@ -218,9 +218,9 @@ class Item(NamedTuple):
         return str(self.item["id"])
 
 
-def records_at(context: CommandContext) -> CRStore:
+def records_at(context: CommandContext) -> RecordTrees:
     """The records of a store that is there."""
-    return CRStore(context.store, clock=context.clock)
+    return RecordTrees(context.store, clock=context.clock)
 
 
 def author() -> CRAuthor:
@@ -228,7 +228,7 @@ def author() -> CRAuthor:
     return CRAuthor(id=user().id, type="human")
 
 
-def find_id(store: CRStore, name: str) -> str:
+def find_id(store: RecordTrees, name: str) -> str:
     """A record by its id, a beginning of it, or the id of its task; without a name, the only one there is."""
     ids = store.ids()
     if name in ids:
@@ -246,7 +246,7 @@ def find_id(store: CRStore, name: str) -> str:
     raise NotFoundError(count, "list them: adjourn record")
 
 
-def find_version(store: CRStore, name: str) -> Tree:
+def find_version(store: RecordTrees, name: str) -> Tree:
     """A version: the newest of a record, `ID@N` for the one of sequence N, or one by its hash."""
     start, at, sequence = name.rpartition("@")
     if at and sequence.isdecimal() and len(sequence) < 16:
@@ -263,13 +263,13 @@ def short_names(ids: list[str]) -> list[str]:
     return [name if short.count(name) == 1 else cr_id for name, cr_id in zip(short, ids, strict=True)]
 
 
-def newest(store: CRStore, cr_id: str, count: int) -> list[Tree]:
+def newest(store: RecordTrees, cr_id: str, count: int) -> list[Tree]:
     """The last versions of a record, oldest first, without their roots."""
     end = store.versions.head_position(cr_id).seq + 1
     return [sealed(verified_version(entry, cr_id)) for entry in store.versions.entries(cr_id, max(0, end - count), end)]
 
 
-def items(store: CRStore, kind: str) -> list[Item]:
+def items(store: RecordTrees, kind: str) -> list[Item]:
     """All things of a kind, in all records that can be read: a broken record does not hide the others."""
     entries = []
     for record in readable(store)[0]:
@@ -277,7 +277,7 @@ def items(store: CRStore, kind: str) -> list[Item]:
     return entries
 
 
-def readable(store: CRStore) -> tuple[list[Tree], dict[str, IntegrityError]]:
+def readable(store: RecordTrees) -> tuple[list[Tree], dict[str, IntegrityError]]:
     """The newest version of every record, and why others cannot be read."""
     records: list[Tree] = []
     broken: dict[str, IntegrityError] = {}
@@ -326,7 +326,7 @@ def list_items(
         say_facts(*facts, ("  record", entry.cr_id))
 
 
-def say_freed(store: CRStore, cr_id: str) -> None:
+def say_freed(store: RecordTrees, cr_id: str) -> None:
     """Name the resume points of a record that nothing blocks any more."""
     if freed := [point["label"] for point in store.usable_resume_points(cr_id)]:
         say(f"  can start now: {safe(', '.join(freed))}")
@@ -348,7 +348,7 @@ def written(record: Tree, **more: object) -> dict[str, object]:
     }
 
 
-def _at(store: CRStore, cr_id: str, sequence: int) -> Tree:
+def _at(store: RecordTrees, cr_id: str, sequence: int) -> Tree:
     head = store.resolve(cr_id)
     first = next(store.versions.entries(cr_id, 0, 1))
     start = store.resolve(first.hash)["sequence"]

@@ -123,9 +123,9 @@ def _of_event(
 
 
 def _of_record(store: Store, name: str) -> Iterator[AnsweredItem]:
-    from adjourn.knowledge.records.store import CRStore
+    from adjourn.knowledge.records.store import RecordTrees
 
-    record = CRStore(store).get(name.removeprefix(RECORDS))
+    record = RecordTrees(store).get(name.removeprefix(RECORDS))
     if record is None:
         return
     for kind, collection, by, at in _SOURCES:

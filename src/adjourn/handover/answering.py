@@ -19,7 +19,7 @@ from adjourn.errors import AdjournError, NotFoundError, RefusedError, UsageError
 from adjourn.handover.inbox import WaitingItem
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log.event import Actor
 from adjourn.log.kinds import tool_name
 from adjourn.store.base import Store
@@ -86,9 +86,9 @@ class Answerer(NamedTuple):
         return CRAuthor(id=self.person.id, type="human")
 
     @property
-    def records(self) -> CRStore:
+    def records(self) -> RecordTrees:
         """The records of the store."""
-        return CRStore(self.store, clock=self.clock)
+        return RecordTrees(self.store, clock=self.clock)
 
     def task(self, name: str) -> Task:
         """A task by its whole id. Raises `NotFoundError`."""
@@ -253,7 +253,7 @@ def _number(reply: ItemReply, options: Sequence[object]) -> int:
     return reply.option
 
 
-def _item(records: CRStore, reply: ItemReply, collection: str) -> Tree:
+def _item(records: RecordTrees, reply: ItemReply, collection: str) -> Tree:
     record = records.resolve(reply.record)
     for value in record[collection]:
         if value["id"] == reply.id:

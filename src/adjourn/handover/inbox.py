@@ -305,9 +305,9 @@ class _Records(NamedTuple):
         return [_naming_record(item) if places[item.kind, item.id] > 1 else item for item in items], broken
 
     def _look_at(self, name: str) -> KnownStream:
-        from adjourn.knowledge.records.store import CRStore
+        from adjourn.knowledge.records.store import RecordTrees
 
-        record = CRStore(self.store).get(name.removeprefix(RECORDS))
+        record = RecordTrees(self.store).get(name.removeprefix(RECORDS))
         if record is None:
             return KnownStream(self.heads[name])
         items = tuple(of_record(self.store, record, self.doubts, self.now))

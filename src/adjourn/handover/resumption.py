@@ -368,9 +368,9 @@ def _known(task: Task, checkpoint: TaskCheckpoint, around: Surroundings, now: in
     if record is None:
         return Recorded(notes=(_MISSING.format(named),) if named else ())
     from adjourn.knowledge.records.interventions import expire_due  # most tasks have no record
-    from adjourn.knowledge.records.store import CRStore
+    from adjourn.knowledge.records.store import RecordTrees
 
-    records, texts = CRStore(store), list[str]()
+    records, texts = RecordTrees(store), list[str]()
     if named and records.versions.find(named) is None:
         texts.append(f"the version of the record that the checkpoint names, {named}, is not in this store")
     try:

@@ -25,7 +25,7 @@ from adjourn.host.clock import now
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.knowledge.records.effects import Probe, RunningEffect
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.langgraph.thread import GraphThread, ThreadCheckpoint, decoded, task_of
 from adjourn.langgraph.values import body_of
 from adjourn.store.url import open_store
@@ -190,7 +190,7 @@ class AdjournSaver(BaseCheckpointSaver[str]):
         thread, _ = _place(config)
         with self._lock:
             name = self._opened(thread).task
-            records = CRStore(self.store, clock=now)
+            records = RecordTrees(self.store, clock=now)
             if records.get(name) is None:
                 task = {
                     "id": name,

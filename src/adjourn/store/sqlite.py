@@ -94,7 +94,7 @@ class SqliteStore:
     >>> import tempfile
     >>> from contextlib import closing
     >>> with tempfile.TemporaryDirectory() as folder, closing(SqliteStore(f"{folder}/adjourn.db")) as store:
-    ...     CognitiveStore(store, "release", goal="Release version 2").create_checkpoint("begun")["label"]
+    ...     CognitiveStore(store, "release", goal="Release version 2").create_checkpoint("begun").label
     'begun'
     """
 

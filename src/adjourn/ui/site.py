@@ -20,7 +20,7 @@ from adjourn.handover.calls import CallReport, recent_calls
 from adjourn.handover.clients import last_client
 from adjourn.handover.inbox import Inbox, KnownStream, find_waiting, waiting_in_task
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log.event import Actor, timestamp
 from adjourn.policy.contract import Contract
 from adjourn.store.base import Head, Store
@@ -321,9 +321,9 @@ class Site(msgspec.Struct, frozen=True):
             raise NotFoundError(f"no task has the id {name!r}", "reload the page")
         return opened
 
-    def records(self, store: Store) -> CRStore:
+    def records(self, store: Store) -> RecordTrees:
         """The records of a store."""
-        return CRStore(store, clock=self.clock)
+        return RecordTrees(store, clock=self.clock)
 
 
 # --- what a page is

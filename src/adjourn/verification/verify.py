@@ -29,7 +29,7 @@ from adjourn.checkpoints.checkpoint import (
 )
 from adjourn.errors import AdjournError, IntegrityError, InvalidError
 from adjourn.host import keys
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log.canonical_json import digest
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import GENESIS, decode
@@ -141,11 +141,11 @@ def _records(store: Store, task: str = "") -> list[RecordReport]:
     if not any(name.startswith("record/") for name in store.streams()):
         return []
 
-    records = CRStore(store)
+    records = RecordTrees(store)
     return [_record(records, name) for name in records.ids() if not task or _is_of(records, name, task)]
 
 
-def _is_of(records: CRStore, name: str, task: str) -> bool:
+def _is_of(records: RecordTrees, name: str, task: str) -> bool:
     """Whether a record belongs to a task. One that cannot be read may."""
     try:
         return bool(records.resolve(name)["task"]["id"] == task)
@@ -153,7 +153,7 @@ def _is_of(records: CRStore, name: str, task: str) -> bool:
         return True
 
 
-def _record(records: CRStore, name: str) -> RecordReport:
+def _record(records: RecordTrees, name: str) -> RecordReport:
     verification = records.verify_chain(name)
     report = RecordReport(record=name, versions=verification.checked, head=verification.head)
     if not verification.valid:

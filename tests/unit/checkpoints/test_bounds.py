@@ -21,7 +21,7 @@ from adjourn.code.workflow import active_session as sessions
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError
 from adjourn.handover.importing import import_folder, locate
 from adjourn.host.workspace import read_lines
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.knowledge.records.transfer import import_record
 from adjourn.log.event import GENESIS, MAX_EVENT_BYTES
 from adjourn.store.memory import MemoryStore
@@ -186,7 +186,7 @@ def test_a_hostile_record_costs_little(tmp_path: Path) -> None:
         _record(str(path), "0" * 64)
     path.write_bytes(b"[" + b"{}," * LINES + b"{}]\n")
     with within(2 * ROOM), pytest.raises(InvalidError):
-        import_record(CRStore(MemoryStore()), read_lines(str(path), 64 * MEBIBYTE, 32 * MEBIBYTE), ())
+        import_record(RecordTrees(MemoryStore()), read_lines(str(path), 64 * MEBIBYTE, 32 * MEBIBYTE), ())
 
 
 def test_a_hostile_session_file_costs_little(tmp_path: Path) -> None:

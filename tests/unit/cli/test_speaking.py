@@ -19,7 +19,7 @@ from adjourn.host import keys
 from adjourn.host import pin as secret_prompt
 from adjourn.host.clock import now
 from adjourn.host.pin import AccountPin, PinMemory
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.knowledge.records.transfer import export_record
 from adjourn.log import kinds
 from adjourn.log.event import Actor, decode
@@ -139,7 +139,7 @@ def filled(work: Workspace) -> str:
     with contextlib.chdir(work.root):
         for name in ("first", "second"):
             save_checkpoint(work.task(), str(work.root), CheckpointRequest(name))
-    records = CRStore(work.store, clock=now)
+    records = RecordTrees(work.store, clock=now)
     records.create(
         {"task": {"id": "t1", "goal": "Ship it", "successCriteria": [], "status": "in-progress"}},
         author=waiting.CODEX,

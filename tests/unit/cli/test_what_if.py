@@ -11,7 +11,7 @@ import pytest
 from adjourn.cli import main as cli
 from adjourn.knowledge.cognition.store import CognitiveStore
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log import kinds
 from adjourn.log.canonical_json import canonical, digest
 from adjourn.tasks.decision import ToolRequest
@@ -95,7 +95,7 @@ def test_it_is_told_to_machines(worked: Workspace, capfd: pytest.CaptureFixture[
 
 def test_only_tasks_are_judged(worked: Workspace, capfd: pytest.CaptureFixture[str]) -> None:
     """A store also holds records and cognitive sessions, which have no calls."""
-    CRStore(worked.store).create({"task": {"id": "t", "goal": "g"}}, author=CRAuthor(id="ann", type="human"))
+    RecordTrees(worked.store).create({"task": {"id": "t", "goal": "g"}}, author=CRAuthor(id="ann", type="human"))
     CognitiveStore(worked.store, "job", goal="g").update_from_response("FACT: it is small")
     assert said(capfd, "effective", "--replay").startswith("of 5 recorded calls ")
 

@@ -22,7 +22,7 @@ from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.handover.foreign import langgraph
 from adjourn.handover.foreign.reading import detect, read_work
 from adjourn.handover.foreign.work import ForeignWork, ImportedWork, import_work
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.knowledge.records.task_record import record_of
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
@@ -203,7 +203,7 @@ def test_a_continuation_record_in_the_published_shape_is_resumed(memory_workspac
     assert record["resumePoints"][0]["approvalStatus"] == "pending"
     assert "approvedBy" not in record["resumePoints"][0]
     assert "1 approval: ask for them again" in work.left_out
-    assert CRStore(memory_workspace.store).verify_chain("t1").valid
+    assert RecordTrees(memory_workspace.store).verify_chain("t1").valid
 
 
 def test_a_cognitive_checkpoint_is_resumed(memory_workspace: Workspace, tmp_path: Path) -> None:
@@ -215,9 +215,9 @@ def test_a_cognitive_checkpoint_is_resumed(memory_workspace: Workspace, tmp_path
 
 
 def test_the_store_reads_records_in_the_published_shape(memory_workspace: Workspace) -> None:
-    """`CRStore.create` takes the same document, without what names other versions."""
+    """`RecordTrees.create` takes the same document, without what names other versions."""
     cr = {name: value for name, value in RECORD.items() if name not in ("parentCRHash", "resumePoints")}
-    made = CRStore(memory_workspace.store).create(cr)
+    made = RecordTrees(memory_workspace.store).create(cr)
     assert (made["version"], made["executionSummary"]["elapsedMs"]) == ("1.0", 1235)
     assert "completedAt" not in made["task"]
 

@@ -12,7 +12,7 @@ from adjourn.handover import inbox as handover_inbox
 from adjourn.handover.inbox import KnownStream, WaitingItem, find_waiting
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records.effect_lookup import EffectCall
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log import kinds
 from adjourn.log.event import Actor, timestamp
 from adjourn.store import Entry, Store
@@ -59,7 +59,7 @@ def test_everything_of_all_tasks_with_its_commands() -> None:
     shared = SharedTask()
     in_doubt(shared)
     asked(shared, "k1", task="t2", arguments='{"to":"test"}')
-    records = CRStore(shared.store, clock=shared.clock)
+    records = RecordTrees(shared.store, clock=shared.clock)
     shared.clock.move(seconds=1)
     blocker = {
         "id": "b1", "type": "permission", "description": "no token", "status": "active", "severity": "high",
@@ -184,7 +184,7 @@ def test_a_question_about_an_effect_is_moot_once_the_effect_is_settled(
     """While the call is in doubt it is shown once, as that; when it completes, its question is closed in the record."""
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path))
     shared = SharedTask()
-    records = CRStore(shared.store, clock=shared.clock)
+    records = RecordTrees(shared.store, clock=shared.clock)
     records.create({"task": {"id": "t1", "goal": "pay"}}, author=AGENT, cr_id="r1")
     call = EffectCall("payments", "charge", {"to": "x"}, key="invoice:1")
     claim = records.effects.claim("r1", call, AGENT)
@@ -201,7 +201,7 @@ def test_a_question_about_an_effect_is_moot_once_the_effect_is_settled(
 def test_a_completed_task_waits_for_nobody() -> None:
     """What its record still asks is moot."""
     shared = SharedTask()
-    records = CRStore(shared.store, clock=shared.clock)
+    records = RecordTrees(shared.store, clock=shared.clock)
     question = {**FIELDS["questionsForUser"][0], "priority": "low"}
     records.create(fields(questionsForUser=[question]), author=AGENT, cr_id="line")
     assert told(shared) == [("resume-point", "go"), ("question", "q1")]
@@ -215,7 +215,7 @@ def test_of_a_finished_task_only_calls_in_doubt_wait() -> None:
     shared = SharedTask()
     task = in_doubt(shared)
     asked(shared, "k1")
-    CRStore(shared.store, clock=shared.clock).create(FIELDS, author=AGENT, cr_id="line")
+    RecordTrees(shared.store, clock=shared.clock).create(FIELDS, author=AGENT, cr_id="line")
     assert len(inbox(shared)) == 4
     task.refresh()
     task.commit(lambda _: [NewEvent(kinds.TaskFinished(), ANN)])
@@ -225,7 +225,7 @@ def test_of_a_finished_task_only_calls_in_doubt_wait() -> None:
 def test_commands_name_the_record_where_two_have_the_same_id() -> None:
     """Copies of a record ask the same; each item says which it is of, and its command is for that one only."""
     shared = SharedTask()
-    records = CRStore(shared.store, clock=shared.clock)
+    records = RecordTrees(shared.store, clock=shared.clock)
     records.create(FIELDS, author=AGENT, cr_id="one")
     assert "--record" not in "".join(command for item in inbox(shared) for command in item.commands)
     records.create(FIELDS, author=AGENT, cr_id="two")
@@ -240,7 +240,7 @@ def test_what_an_agent_wrote_is_quoted_in_commands_bounded_and_without_secrets()
     odd = {
         **FIELDS["questionsForUser"][0], "id": "q;rm -rf ~", "options": ["$(reboot)", "no"], "context": secret + "x" * 9000,
     }  # fmt: skip
-    CRStore(shared.store, clock=shared.clock).create(
+    RecordTrees(shared.store, clock=shared.clock).create(
         fields(questionsForUser=[{**odd, "blocksResumePoints": []}], resumePoints=[]), author=AGENT, cr_id="line"
     )
     (found,) = inbox(shared)
@@ -295,7 +295,7 @@ def test_thousands_of_things_are_listed_quickly() -> None:
         asked(shared, f"k{number}", task=f"task-{number}")
     question = {**FIELDS["questionsForUser"][0], "blocksResumePoints": []}
     many = [{**question, "id": f"q{number}"} for number in range(3000)]
-    CRStore(shared.store, clock=shared.clock).create(
+    RecordTrees(shared.store, clock=shared.clock).create(
         fields(questionsForUser=many, resumePoints=[]), author=AGENT, cr_id="line"
     )
     began = time.process_time()
@@ -309,7 +309,7 @@ def test_a_second_look_reads_only_what_may_have_changed(monkeypatch: pytest.Monk
     asked(shared, "k1", task="t2")
     settled = in_doubt(shared)
     settle_doubt(settled, "c1", happened=True, by=ANN)
-    records = CRStore(shared.store, clock=shared.clock)
+    records = RecordTrees(shared.store, clock=shared.clock)
     records.create({"task": {"id": "t1", "goal": "pay"}}, author=AGENT, cr_id="r1")
     known: dict[str, KnownStream] = {}
     read: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adjourn.knowledge.model.documents import Tree
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.store.memory import MemoryStore
 from support.clock import Clock
 from support.documents import sample
@@ -18,8 +18,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(clock: Clock) -> CRStore:
-    return CRStore(MemoryStore(), clock=clock)
+def store(clock: Clock) -> RecordTrees:
+    return RecordTrees(MemoryStore(), clock=clock)
 
 
 @pytest.fixture

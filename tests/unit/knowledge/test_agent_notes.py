@@ -24,7 +24,7 @@ from adjourn.knowledge.model.documents import tree_of
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import agent_notes
 from adjourn.knowledge.records.agent_notes import MAX_AT_ONCE, MAX_KEPT, MAX_STATEMENT, AgentNote, AgentQuestion
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.relay import meta
 from adjourn.verification.verify import verify_task
 from support.workspace import Workspace
@@ -88,7 +88,7 @@ def test_a_note_begins_the_record_with_the_tasks_goal_and_each_kind_lands_where_
     assert (decision["description"], decision["rationale"], decision["status"]) == (
         "Use SQLite", "one file", "accepted",
     )  # fmt: skip
-    assert CRStore(workspace.store).of_task(task) == record
+    assert RecordTrees(workspace.store).of_task(task) == record
 
 
 def test_what_is_known_in_the_same_words_makes_no_version(workspace: Workspace) -> None:
@@ -193,11 +193,11 @@ def test_there_is_a_bound_on_what_notes_add(workspace: Workspace) -> None:
     for start in range(0, MAX_KEPT, MAX_AT_ONCE):
         numbers = range(start, start + MAX_AT_ONCE)
         add(workspace, context, facts=[f"fact {n}" for n in numbers], learnings=[{"content": f"{n}"} for n in numbers])
-    before = CRStore(workspace.store).of_task(context.task.current())
+    before = RecordTrees(workspace.store).of_task(context.task.current())
     for more in ({"facts": ["more"]}, {"learnings": [{"content": "more"}], "facts": ["fact 1"]}):
         with pytest.raises(InvalidError, match="1001"):
             add(workspace, context, **more)
-    assert CRStore(workspace.store).of_task(context.task.current()) == before
+    assert RecordTrees(workspace.store).of_task(context.task.current()) == before
 
 
 def test_a_session_that_was_fenced_off_writes_nothing(workspace: Workspace) -> None:
@@ -206,14 +206,14 @@ def test_a_session_that_was_fenced_off_writes_nothing(workspace: Workspace) -> N
     add(workspace, first, facts=["one"])
     session = first.sessions.open()
     workspace.context("g2", task="t", take_over=True).sessions.open()
-    before = CRStore(workspace.store).of_task("t")
+    before = RecordTrees(workspace.store).of_task("t")
     for write in (
         lambda: agent_notes.add(session, AgentNote(facts=("two",))),
         lambda: agent_notes.ask(session, AgentQuestion(question="two?")),
     ):
         with pytest.raises(HeldError):
             write()
-    assert CRStore(workspace.store).of_task("t") == before
+    assert RecordTrees(workspace.store).of_task("t") == before
 
 
 # --- what is asked
@@ -224,7 +224,7 @@ def test_a_question_is_asked_once_and_its_answer_is_given_to_who_asks_again(work
     context = workspace.context()
     first = ask(context, question="Keep it?", options=["yes", "no"], priority="blocking")
     assert ask(context, question="keep it?") == first
-    records = CRStore(workspace.store)
+    records = RecordTrees(workspace.store)
     records.answer_question(context.task.current(), first["id"], "no", ANN)
     answered = ask(context, question="Keep it?")
     assert (answered["id"], answered["status"], answered["answer"]) == (first["id"], "answered", "no")
@@ -291,7 +291,7 @@ def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(workspace: Wo
         request = read_section_request({"section": "facts", "more": page["more"]})
     assert len(pages) > 3
     assert [n for page in reversed(pages) for n in page] == list(range(300))
-    records = CRStore(workspace.store)
+    records = RecordTrees(workspace.store)
     records.update(
         context.task.current(),
         {"learnings": [{"id": "l", "type": "insight", "source": "success", "content": "x" * 60_000,
@@ -373,7 +373,7 @@ def test_the_brief_tells_what_is_so_by_now(workspace: Workspace) -> None:
     context = workspace.context()
     workspace.work(context, "file.read")
     question = ask(context, question="Which port?")["id"]
-    store = CRStore(workspace.store, clock=workspace.clock)
+    store = RecordTrees(workspace.store, clock=workspace.clock)
     record = store.resolve(context.task.current())
     point = {
         "id": "go", "label": "Deploy", "description": "", "when": "", "preconditions": [], "requiredAuthority": "human",
@@ -403,7 +403,7 @@ def test_an_approval_that_a_fork_used_is_told_as_used(workspace: Workspace) -> N
     context = workspace.context()
     workspace.work(context, "file.read")
     add(workspace, context, learnings=[{"content": "x"}])
-    store = CRStore(workspace.store, clock=workspace.clock)
+    store = RecordTrees(workspace.store, clock=workspace.clock)
     point = {
         "id": "go", "label": "Deploy", "description": "", "when": "", "preconditions": [], "requiredAuthority": "any",
         "safeToAutoExecute": False, "onTimeout": "escalate", "approvalStatus": "pending", "nextSteps": ["ship it"],
@@ -428,5 +428,5 @@ def test_a_record_that_did_not_come_along_is_missed(workspace: Workspace) -> Non
     text = told(workspace, made)
     assert made.data.record in text
     assert "adjourn record import" in text
-    CRStore(workspace.store).create({"task": {"id": made.event.task, "goal": "another"}}, author=ANN, cr_id="x")
+    RecordTrees(workspace.store).create({"task": {"id": made.event.task, "goal": "another"}}, author=ANN, cr_id="x")
     assert "is not in this store" in told(workspace, made)

@@ -13,7 +13,7 @@ from adjourn.knowledge.cognition.store import CognitiveStore
 from adjourn.knowledge.model.documents import tree_of
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import agent_notes
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from support.workspace import Workspace
 
 ANN = CRAuthor(id="ann", type="human")
@@ -94,7 +94,7 @@ def test_what_an_agent_may_not_say_is_refused_before_anything_is_written(
     before = add(context, blockers=[{"description": "sign", "type": "human-required"}], status="completed").record
     with pytest.raises((InvalidError, RefusedError), match=re.escape(why)):
         add(context, **said)
-    assert CRStore(workspace.store).resolve(before["id"])["sequence"] == before["sequence"]
+    assert RecordTrees(workspace.store).resolve(before["id"])["sequence"] == before["sequence"]
     assert CognitiveStore(workspace.store, context.task.current()).session["checkpoints"] == {}
 
 
@@ -145,7 +145,7 @@ def test_an_agent_revises_what_it_noted(workspace: Workspace) -> None:
         "Is paper 17 retracted? Yes, in 2024",
         "The port is 9090",
     ]
-    assert (knowledge["assumptions"], knowledge["openQuestions"]) == ([], [])
+    assert (knowledge["assumptions"], knowledge["openQuestions"]) == ((), ())
     assert [goal["status"] for goal in mind["intentGraph"]["goals"] if goal["description"] == "ship v2"] == [
         "abandoned"
     ]
@@ -160,7 +160,7 @@ def test_a_persons_word_is_not_revised_and_whatever_is_ignored_is_said(workspace
         resumePoints=[{"label": "Go", "nextSteps": ["one"]}],
         invariants=[{"description": "lag below 30 s"}],
     )
-    records, name = CRStore(workspace.store, clock=workspace.clock), first.record["id"]
+    records, name = RecordTrees(workspace.store, clock=workspace.clock), first.record["id"]
     ids = {decision["description"]: decision["id"] for decision in first.record["decisions"]}
     records.settle_decision(name, ids["Use A"], "rejected", ANN)
     records.contest_decision(name, ids["Use B"], "Use C", "cheaper", ANN)

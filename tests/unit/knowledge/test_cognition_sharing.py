@@ -11,10 +11,13 @@ import pytest
 
 from adjourn.errors import InvalidError, UsageError
 from adjourn.knowledge.cognition.store import CognitiveStore, SessionOptions
+from adjourn.knowledge.model.cognition import CognitiveSession
 from adjourn.knowledge.model.documents import Tree
 from adjourn.store import MemoryStore, SqliteStore, Store
 from support.cognition import contents, opened, with_nodes
 from support.documents import node
+
+BINDING = {"toolName": "mail", "inputs": {"to": ["ann"]}, "inputsComplete": True}
 
 
 @pytest.fixture(params=[MemoryStore, SqliteStore])
@@ -94,26 +97,28 @@ def test_an_edit_that_fails_leaves_nothing_behind(store: Store) -> None:
     assert contents(opened(store).session) == ["a", "b"]
 
 
-def test_what_is_returned_or_told_is_a_copy(store: Store) -> None:
-    """Changing a returned tree, or the one that a subscriber gets, changes neither the session nor what others get."""
+def test_what_is_returned_leads_nowhere(store: Store) -> None:
+    """A returned value is frozen, and changing an object inside it changes neither the session nor what others get."""
     memory = opened(store)
-    seen: list[list[str]] = []
+    memory.change(with_nodes(node("n1", type="tool-call", toolBinding=BINDING)))
+    seen: list[object] = []
 
-    def spoils(session: Tree, before: Tree) -> None:
-        seen.append(contents(session))
-        session["workingState"]["epistemicState"]["facts"].clear()
-        before.clear()
+    def spoils(session: CognitiveSession, before: CognitiveSession) -> None:
+        seen.append(session.working_state.nodes[0]["toolBinding"]["inputs"]["to"].pop())
+        assert before.id == "job"
 
-    memory.subscribe(spoils)
     memory.subscribe(spoils)
     returned = memory.update_from_response("FACT: a")
     made = memory.create_checkpoint("c")
-    restored = memory.restore_from_checkpoint(made["id"])
-    for tree in (returned, memory.session, made, restored.session, memory.get_current_state()):
-        tree.clear()
+    restored = memory.restore_from_checkpoint(made)
+    with pytest.raises(AttributeError):
+        returned.working_state = made  # type: ignore[misc]
+    for nodes in (returned.working_state.nodes, memory.state.nodes, made.nodes, memory.get_current_state().nodes):
+        nodes[0]["toolBinding"]["inputs"].clear()
     memory.warnings.append("forged")
     restored.warnings.append("forged")
-    assert seen == [["a"]] * 6
+    assert seen == ["ann"] * 3
+    assert memory.state.nodes[0]["toolBinding"]["inputs"] == {"to": ["ann"]}
     assert contents(memory.session) == ["a"]
     assert memory.warnings == []
 

@@ -15,8 +15,8 @@ from adjourn.knowledge.cognition import transitions
 from adjourn.knowledge.cognition.deltas import MAX_DIFFS
 from adjourn.knowledge.cognition.repository import SessionRepository
 from adjourn.knowledge.cognition.store import CognitiveStore, SessionOptions
-from adjourn.knowledge.model.cognition import CognitiveSession
-from adjourn.knowledge.model.documents import Tree, same, view
+from adjourn.knowledge.model.cognition import CognitiveCheckpoint, CognitiveSession
+from adjourn.knowledge.model.documents import same, tree_of
 from adjourn.store import MemoryStore, SqliteStore, Store
 from support.clock import Clock
 from support.cognition import START, contents, opened, with_nodes
@@ -43,11 +43,10 @@ def test_each_change_is_there_again(store: Store) -> None:
     assert two.session["workingState"] == one.session["workingState"]
     assert two.session["branches"] == one.session["branches"]
     assert two.get_checkpoint(made["id"]) == made
-    metrics = {**one.session["totalMetrics"], "resumeCount": 1}
-    assert two.session["totalMetrics"] == metrics
-    assert (metrics["requestCount"], metrics["tokensConsumed"], metrics["checkpointCount"]) == (2, 18, 1)
-    assert made["description"] == "because"
-    view(two.session, CognitiveSession)
+    metrics = one.session.total_metrics
+    assert two.session.total_metrics == metrics.replace(resume_count=1)
+    assert (metrics.request_count, metrics.tokens_consumed, metrics.checkpoint_count) == (2, 18, 1)
+    assert made.description == "because"
 
 
 def test_checkpoints_are_kept_as_differences(store: Store) -> None:
@@ -64,7 +63,7 @@ def test_checkpoints_are_kept_as_differences(store: Store) -> None:
     assert [depth for depth, _ in places] == [*range(MAX_DIFFS + 1), 0, 1]
     whole = places[0][1]
     assert all((size > whole / 2) is (depth == 0) for depth, size in places)
-    assert all(pages.checkpoint(one["id"]) == one for one in made)
+    assert all(pages.checkpoint(one.id) == tree_of(one) for one in made)
     assert memory.checkpoint_ids() == [one["id"] for one in made]
 
 
@@ -160,11 +159,11 @@ def test_a_subscriber_that_checkpoints_does_not_trigger_itself(store: Store) -> 
     memory = opened(store)
     told: list[tuple[int, int]] = []
 
-    def checkpoints(session: Tree, before: Tree) -> None:
+    def checkpoints(session: CognitiveSession, before: CognitiveSession) -> None:
         told.append((len(contents(before)), len(contents(session))))
         memory.create_checkpoint(f"after {len(told)}")
 
-    def fails(_session: Tree, _before: Tree) -> None:
+    def fails(_session: CognitiveSession, _before: CognitiveSession) -> None:
         raise ValueError("no luck")
 
     memory.subscribe(fails)
@@ -305,7 +304,7 @@ def test_an_unknown_trigger_is_wrong_usage(store: Store) -> None:
         CognitiveStore(store, "job", triggers=("phase",))  # type: ignore[arg-type]
 
 
-def _do(memory: CognitiveStore, name: str, number: int, made: dict[str, Tree]) -> None:
+def _do(memory: CognitiveStore, name: str, number: int, made: dict[str, CognitiveCheckpoint]) -> None:
     if name == "say":
         memory.update_from_response(f"FACT: {number}\nINTENT: {number}", every=3)
     elif name == "checkpoint":
@@ -330,7 +329,7 @@ def test_whatever_is_done_the_store_has_it(operations: list[tuple[str, int]]) ->
     """After any operations, a session that is opened again is the one that was left, and every checkpoint is as it was made."""
     store, clock = MemoryStore(), Clock(START, step=1)
     memory = opened(store, clock=clock)
-    made: dict[str, Tree] = {}
+    made: dict[str, CognitiveCheckpoint] = {}
     for name, number in operations:
         if name == "reopen":
             memory = opened(store, clock=clock)

@@ -12,7 +12,7 @@ from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records.effect_lookup import MAX_SETTLED, EffectCall, current, omitted_count
 from adjourn.knowledge.records.effects import DONE, NOT_DONE, EffectClaim
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import Actor
@@ -38,7 +38,7 @@ class Doors(SharedTask):
 
     def __init__(self) -> None:
         super().__init__()
-        self.records = CRStore(self.store, clock=self.clock)
+        self.records = RecordTrees(self.store, clock=self.clock)
         self.records.create({"task": {"id": "t1", "goal": "g"}}, author=AGENT, cr_id="line")
 
     def claim(self, call: EffectCall = PAY, **more: Any) -> EffectClaim:

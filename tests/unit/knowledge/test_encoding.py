@@ -11,7 +11,8 @@ from hypothesis import given
 from adjourn.errors import InvalidError
 from adjourn.knowledge.model import documents
 from adjourn.knowledge.model import documents as encoding
-from adjourn.knowledge.model.documents import MAX_ITEMS, DocumentPart, EncodedDocument, Tree, load, same, write
+from adjourn.knowledge.model.documents import MAX_ITEMS, EncodedDocument, Tree, load, same, write
+from adjourn.knowledge.model.part import DocumentPart
 from adjourn.knowledge.model.record import ContinuationRecord
 from adjourn.log.canonical_json import canonical
 from support.cases import for_each

@@ -7,13 +7,13 @@ import pytest
 from adjourn.errors import UsageError
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records.merge import merge
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.store import MemoryStore
 
 
 def test_an_unknown_strategy_or_side_is_wrong_usage() -> None:
     """A misspelled strategy merges nothing, also where nothing is in conflict; a misspelled side resolves nothing."""
-    store = CRStore(MemoryStore())
+    store = RecordTrees(MemoryStore())
     made = store.create({"task": {"id": "t", "goal": "g"}})
     for strategy in ("zzz", "", "prefer-c", None):
         with pytest.raises(UsageError, match="unknown strategy"):

@@ -7,14 +7,15 @@ import threading
 import pytest
 
 from adjourn.errors import InvalidError, RefusedError
-from adjourn.knowledge.model.documents import tree_of
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.model.documents import tree_of, view
+from adjourn.knowledge.model.record import ContinuationRecord
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log.merkle import root
 from support.clock import Clock
 from support.records import AGENT, ANN, BY_AGENT, NOW, fields, grown, tagged
 
 
-def test_a_fork_goes_on_from_any_version(store: CRStore) -> None:
+def test_a_fork_goes_on_from_any_version(store: RecordTrees) -> None:
     """It has a new id, the next sequence, the content of its parent, and a root over the whole first-parent line."""
     head = grown(store, store.create(fields(), author=AGENT), 5)
     parent = store.get_history(head["id"])[2]
@@ -28,7 +29,7 @@ def test_a_fork_goes_on_from_any_version(store: CRStore) -> None:
     assert store.get_history("fork")[0] == fork
 
 
-def test_ancestors_are_told_nearest_first_and_once(store: CRStore) -> None:
+def test_ancestors_are_told_nearest_first_and_once(store: RecordTrees) -> None:
     """Over forks and merges, without the version itself."""
     first = store.create(fields(), author=AGENT)
     fork = store.fork(first["contentHash"], {"checkpointId": "c1"}, ANN)
@@ -39,7 +40,7 @@ def test_ancestors_are_told_nearest_first_and_once(store: CRStore) -> None:
     assert store.get_ancestors(first["contentHash"]) == []
 
 
-def test_merging_what_is_there_already_adds_nothing(store: CRStore) -> None:
+def test_merging_what_is_there_already_adds_nothing(store: RecordTrees) -> None:
     """A record with itself, with its own past, and with what was merged before."""
     first = store.create(fields(), author=AGENT)
     fork = store.fork(first["contentHash"], {"checkpointId": "c1"}, ANN)
@@ -47,12 +48,16 @@ def test_merging_what_is_there_already_adds_nothing(store: CRStore) -> None:
         assert store.merge(first["id"], other, "manual").fast_forward
     assert store.resolve(first["id"]) == first
     merged = store.merge(first["id"], fork["id"], "manual").merged
-    assert store.merge(first["id"], fork["id"], "prefer-b").merged == merged == store.resolve(first["id"])
+    assert (
+        store.merge(first["id"], fork["id"], "prefer-b").merged
+        == merged
+        == view(store.resolve(first["id"]), ContinuationRecord)
+    )
     assert store.merge(fork["id"], first["id"], "manual").fast_forward
     assert store.diff(fork["id"], first["id"]).identical
 
 
-def test_a_conflict_is_kept_until_it_is_resolved(store: CRStore) -> None:
+def test_a_conflict_is_kept_until_it_is_resolved(store: RecordTrees) -> None:
     """A merge by hand with a clash is written, is no success, and can be resolved later by a side or a value."""
     first = store.create(fields(), author=AGENT)
     fork = store.fork(first["contentHash"], {"task": {**first["task"], "goal": "theirs"}}, ANN)
@@ -67,7 +72,7 @@ def test_a_conflict_is_kept_until_it_is_resolved(store: CRStore) -> None:
     assert "conflicts" not in settled
 
 
-def test_records_of_two_tasks_are_not_merged(store: CRStore) -> None:
+def test_records_of_two_tasks_are_not_merged(store: RecordTrees) -> None:
     """What was used up is counted by task, so a merge cannot make a record one of another task."""
     one = store.create(fields(), author=AGENT)
     two = store.create({"task": {"id": "t2", "goal": "another"}}, author=AGENT)
@@ -76,7 +81,7 @@ def test_records_of_two_tasks_are_not_merged(store: CRStore) -> None:
     assert store.resolve(one["id"]) == one
 
 
-def test_diff_of_ids_and_hashes(store: CRStore) -> None:
+def test_diff_of_ids_and_hashes(store: RecordTrees) -> None:
     """Either may be named by id or hash; for two lines the common ancestor is returned."""
     first = store.create(fields(), author=AGENT)
     second = store.update(first["id"], tagged(first, "x"), AGENT)
@@ -91,7 +96,7 @@ def test_diff_of_ids_and_hashes(store: CRStore) -> None:
 # --- deciding
 
 
-def test_answer_approve_use(store: CRStore) -> None:
+def test_answer_approve_use(store: RecordTrees) -> None:
     """A question keeps a gate shut; answered, a person opens it; its steps start once."""
     made = store.create(fields(), author=AGENT)
     assert made["task"]["status"] == "blocked"
@@ -112,7 +117,7 @@ def test_answer_approve_use(store: CRStore) -> None:
     assert store.usable_resume_points(made["id"]) == []
 
 
-def test_an_older_version_revives_no_used_approval(store: CRStore) -> None:
+def test_an_older_version_revives_no_used_approval(store: RecordTrees) -> None:
     """A fork of the version before the use has the approval in it, and cannot use it."""
     made = store.create(fields(), author=AGENT)
     store.answer_question(made["id"], "q1", "this", ANN)
@@ -125,7 +130,7 @@ def test_an_older_version_revives_no_used_approval(store: CRStore) -> None:
         store.consume_resume_point(fork["id"], "go", AGENT)
 
 
-def test_an_approval_is_used_by_one_of_many(store: CRStore) -> None:
+def test_an_approval_is_used_by_one_of_many(store: RecordTrees) -> None:
     """Forks that race for one approval: exactly one gets it."""
     made = store.create(fields(), author=AGENT)
     store.answer_question(made["id"], "q1", "this", ANN)
@@ -135,7 +140,7 @@ def test_an_approval_is_used_by_one_of_many(store: CRStore) -> None:
 
     def use(name: str) -> None:
         try:
-            CRStore(store.store).consume_resume_point(name, "go", AGENT)
+            RecordTrees(store.store).consume_resume_point(name, "go", AGENT)
             used.append(name)
         except RefusedError:
             pass
@@ -148,7 +153,7 @@ def test_an_approval_is_used_by_one_of_many(store: CRStore) -> None:
     assert len(used) == 1
 
 
-def test_deny_override_contest_settle(store: CRStore) -> None:
+def test_deny_override_contest_settle(store: RecordTrees) -> None:
     """The rest of the interventions, each a version by its author."""
     made = store.create(fields(), author=AGENT)
     name = made["id"]
@@ -168,7 +173,7 @@ def test_deny_override_contest_settle(store: CRStore) -> None:
     assert store.verify_chain(name).valid
 
 
-def test_of_two_answers_to_a_contested_decision_the_first_counts(store: CRStore) -> None:
+def test_of_two_answers_to_a_contested_decision_the_first_counts(store: RecordTrees) -> None:
     """Whoever settles it at the same instant as others succeeds alone; the others are refused, and change nothing."""
     name = store.create(fields(), author=AGENT)["id"]
     store.contest_decision(name, "d1", "Use that", "it is better", AGENT)
@@ -193,7 +198,7 @@ def test_of_two_answers_to_a_contested_decision_the_first_counts(store: CRStore)
     assert store.resolve(name) == settled
 
 
-def test_blockers_and_invariants(store: CRStore) -> None:
+def test_blockers_and_invariants(store: RecordTrees) -> None:
     """An obstacle is resolved, an invariant is examined, each as a version of its own."""
     blocker = {"id": "b1", "type": "dependency", "description": "no network", "status": "active", "severity": "high", "createdBy": BY_AGENT, "createdAt": NOW, "blocksResumePoints": ["go"]}  # fmt: skip
     invariant = {"id": "i1", "description": "tests pass", "scope": [], "severity": "hard", "status": "unknown", "establishedBy": BY_AGENT, "establishedAt": NOW}  # fmt: skip
@@ -203,7 +208,7 @@ def test_blockers_and_invariants(store: CRStore) -> None:
     assert (seen["invariants"][0]["status"], seen["invariants"][0]["evidence"]) == ("violated", "two fail")
 
 
-def test_what_is_due_takes_effect_before_a_decision(store: CRStore, clock: Clock) -> None:
+def test_what_is_due_takes_effect_before_a_decision(store: RecordTrees, clock: Clock) -> None:
     """A time-out that nobody has examined is written first, as the system's; then a person decides."""
     given = fields()
     given["questionsForUser"] = []

@@ -12,7 +12,7 @@ from adjourn.errors import IntegrityError, InvalidError
 from adjourn.knowledge.model.documents import Tree, same, tree_of, without
 from adjourn.knowledge.model.record import CREvent
 from adjourn.knowledge.records.proofs import read_proof
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log.canonical_json import canonical
 from adjourn.log.signing import public_key
 from adjourn.store.memory import MemoryStore
@@ -25,7 +25,7 @@ KEY = bytes(range(32))
 # --- events
 
 
-def test_events_come_after_the_write_in_order_and_once(store: CRStore) -> None:
+def test_events_come_after_the_write_in_order_and_once(store: RecordTrees) -> None:
     """A subscriber sees each version when it can be read, until it unsubscribes; one that raises disturbs nobody."""
     told: list[CREvent] = []
 
@@ -58,7 +58,7 @@ def test_events_come_after_the_write_in_order_and_once(store: CRStore) -> None:
     assert not isinstance(store.failed_callbacks[0], AssertionError)
 
 
-def test_what_subscribers_are_told_is_their_own(store: CRStore) -> None:
+def test_what_subscribers_are_told_is_their_own(store: RecordTrees) -> None:
     """Changing the details of an event changes nothing of the record."""
     made = store.create(fields(questionsForUser=[]), author=AGENT)
     store.subscribe(lambda event: event.detail["preconditions"].append("spoilt"))
@@ -69,7 +69,7 @@ def test_what_subscribers_are_told_is_their_own(store: CRStore) -> None:
         assert record["resumePoints"][0]["preconditions"] == ["a backup"]
 
 
-def test_a_subscriber_that_writes_is_told_in_order(store: CRStore) -> None:
+def test_a_subscriber_that_writes_is_told_in_order(store: RecordTrees) -> None:
     """Its own write is delivered to all after the event that caused it, and does not nest."""
     told: list[tuple[str, str]] = []
 
@@ -84,7 +84,7 @@ def test_a_subscriber_that_writes_is_told_in_order(store: CRStore) -> None:
     assert told == [("first", "created"), ("second", "created"), ("first", "updated"), ("second", "updated")]
 
 
-def test_threads_on_one_store_lose_no_event(store: CRStore) -> None:
+def test_threads_on_one_store_lose_no_event(store: RecordTrees) -> None:
     """Versions of several threads are shown in the order in which they were written."""
     made = store.create(fields(), author=AGENT)
     told: list[str] = []
@@ -106,7 +106,7 @@ def test_threads_on_one_store_lose_no_event(store: CRStore) -> None:
 # --- proofs
 
 
-def test_proofs_speak_for_themselves(store: CRStore) -> None:
+def test_proofs_speak_for_themselves(store: RecordTrees) -> None:
     """A version is in its line, a line only grew, a head is signed; each proof holds as JSON, and not with another hash in it."""
     head = grown(store, store.create(fields(), author=AGENT), 12)
     history = store.get_history(head["id"])
@@ -130,7 +130,7 @@ def test_proofs_speak_for_themselves(store: CRStore) -> None:
         signed.check(public_key(bytes(32)))
 
 
-def test_a_fork_proves_its_ancestors(store: CRStore) -> None:
+def test_a_fork_proves_its_ancestors(store: RecordTrees) -> None:
     """A version of the line that a fork came from is in the fork's tree."""
     head = grown(store, store.create(fields(), author=AGENT), 3)
     first = store.get_history(head["id"])[0]
@@ -142,7 +142,7 @@ def test_a_fork_proves_its_ancestors(store: CRStore) -> None:
         store.consistency_proof(head["id"], 99)
 
 
-def test_versions_are_without_their_seal_in_the_store(store: CRStore) -> None:
+def test_versions_are_without_their_seal_in_the_store(store: RecordTrees) -> None:
     """What is stored is the canonical content that was hashed, and nothing else."""
     made = store.create(fields(), author=AGENT)
     (stored,) = store.versions.entries(made["id"])
@@ -158,7 +158,7 @@ def test_versions_are_without_their_seal_in_the_store(store: CRStore) -> None:
 def test_what_is_shared_with_the_head_is_written_as_it_would_be_anew(fork: tuple[Tree, Tree, Tree]) -> None:
     """Whatever an update brings, in the caller's own copies, the stored bytes are the canonical JSON of what the version says."""
     base, one, other = fork
-    store = CRStore(MemoryStore())
+    store = RecordTrees(MemoryStore())
     made = store.create(fields(), author=AGENT)
     for record in (base, one, other, one):
         updates = {name: record[name] for name in ("learnings", "executionSummary", "metadata")}
@@ -170,7 +170,7 @@ def test_what_is_shared_with_the_head_is_written_as_it_would_be_anew(fork: tuple
     assert store.verify_chain(made["id"]).valid
 
 
-def test_one_is_not_true(store: CRStore) -> None:
+def test_one_is_not_true(store: RecordTrees) -> None:
     """What Python takes for equal and JSON does not is a change."""
     made = store.create(fields(later=[1, 0, True]), author=AGENT)
     after = store.update(made["id"], {"later": [True, 0.0, 1]}, AGENT)

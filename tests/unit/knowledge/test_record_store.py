@@ -11,7 +11,7 @@ import pytest
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFoundError, RefusedError
 from adjourn.knowledge.model.documents import Tree, tree_of, view
 from adjourn.knowledge.model.record import COLLECTIONS, ContinuationRecord
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.knowledge.records.task_record import record_of
 from adjourn.knowledge.records.version_log import FOLD_BYTES, FOLD_VERSIONS, VersionStore
 from adjourn.log.merkle import root
@@ -21,7 +21,7 @@ from support.clock import Clock
 from support.records import AGENT, ANN, BY_AGENT, NOW, fields, grown, tagged
 
 
-def test_what_is_not_given_is_empty_and_the_store_adds_the_rest(store: CRStore) -> None:
+def test_what_is_not_given_is_empty_and_the_store_adds_the_rest(store: RecordTrees) -> None:
     """A record is made of a task; ids, hashes, times and authors are the store's, and it is a whole record of the published type."""
     made = store.create({"task": {"id": "t1", "goal": "g"}}, author=AGENT)
     view(made, ContinuationRecord)
@@ -36,7 +36,7 @@ def test_what_is_not_given_is_empty_and_the_store_adds_the_rest(store: CRStore) 
     assert store.ids() == [made["id"]]
 
 
-def test_the_author_of_a_record_can_stand_in_it(store: CRStore) -> None:
+def test_the_author_of_a_record_can_stand_in_it(store: RecordTrees) -> None:
     """Without `author`, the record's own `createdBy` is its author; hashes and ids in it are not believed."""
     given = fields(createdBy=tree_of(ANN), contentHash="ab" * 32, sequence=7, id="mine")
     made = store.create(given)
@@ -54,14 +54,14 @@ def test_the_author_of_a_record_can_stand_in_it(store: CRStore) -> None:
         ({**fields(), "metadata": {"tags": ["\ud800"], "priority": "low"}}, "canonical"),
     ],
 )
-def test_what_is_no_record_is_refused_and_not_written(store: CRStore, wrong: Tree, message: str) -> None:
+def test_what_is_no_record_is_refused_and_not_written(store: RecordTrees, wrong: Tree, message: str) -> None:
     """A record of the wrong shape is an `InvalidError` that says where, and leaves nothing behind."""
     with pytest.raises(InvalidError, match=message):
         store.create(wrong, author=AGENT)
     assert store.ids() == []
 
 
-def test_a_new_record_cannot_bring_its_own_approvals(store: CRStore) -> None:
+def test_a_new_record_cannot_bring_its_own_approvals(store: RecordTrees) -> None:
     """What only a person may say cannot be said by creating a record in which it was said."""
     given = fields()
     given["resumePoints"][0] |= {"approvalStatus": "approved", "approvedBy": tree_of(ANN), "approvedAt": NOW}
@@ -69,14 +69,14 @@ def test_a_new_record_cannot_bring_its_own_approvals(store: CRStore) -> None:
         store.create(given, author=AGENT)
 
 
-def test_unknown_members_are_kept(store: CRStore) -> None:
+def test_unknown_members_are_kept(store: RecordTrees) -> None:
     """What a newer writer has added comes back as it was, and counts for the hash."""
     made = store.create(fields(later={"x": [1, None]}), author=AGENT)
     after = grown(store, made, 2)
     assert after["later"] == {"x": [1, None]}
 
 
-def test_the_record_of_a_task(store: CRStore) -> None:
+def test_the_record_of_a_task(store: RecordTrees) -> None:
     """The one under the task's id; else, of its forks, the one that was written last."""
     assert store.of_task("t1") is None
     made = store.create(fields(), author=AGENT)
@@ -88,7 +88,7 @@ def test_the_record_of_a_task(store: CRStore) -> None:
     assert store.of_task("t2") is None
 
 
-def test_the_record_of_a_task_is_the_one_written_last_of_many(store: CRStore, clock: Clock) -> None:
+def test_the_record_of_a_task_is_the_one_written_last_of_many(store: RecordTrees, clock: Clock) -> None:
     """Among records of a task with other ids, the latest `lastModifiedAt` wins; the highest id decides a tie."""
     made = [store.create(fields(), author=AGENT, cr_id=f"r{number}") for number in (3, 1, 2)]
     assert store.of_task("t1") == made[-1]
@@ -103,7 +103,7 @@ def test_the_record_of_a_task_is_the_one_written_last_of_many(store: CRStore, cl
     assert store.of_task("t1") == newest
 
 
-def test_the_record_of_a_task_is_found_beside_unreadable_ones(store: CRStore) -> None:
+def test_the_record_of_a_task_is_found_beside_unreadable_ones(store: RecordTrees) -> None:
     """An unreadable record hides no other one, unless it has the task's own id."""
     made = store.create(fields(), author=AGENT, cr_id="mine")
     store.store.append("record/zzz", [Entry("0" * 64, b"{}")], expect=EMPTY)
@@ -114,21 +114,21 @@ def test_the_record_of_a_task_is_found_beside_unreadable_ones(store: CRStore) ->
     assert record_of(store.store, "t1") is None
 
 
-def test_the_record_of_a_task_may_bear_the_id_of_another(store: CRStore) -> None:
+def test_the_record_of_a_task_may_bear_the_id_of_another(store: RecordTrees) -> None:
     """A record counts for the task that it names, also where its id is the id of another task."""
     other = store.create(fields(), author=AGENT, cr_id="t2")
     assert store.of_task("t2") is None
     assert store.of_task("t1") == other
 
 
-def test_there_is_one_record_of_an_id(store: CRStore) -> None:
+def test_there_is_one_record_of_an_id(store: RecordTrees) -> None:
     """Creating a record under an id that is taken is a conflict."""
     store.create(fields(), author=AGENT, cr_id="mine")
     with pytest.raises(ConflictError, match="record mine already exists"):
         store.create(fields(), author=AGENT, cr_id="mine")
 
 
-def test_unknown_names(store: CRStore) -> None:
+def test_unknown_names(store: RecordTrees) -> None:
     """Looking for what is not there gives None; working on it is a `NotFoundError`, and a `KeyError`."""
     assert store.get("x") is None
     assert store.get_by_hash("ab" * 32) is None
@@ -152,7 +152,7 @@ def test_unknown_names(store: CRStore) -> None:
 # --- versions
 
 
-def test_an_update_adds_a_version_and_leaves_the_older_ones(store: CRStore) -> None:
+def test_an_update_adds_a_version_and_leaves_the_older_ones(store: RecordTrees) -> None:
     """Each version names the one before, and what was stored of the older ones stays the same bytes."""
     first = store.create(fields(), author=AGENT)
     before = list(store.versions.entries(first["id"]))
@@ -164,7 +164,7 @@ def test_an_update_adds_a_version_and_leaves_the_older_ones(store: CRStore) -> N
     assert store.get_history(first["id"]) == [first, second]
 
 
-def test_an_update_that_changes_nothing_adds_nothing(store: CRStore) -> None:
+def test_an_update_that_changes_nothing_adds_nothing(store: RecordTrees) -> None:
     """The head is returned, and stays the head."""
     made = store.create(fields(), author=AGENT)
     same = store.update(made["id"], {"metadata": made["metadata"], "decisions": made["decisions"]}, ANN)
@@ -175,7 +175,7 @@ def test_an_update_that_changes_nothing_adds_nothing(store: CRStore) -> None:
 @pytest.mark.parametrize(
     "name", ["id", "contentHash", "parentCRHash", "merkleRoot", "sequence", "createdBy", "createdAt"]
 )
-def test_an_update_cannot_touch_what_the_store_keeps(store: CRStore, name: str) -> None:
+def test_an_update_cannot_touch_what_the_store_keeps(store: RecordTrees, name: str) -> None:
     """Identity, hashes and authorship are refused by name."""
     made = store.create(fields(), author=AGENT)
     with pytest.raises(RefusedError, match=name):
@@ -183,7 +183,7 @@ def test_an_update_cannot_touch_what_the_store_keeps(store: CRStore, name: str) 
     assert store.get(made["id"]) == made
 
 
-def test_what_is_handed_out_is_the_callers_own(store: CRStore) -> None:
+def test_what_is_handed_out_is_the_callers_own(store: RecordTrees) -> None:
     """Changing a returned record, or one that was given, changes nothing in the store."""
     given = fields()
     made = store.create(given, author=AGENT)
@@ -196,7 +196,7 @@ def test_what_is_handed_out_is_the_callers_own(store: CRStore) -> None:
     assert store.update(kept["id"], {"checkpointId": "c1"}, AGENT)["decisions"] == kept["decisions"]
 
 
-def test_compare_and_swap(store: CRStore) -> None:
+def test_compare_and_swap(store: RecordTrees) -> None:
     """With `expected_head` only the newest version can be changed, and the loser learns how to continue."""
     made = store.create(fields(), author=AGENT)
     newer = store.update(made["id"], tagged(made, "x"), AGENT, expected_head=made["contentHash"])
@@ -207,7 +207,7 @@ def test_compare_and_swap(store: CRStore) -> None:
     assert store.get(made["id"]) == newer
 
 
-def test_the_loser_of_a_race_can_fork_and_merge(store: CRStore) -> None:
+def test_the_loser_of_a_race_can_fork_and_merge(store: RecordTrees) -> None:
     """The remedy of the conflict works: nothing of either writer is lost."""
     made = store.create(fields(), author=AGENT)
     store.update(made["id"], tagged(made, "x"), AGENT)
@@ -215,17 +215,19 @@ def test_the_loser_of_a_race_can_fork_and_merge(store: CRStore) -> None:
     result = store.merge(made["id"], mine["id"], "manual", author=ANN)
     assert result.success
     merged = store.resolve(made["id"])
-    assert result.merged == merged
+    assert result.merged == view(merged, ContinuationRecord)
     assert set(merged["metadata"]["tags"]) == {"x", "y"}
     assert merged["mergeParentHashes"] == [mine["contentHash"]]
     assert result.base_hash == made["contentHash"]
 
 
-def test_a_writer_whose_read_is_old_by_now_does_not_overwrite(store: CRStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_whose_read_is_old_by_now_does_not_overwrite(
+    store: RecordTrees, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Between reading the head and writing, another store object writes: an update is refused, an intervention is made again."""
     made = store.create(fields(), author=AGENT)
     append = VersionStore.append
-    due: list[CRStore] = []
+    due: list[RecordTrees] = []
 
     def late(self: VersionStore, *args: Any, **named: Any) -> Any:
         if due:
@@ -237,17 +239,17 @@ def test_a_writer_whose_read_is_old_by_now_does_not_overwrite(store: CRStore, mo
     monkeypatch.setattr(VersionStore, "append", late)
     due.append(store)
     with pytest.raises(ConflictError, match="changed since you read it"):
-        CRStore(store.store).update(made["id"], tagged(made, "mine"), ANN)
+        RecordTrees(store.store).update(made["id"], tagged(made, "mine"), ANN)
     due.append(store)
-    answered = CRStore(store.store).answer_question(made["id"], "q1", "this", ANN)
+    answered = RecordTrees(store.store).answer_question(made["id"], "q1", "this", ANN)
     assert answered["sequence"] == 3
     assert answered["metadata"]["tags"] == ["other 0", "other 1"]
 
 
-def test_what_another_store_object_wrote_is_seen_before_anything_is_decided(store: CRStore) -> None:
+def test_what_another_store_object_wrote_is_seen_before_anything_is_decided(store: RecordTrees) -> None:
     """A head that is kept in memory and is not the newest any more decides nothing: not a refusal, not what is new."""
     made = store.create(fields(), author=AGENT)
-    other = CRStore(store.store)
+    other = RecordTrees(store.store)
     answered = other.answer_question(made["id"], "q1", "this", ANN)
     approved = store.approve_resume_point(made["id"], "go", ANN)  # refused, as far as the head in memory knows
     assert approved["parentCRHash"] == answered["contentHash"]
@@ -263,19 +265,19 @@ def test_what_another_store_object_wrote_is_seen_before_anything_is_decided(stor
 # --- folds and the index
 
 
-def test_any_version_is_found_by_its_hash_at_any_age(store: CRStore) -> None:
+def test_any_version_is_found_by_its_hash_at_any_age(store: RecordTrees) -> None:
     """With folds between and after, in this store object and in one that knows nothing yet."""
     made = store.create(fields(), author=AGENT)
     grown(store, made, 2 * FOLD_VERSIONS + 5)
     history = store.get_history(made["id"])
     for version in history[::7] + history[-6:]:
         assert store.get_by_hash(version["contentHash"]) == version
-        assert CRStore(store.store).get_by_hash(version["contentHash"]) == version
+        assert RecordTrees(store.store).get_by_hash(version["contentHash"]) == version
     leaves = [bytes.fromhex(version["contentHash"]) for version in history]
     assert [version["merkleRoot"] for version in history] == [root(leaves[: n + 1]).hex() for n in range(len(leaves))]
 
 
-def test_a_fold_is_due_by_bytes_too(store: CRStore) -> None:
+def test_a_fold_is_due_by_bytes_too(store: RecordTrees) -> None:
     """Big versions are not read again and again when a line is opened."""
     made = store.create(fields(), author=AGENT)
     big = [{"id": f"l{n}", "type": "insight", "source": "observation", "content": "x" * 60_000, "learnedBy": BY_AGENT, "learnedAt": NOW, "affects": []} for n in range(FOLD_BYTES // 60_000 + 1)]  # fmt: skip
@@ -295,24 +297,24 @@ def test_a_fold_is_due_by_bytes_too(store: CRStore) -> None:
         '{"position":99,"hash":"ab","size":0,"nodes":[]}',
     ],
 )
-def test_a_lost_or_broken_fold_loses_nothing(store: CRStore, broken: str | None) -> None:
+def test_a_lost_or_broken_fold_loses_nothing(store: RecordTrees, broken: str | None) -> None:
     """Folds are a cache: without one, or with one that cannot be, a record reads the same."""
     head = grown(store, store.create(fields(), author=AGENT), FOLD_VERSIONS + 3)
     name = f"record/{head['id']}"
     store.store.swap(name, broken, expect=store.store.ref(name))
-    again = CRStore(store.store)
+    again = RecordTrees(store.store)
     assert again.get(head["id"]) == head
     assert grown(again, head, 2)["merkleRoot"] == again.get_history(head["id"])[-1]["merkleRoot"]
 
 
-def test_changed_bytes_are_not_read(store: CRStore) -> None:
+def test_changed_bytes_are_not_read(store: RecordTrees) -> None:
     """A version whose bytes are not those that were hashed is an `IntegrityError`, not a record."""
     made = store.create(fields(), author=AGENT)
     backend = store.store
     assert isinstance(backend, MemoryStore)
     entry = backend._streams[f"record/{made['id']}"][0]
     backend._streams[f"record/{made['id']}"][0] = entry._replace(data=entry.data.replace(b"Use this", b"Use that"))
-    again = CRStore(backend)
+    again = RecordTrees(backend)
     for read in (again.get, again.get_history, again.resolve):
         with pytest.raises(IntegrityError, match="fails verification"):
             read(made["id"])

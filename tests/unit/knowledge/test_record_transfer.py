@@ -10,7 +10,7 @@ import pytest
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.knowledge.records.transfer import Fork, export_record, import_record
 from adjourn.log.canonical_json import canonical
 from adjourn.log.signing import public_key
@@ -22,28 +22,28 @@ KEY = bytes(range(32))
 TRUSTED = [public_key(KEY)]
 
 
-def tagged(store: CRStore, tag: str) -> Tree:
+def tagged(store: RecordTrees, tag: str) -> Tree:
     return store.update("line", {"metadata": {"tags": [tag], "priority": "low"}}, AGENT)
 
 
 @pytest.fixture
-def here() -> CRStore:
-    store = CRStore(MemoryStore())
+def here() -> RecordTrees:
+    store = RecordTrees(MemoryStore())
     store.create({"task": {"id": "t1", "goal": "g"}}, author=AGENT, cr_id="line")
     tagged(store, "one")
     return store
 
 
 @pytest.fixture
-def there() -> CRStore:
-    return CRStore(MemoryStore())
+def there() -> RecordTrees:
+    return RecordTrees(MemoryStore())
 
 
-def lines(store: CRStore, name: str = "line") -> list[bytes]:
+def lines(store: RecordTrees, name: str = "line") -> list[bytes]:
     return list(export_record(store, name, KEY))
 
 
-def test_it_is_the_same_record_there(here: CRStore, there: CRStore) -> None:
+def test_it_is_the_same_record_there(here: RecordTrees, there: RecordTrees) -> None:
     """Byte for byte, and importing it again adds nothing; what is newer is added."""
     first = import_record(there, lines(here), TRUSTED)
     assert (first.added, first.record) == (2, here.resolve("line"))
@@ -56,7 +56,7 @@ def test_it_is_the_same_record_there(here: CRStore, there: CRStore) -> None:
     assert tagged(there, "three")["sequence"] == 3
 
 
-def test_an_older_file_changes_nothing(here: CRStore, there: CRStore) -> None:
+def test_an_older_file_changes_nothing(here: RecordTrees, there: RecordTrees) -> None:
     """Importing a file older than the local record changes nothing."""
     old = lines(here)
     newer = tagged(here, "two")
@@ -64,7 +64,7 @@ def test_an_older_file_changes_nothing(here: CRStore, there: CRStore) -> None:
     assert here.get("line") == newer
 
 
-def test_each_line_is_a_version_and_the_last_the_signed_head(here: CRStore) -> None:
+def test_each_line_is_a_version_and_the_last_the_signed_head(here: RecordTrees) -> None:
     """A fork's file begins with the line that it came from."""
     fork = here.fork(here.get_history("line")[0]["contentHash"], {"checkpointId": "c1"}, ANN, cr_id="fork")
     told = [json.loads(line) for line in lines(here, "fork")]
@@ -72,14 +72,14 @@ def test_each_line_is_a_version_and_the_last_the_signed_head(here: CRStore) -> N
     assert told[-1]["contentHash"] == fork["contentHash"]
 
 
-def test_any_changed_byte_of_the_file_is_refused(here: CRStore) -> None:
+def test_any_changed_byte_of_the_file_is_refused(here: RecordTrees) -> None:
     """Of a version or of the signed head, where the signer is trusted; and nothing of it is taken in."""
     random = Random(7)
     whole = b"".join(lines(here))
     for _ in range(300):
         at = random.randrange(len(whole) - 1)
         changed = whole[:at] + bytes([whole[at] ^ random.randrange(1, 256)]) + whole[at + 1 :]
-        there = CRStore(MemoryStore())
+        there = RecordTrees(MemoryStore())
         try:
             import_record(there, changed.splitlines(keepends=True), TRUSTED)
         except AdjournError:
@@ -89,17 +89,17 @@ def test_any_changed_byte_of_the_file_is_refused(here: CRStore) -> None:
         assert there.resolve("line") == here.resolve("line"), (at, whole[at], changed[at])
 
 
-def test_a_stranger_is_told_and_a_forged_signature_refused(here: CRStore, there: CRStore) -> None:
+def test_a_stranger_is_told_and_a_forged_signature_refused(here: RecordTrees, there: RecordTrees) -> None:
     """Whoever imports vouches for a signer that is not known; a known one's signature must hold."""
     assert import_record(there, lines(here), []).signer.startswith("ed25519:")
     *versions, last = lines(here)
     signed = json.loads(last)
     signed["signature"] = json.loads(list(export_record(here, "line", bytes(32)))[-1])["signature"]
     with pytest.raises(IntegrityError, match="did not sign it"):
-        import_record(CRStore(MemoryStore()), [*versions, canonical(signed)], TRUSTED)
+        import_record(RecordTrees(MemoryStore()), [*versions, canonical(signed)], TRUSTED)
 
 
-def test_what_is_no_such_file(here: CRStore, there: CRStore) -> None:
+def test_what_is_no_such_file(here: RecordTrees, there: RecordTrees) -> None:
     """A file without a head, with extra data or without JSON is refused."""
     whole = lines(here)
     broken = {
@@ -116,7 +116,7 @@ def test_what_is_no_such_file(here: CRStore, there: CRStore) -> None:
         import_record(there, [], TRUSTED)
 
 
-def test_a_fork_needs_what_it_came_from(here: CRStore, there: CRStore) -> None:
+def test_a_fork_needs_what_it_came_from(here: RecordTrees, there: RecordTrees) -> None:
     """Its lines alone are refused, with what to import first; so is a line without its beginning."""
     with pytest.raises(NotFoundError, match="import that record first"):
         import_record(there, lines(here)[1:], TRUSTED)
@@ -126,7 +126,7 @@ def test_a_fork_needs_what_it_came_from(here: CRStore, there: CRStore) -> None:
         import_record(there, alone, TRUSTED)
 
 
-def test_a_file_is_taken_in_whole_or_not_at_all(here: CRStore, there: CRStore) -> None:
+def test_a_file_is_taken_in_whole_or_not_at_all(here: RecordTrees, there: RecordTrees) -> None:
     """A version of the fork that does not hold keeps out the line before it, too."""
     fork = here.fork(here.resolve("line")["contentHash"], {"checkpointId": "c1"}, ANN, cr_id="fork")
     changed = [line.replace(b'"c1"', b'"c2"') for line in lines(here, fork["id"])]
@@ -135,7 +135,7 @@ def test_a_file_is_taken_in_whole_or_not_at_all(here: CRStore, there: CRStore) -
     assert there.ids() == []
 
 
-def test_where_both_went_on(here: CRStore, there: CRStore) -> None:
+def test_where_both_went_on(here: RecordTrees, there: RecordTrees) -> None:
     """A conflict, with the remedy: what the other says becomes a fork here, and merging has the true common ancestor."""
     import_record(there, lines(here), TRUSTED)
     base = tagged_task = here.resolve("line")

@@ -12,7 +12,7 @@ import pytest
 
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.knowledge.records.version_log import FOLD_VERSIONS
 from adjourn.log.canonical_json import canonical, digest
 from adjourn.store.base import Entry
@@ -24,7 +24,7 @@ CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 MUTATIONS = 100_000 if CAMPAIGN else 1_500
 
 
-def line(store: CRStore, name: str = "line", count: int = FOLD_VERSIONS + 6) -> list[Tree]:
+def line(store: RecordTrees, name: str = "line", count: int = FOLD_VERSIONS + 6) -> list[Tree]:
     """A record with a fold before its end; small, so that most mutations hit something that means something."""
     store.create({"task": {"id": "t1", "goal": "größer"}}, author=AGENT, cr_id=name)
     for number in range(count - 1):
@@ -39,7 +39,7 @@ def backend() -> MemoryStore:
 
 @pytest.fixture
 def history(backend: MemoryStore) -> list[Tree]:
-    return line(CRStore(backend))
+    return line(RecordTrees(backend))
 
 
 def flipped(data: bytes, random: Random) -> bytes:
@@ -60,10 +60,10 @@ def test_any_changed_byte_of_any_version_is_found_there(backend: MemoryStore, hi
             entries[at] = Entry(digits, kept.data)
         else:
             entries[at] = Entry(kept.hash, flipped(kept.data, random))
-        found = CRStore(backend).verify_chain("line")
+        found = RecordTrees(backend).verify_chain("line")
         assert (found.broken_at, found.reason, found.checked) == (entries[at].hash, "hash-mismatch", at), entries[at]
         entries[at] = kept
-    assert CRStore(backend).verify_chain("line").valid
+    assert RecordTrees(backend).verify_chain("line").valid
 
 
 def test_any_changed_byte_of_the_fold_is_found(backend: MemoryStore, history: list[Tree]) -> None:
@@ -72,16 +72,16 @@ def test_any_changed_byte_of_the_fold_is_found(backend: MemoryStore, history: li
     kept = backend._refs["record/line"]
     for _ in range(MUTATIONS // 5):
         backend._refs["record/line"] = flipped(kept.encode(), random).decode("latin-1")
-        found = CRStore(backend).verify_chain("line")
+        found = RecordTrees(backend).verify_chain("line")
         assert found.reason in {"merkle-mismatch", "head-mismatch"}, backend._refs["record/line"]
     backend._refs["record/line"] = kept
-    assert CRStore(backend).verify_chain("line").valid
+    assert RecordTrees(backend).verify_chain("line").valid
 
 
 @pytest.mark.parametrize("kind", ["dropped", "twice", "swapped", "first", "from another line"])
 def test_versions_in_the_wrong_place_are_found(backend: MemoryStore, history: list[Tree], kind: str) -> None:
     """A version that is missing, stands twice, changed places or belongs elsewhere breaks the line where it is."""
-    line(CRStore(backend), "other", 4)
+    line(RecordTrees(backend), "other", 4)
     entries, other = backend._streams["record/line"], backend._streams["record/other"]
     expected = 5
     if kind == "dropped":
@@ -95,43 +95,43 @@ def test_versions_in_the_wrong_place_are_found(backend: MemoryStore, history: li
         expected = 0
     else:
         entries[5] = other[2]
-    found = CRStore(backend).verify_chain("line")
+    found = RecordTrees(backend).verify_chain("line")
     assert (found.broken_at, found.checked) == (entries[expected].hash, expected)
     assert found.reason in {"parent-mismatch", "missing-parent"}
 
 
 def test_the_end_is_only_found_missing_from_outside(backend: MemoryStore, history: list[Tree]) -> None:
     """A missing tail verifies, unless a head, a root, or the fold says that there was more."""
-    store, head = CRStore(backend), history[-1]
+    store, head = RecordTrees(backend), history[-1]
     assert store.verify_chain("line", expected_head=head["contentHash"], expected_root=head["merkleRoot"]).valid
     entries = backend._streams["record/line"]
     del entries[-2:]
-    again = CRStore(backend)
+    again = RecordTrees(backend)
     assert again.verify_chain("line").valid
     for anchor in ({"expected_head": head["contentHash"]}, {"expected_root": head["merkleRoot"]}):
         found = again.verify_chain("line", **anchor)
         assert (found.reason, found.broken_at) == ("head-mismatch", entries[-1].hash)
     del entries[FOLD_VERSIONS - 2 :]
-    assert CRStore(backend).verify_chain("line").reason == "head-mismatch"
+    assert RecordTrees(backend).verify_chain("line").reason == "head-mismatch"
 
 
 def test_a_fork_is_verified_with_the_line_it_came_from(backend: MemoryStore, history: list[Tree]) -> None:
     """A changed ancestor breaks the fork too; a vanished one is a missing parent."""
-    CRStore(backend).fork(history[3]["contentHash"], {"checkpointId": "c1"}, AGENT, cr_id="fork")
+    RecordTrees(backend).fork(history[3]["contentHash"], {"checkpointId": "c1"}, AGENT, cr_id="fork")
     entries = backend._streams["record/line"]
     kept = entries[2]
     entries[2] = Entry(kept.hash, kept.data.replace(b"agent-1", b"agent-2"))
-    found = CRStore(backend).verify_chain("fork")
+    found = RecordTrees(backend).verify_chain("fork")
     assert (found.broken_at, found.reason) == (kept.hash, "hash-mismatch")
     del backend._streams["record/line"]
-    assert CRStore(backend).verify_chain("fork").reason == "missing-parent"
+    assert RecordTrees(backend).verify_chain("fork").reason == "missing-parent"
 
 
 def test_a_newer_major_version_is_said_not_guessed(backend: MemoryStore, history: list[Tree]) -> None:
     """What a later adjourn wrote is not broken history: it has a reason of its own."""
     data = canonical({"id": "line", "version": "2.0", "sequence": 0})
     backend._streams["record/line"][0] = Entry(digest(data), data)
-    found = CRStore(backend).verify_chain("line")
+    found = RecordTrees(backend).verify_chain("line")
     assert (found.checked, found.reason) == (0, "version-unsupported")
 
 
@@ -147,7 +147,7 @@ def path(tmp_path: Path) -> Path:
 def file(path: Path) -> Iterator[sqlite3.Connection]:
     """The file of a store with one line, as somebody else opens it."""
     store = SqliteStore(path)
-    line(CRStore(store))
+    line(RecordTrees(store))
     store.close()
     connection = sqlite3.connect(path, isolation_level=None)
     yield connection
@@ -157,7 +157,7 @@ def file(path: Path) -> Iterator[sqlite3.Connection]:
 def verified(path: Path) -> tuple[str | None, str | None, int]:
     store = SqliteStore(path)
     try:
-        found = CRStore(store).verify_chain("line")
+        found = RecordTrees(store).verify_chain("line")
         return found.broken_at, found.reason, found.checked
     finally:
         store.close()

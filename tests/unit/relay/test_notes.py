@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from support.in_process import MODERN, NEW, OLD, ProxyWorkspace, refused, run, text_of
 from support.requirements import requirement
 
@@ -89,7 +89,7 @@ def test_what_was_due_takes_effect_when_somebody_resumes(work: ProxyWorkspace) -
     client.meta("aex.checkpoint", name="asked")
     client.close()
     with work.store() as store:
-        records = CRStore(store)
+        records = RecordTrees(store)
         record = records.resolve(task_of(work))
         [question] = record["questionsForUser"]
         expiring = {**question, "id": "q-2", "question": "Keep the new one?", "expiresAt": question["askedAt"]}
@@ -99,7 +99,7 @@ def test_what_was_due_takes_effect_when_somebody_resumes(work: ProxyWorkspace) -
     items = other.meta("adjourn.record", section="questionsForUser")["items"]
     assert {item["id"]: item["status"] for item in items} == {asked: "open", "q-2": "expired"}
     with work.store() as store:
-        assert CRStore(store).resolve(task_of(work))["lastModifiedBy"]["type"] == "system"
+        assert RecordTrees(store).resolve(task_of(work))["lastModifiedBy"]["type"] == "system"
 
 
 @requirement("Record", "D42")
@@ -114,7 +114,7 @@ def test_a_policy_can_deny_them_one_by_one_or_all(tmp_path: Path) -> None:
             assert refused(client.call(name.replace(".", "_"), {"facts": ["x"]}))
         client.call("echo", {"a": 1})
         with work.store() as store:
-            assert CRStore(store).ids() == []
+            assert RecordTrees(store).ids() == []
     with ProxyWorkspace(tmp_path, "use echo", "budget calls=1", "deny adjourn.ask", name="other") as work:
         client = work.client()
         assert set(NOTING) & set(client.tools()) == {"adjourn.note", "adjourn.record"}
@@ -136,7 +136,7 @@ def test_odd_arguments_are_errors_that_say_where_and_the_proxy_goes_on(work: Pro
     assert "$.facts" in text_of(client.call("adjourn.note", {"facts": 5}))
     assert not refused(client.call("echo", {"a": 1}))
     with work.store() as store:
-        assert CRStore(store).ids() == []
+        assert RecordTrees(store).ids() == []
     assert "proxy.bug" not in client.stderr()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from support.page_in_memory import PageInMemory
 from support.task_sessions import SECRET, SharedTask
 from support.waiting import noted, opened
@@ -36,15 +36,15 @@ def shared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SharedTask:
 
 
 @pytest.fixture
-def records(shared: SharedTask) -> CRStore:
-    return CRStore(shared.store, clock=shared.clock)
+def records(shared: SharedTask) -> RecordTrees:
+    return RecordTrees(shared.store, clock=shared.clock)
 
 
 def page(shared: SharedTask) -> PageInMemory:
     return PageInMemory(shared.store, shared.clock).enter()
 
 
-def test_a_record_is_listed_and_read(shared: SharedTask, records: CRStore) -> None:
+def test_a_record_is_listed_and_read(shared: SharedTask, records: RecordTrees) -> None:
     """The list leads to the record, which shows its task, its decisions and why they were made."""
     assert "No record yet" in page(shared).get("/record")
     records.create(fields(), author=AGENT, cr_id="r1")
@@ -74,7 +74,7 @@ def test_a_record_is_read_in_words(shared: SharedTask) -> None:
     assert "&#34;overridableBy&#34;" in as_json
 
 
-def test_two_versions_are_compared(shared: SharedTask, records: CRStore) -> None:
+def test_two_versions_are_compared(shared: SharedTask, records: RecordTrees) -> None:
     """By default the last two; any two that are chosen; what they share is not shown."""
     records.create(fields(), author=AGENT, cr_id="r1")
     records.update("r1", {"task": fields("Ship 1.4.0")["task"]}, AGENT)
@@ -91,7 +91,7 @@ def test_two_versions_are_compared(shared: SharedTask, records: CRStore) -> None
     assert "The first version" in page(shared).get("/record?id=r1&from=7&to=0")
 
 
-def test_a_conflict_is_resolved_by_choosing(shared: SharedTask, records: CRStore) -> None:
+def test_a_conflict_is_resolved_by_choosing(shared: SharedTask, records: RecordTrees) -> None:
     """Both sides are shown; the chosen one is written once, by the person; who comes second learns it."""
     begun = records.create(fields(), author=AGENT, cr_id="r1")
     records.fork(begun["contentHash"], fields("Ship slowly"), OTHER, cr_id="r2")
@@ -116,7 +116,7 @@ def test_a_conflict_is_resolved_by_choosing(shared: SharedTask, records: CRStore
     assert at.request("POST", "/record/resolve", data={**hidden, "side": "c"}).status_code == 400
 
 
-def test_what_an_agent_wrote_is_inert(shared: SharedTask, records: CRStore) -> None:
+def test_what_an_agent_wrote_is_inert(shared: SharedTask, records: RecordTrees) -> None:
     """Texts with markup are text, in the list, the record and its changes."""
     records.create(fields(HOSTILE, HOSTILE), author=AGENT, cr_id="r1")
     records.update("r1", {"task": fields(HOSTILE + "2")["task"]}, AGENT)

@@ -13,7 +13,7 @@ import pytest
 
 from adjourn.errors import StoreError
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log.event import Actor
 from adjourn.policy.principal import Principal, SpaceStore, space_of
 from adjourn.store import MemoryStore
@@ -185,7 +185,7 @@ def test_a_store_that_is_away_signs_nobody_out(browser: Browser) -> None:
 def conflicting(below: MemoryStore, person: Principal) -> str:
     """A record of a person's task, with a conflict; returns its id."""
     space, author = space_of(person), CRAuthor(id=person.name, type="human")
-    records, task = CRStore(SpaceStore(below, space), clock=Clock()), space.named("job")
+    records, task = RecordTrees(SpaceStore(below, space), clock=Clock()), space.named("job")
     fields = {"task": {"id": task, "goal": f"of {person.name}", "status": "in-progress", "successCriteria": []}}
     begun = records.create(fields, author=author, cr_id=task)
     other = space.named("other")

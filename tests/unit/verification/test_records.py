@@ -13,7 +13,7 @@ import pytest
 
 from adjourn.checkpoints import checkpoint
 from adjourn.knowledge.model.record import CRAuthor
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log import kinds
 from adjourn.log.event import Actor
 from adjourn.store.base import Entry
@@ -34,7 +34,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     """A task with calls, a checkpoint and a record with effects; a fork of that; another task's record."""
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
     store = MemoryStore()
-    records = CRStore(store, clock=lambda: NOON)
+    records = RecordTrees(store, clock=lambda: NOON)
     first = records.create({"task": {"id": "t", "goal": "größer"}}, author=AUTHOR, cr_id="t")
     task = Task(store, "t", clock=lambda: NOON, secret=b"s" * 32)
     task.commit(lambda _: [NewEvent(kinds.TaskOpened(goal="g"))])

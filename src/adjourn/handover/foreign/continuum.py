@@ -33,7 +33,7 @@ from adjourn.knowledge.model.cognition import CognitiveCheckpoint
 from adjourn.knowledge.model.documents import Tree, from_published, without
 from adjourn.knowledge.model.record import COLLECTIONS, ContinuationRecord
 from adjourn.knowledge.records import agent_notes
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log.canonical_json import canonical
 from adjourn.log.event import timestamp
 from adjourn.store.memory import MemoryStore
@@ -96,7 +96,7 @@ def _record(value: Tree) -> ForeignWork:
     if points:
         record["resumePoints"] = points
     # refused here, before anything is written
-    fields = CRStore(MemoryStore()).create(record, cr_id="imported")
+    fields = RecordTrees(MemoryStore()).create(record, cr_id="imported")
     goal = prose(fields["task"]["goal"], 4000)
     steps = [
         f"{resume_point['label']}: {'; '.join(resume_point['nextSteps'])}"

@@ -16,13 +16,12 @@ from adjourn.checkpoints.page import NO_REPORT, AgentReport
 from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
 from adjourn.errors import InvalidError
 from adjourn.host.workspace import check_name
-from adjourn.knowledge.cognition.repository import head_of
 from adjourn.knowledge.cognition.store import CognitiveStore, SessionOptions
 from adjourn.knowledge.model.cognition import apply_reply
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import agent_notes
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import Actor
@@ -146,7 +145,7 @@ def _write_record(task: Task, work: ForeignWork) -> None:
     }
     mind = _write_mind(task, work)
     named = {"checkpointId": mind} if mind else {}
-    records = CRStore(task.store, clock=task.clock)
+    records = RecordTrees(task.store, clock=task.clock)
     fields = records.create({**work.record, "task": about, **named}, author=author, cr_id=task.id)
     if members := agent_notes.changed_by_note(fields, work.note, author, task.clock()):
         records.update(fields["id"], members, author)
@@ -164,5 +163,4 @@ def _write_mind(task: Task, work: ForeignWork) -> str:
     if statements:
         change: Callable[[Tree, int], Tree] = lambda state, at: apply_reply(state, statements, at)  # noqa: E731
         mind.change(change)
-    mind.create_checkpoint("Import")
-    return head_of(mind.session)
+    return mind.create_checkpoint("Import").id

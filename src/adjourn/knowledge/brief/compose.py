@@ -16,7 +16,9 @@ from typing import NamedTuple
 from adjourn.errors import InvalidError
 from adjourn.knowledge.brief import knowledge_sections, resume_sections
 from adjourn.knowledge.brief.resume_sections import BriefContext, Item
-from adjourn.knowledge.model.documents import Tree
+from adjourn.knowledge.model.cognition import CognitiveCheckpoint
+from adjourn.knowledge.model.documents import Tree, tree_of
+from adjourn.knowledge.model.record import ContinuationRecord
 from adjourn.knowledge.records.versions import ChainVerification, empty_record
 from adjourn.text.quoting import quoted
 
@@ -64,8 +66,8 @@ class _Section(NamedTuple):
 
 
 def brief(
-    record: Tree | None,
-    checkpoint: Tree | None,
+    record: Tree | ContinuationRecord | None,
+    checkpoint: Tree | CognitiveCheckpoint | None,
     *,
     now: int,
     verified: ChainVerification | None = None,
@@ -79,8 +81,8 @@ def brief(
     `verified` is the verification of the record's chain; `consumed` are the keys of all used approvals; `warnings` come from checks of the
     world outside (`restore_checkpoint`, a check of files); `calls` are the tool calls used and allowed. Raises `InvalidError` without both.
 
-    >>> record = CRStore(MemoryStore()).create({"task": {"id": "t1", "goal": "pay"}}, author={"id": "a", "type": "agent"})
-    >>> brief(record, None, now=record["createdAt"]).splitlines()[0]
+    >>> record = TaskRecord(MemoryStore(), "t1", goal="pay").current
+    >>> brief(record, None, now=record.created_at).splitlines()[0]
     '# You are resuming'
     """
     matter = _matter(record, checkpoint, now, consumed)
@@ -89,10 +91,10 @@ def brief(
 
 
 def format_state_for_prompt(
-    checkpoint: Tree,
+    checkpoint: Tree | CognitiveCheckpoint,
     now: int,
     *,
-    record: Tree | None = None,
+    record: Tree | ContinuationRecord | None = None,
     warnings: Sequence[str] = (),
     max_tokens: int = MAX_TOKENS,
     tokenizer: Tokenizer | None = None,
@@ -129,11 +131,17 @@ def _tokens(text: str) -> int:
     return -(-len(text.encode()) // BYTES_A_TOKEN)
 
 
-def _matter(record: Tree | None, checkpoint: Tree | None, now: int, consumed: Container[str]) -> BriefContext:
+def _matter(
+    record: Tree | ContinuationRecord | None,
+    checkpoint: Tree | CognitiveCheckpoint | None,
+    now: int,
+    consumed: Container[str],
+) -> BriefContext:
     if record is None and checkpoint is None:
         raise InvalidError("neither a record nor a checkpoint was given", "give a record, a checkpoint, or both")
-    fields = record or empty_record({"id": "", "goal": ""})
-    return BriefContext(fields, checkpoint, now, consumed, has_record=record is not None)
+    fields = empty_record({"id": "", "goal": ""}) if record is None else tree_of(record)
+    mind = None if checkpoint is None else tree_of(checkpoint)
+    return BriefContext(fields, mind, now, consumed, has_record=record is not None)
 
 
 def _sections(

@@ -16,7 +16,7 @@ from adjourn.findings import Finding
 from adjourn.knowledge.cognition.invariants import check_working_state
 from adjourn.knowledge.cognition.transitions import is_unanswered
 from adjourn.knowledge.model.cognition import WORKING_STATE, CognitiveCheckpoint, TotalMetrics
-from adjourn.knowledge.model.documents import Tree, accept, tree_of, view
+from adjourn.knowledge.model.documents import Tree, accept, check, tree_of
 from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.event import timestamp
 
@@ -34,18 +34,16 @@ class Validity(NamedTuple):
     warnings: list[str]
 
 
-class RestoredSession(NamedTuple):
-    """The session restored from a checkpoint, and warnings about what to check first."""
+class RestoredTree(NamedTuple):
+    """`published.RestoredSession`, with the session as a tree."""
 
-    success: bool
     session: Tree
     warnings: list[str]
     forked: str = ""
-    """The id of the branch that the restore created, if it did."""
 
 
-class CreatedCheckpoint(NamedTuple):
-    """A new checkpoint, and the session that has it."""
+class CreatedTree(NamedTuple):
+    """`published.CreatedCheckpoint`, as trees."""
 
     checkpoint: Tree
     session: Tree
@@ -91,15 +89,9 @@ def create_checkpoint(
     new_id: str | Callable[[], str] = lambda: str(uuid4()),
     description: str = "",
     tokenizer: Callable[[str], int] | None = None,
-) -> CreatedCheckpoint:
+) -> CreatedTree:
     """Create a checkpoint of a session at `now` (milliseconds; None: the present time). The session that comes with it has it as the head
     of its branch. `new_id` is its id, or makes it. Raises `NotFoundError` without a current branch, `InvalidError` if the id is taken.
-
-    >>> memory = CognitiveStore(MemoryStore(), "release", goal="Release version 2")
-    >>> session = memory.update_from_response("FACT: the port is 8080")
-    >>> checkpoint, session = create_checkpoint(session, "begun")
-    >>> checkpoint["label"]
-    'begun'
     """
     branch = session["branches"].get(session["currentBranchId"])
     if branch is None:
@@ -138,7 +130,7 @@ def create_checkpoint(
             "elapsedMs": max(0, at - session["createdAt"]),
         },
     }
-    return CreatedCheckpoint(checkpoint, changed)
+    return CreatedTree(checkpoint, changed)
 
 
 def fork_branch(session: Tree, name: str, now: int, *, new_id: str, checkpoint_id: str = "") -> Tree:
@@ -167,18 +159,13 @@ def fork_branch(session: Tree, name: str, now: int, *, new_id: str, checkpoint_i
 
 
 def validate_checkpoint(checkpoint: Mapping[str, Any], *, expected_hash: str = "") -> Validity:
-    """Check a checkpoint. Errors prevent a restore, warnings do not.
-
-    >>> memory = CognitiveStore(MemoryStore(), "release", goal="Release version 2")
-    >>> validate_checkpoint(memory.create_checkpoint("begun")).valid
-    True
-    """
+    """Check a checkpoint. Errors prevent a restore, warnings do not."""
     missing = {"id": "Missing checkpoint ID", "label": "Missing label", "branchId": "Missing branch ID"}
     errors = [message for name, message in missing.items() if not checkpoint.get(name)]
     if expected_hash:
         errors += _hash_errors(checkpoint, expected_hash)
     try:
-        view({**dict.fromkeys(missing, "-"), **{k: v for k, v in checkpoint.items() if v != ""}}, CognitiveCheckpoint)
+        check({**dict.fromkeys(missing, "-"), **{k: v for k, v in checkpoint.items() if v != ""}}, CognitiveCheckpoint)
     except InvalidError as error:
         return Validity(False, [*errors, str(error)], [])
     tree = dict(checkpoint)
@@ -199,15 +186,11 @@ def restore_checkpoint(
     record: Tree | None = None,
     new_session_id: str,
     move_head: bool = False,
-) -> RestoredSession:
+) -> RestoredTree:
     """Restore a session from a checkpoint. Raises `InvalidError` if the checkpoint is not valid.
 
     If the checkpoint is not the head of its branch, the session continues on a new branch `restore-<id>`; with `move_head`, the branch is
     moved back to the checkpoint instead. `record` adds warnings about what is uncertain in the record.
-
-    >>> checkpoint = CognitiveStore(MemoryStore(), "release", goal="Release version 2").create_checkpoint("begun")
-    >>> restore_checkpoint(checkpoint, 1_700_000_000_000, new_session_id="again").session["id"]
-    'again'
     """
     validity = validate_checkpoint(checkpoint)
     if not validity.valid:
@@ -232,7 +215,7 @@ def restore_checkpoint(
         "workingState": {name: checkpoint[name] for name in WORKING_STATE},
         "totalMetrics": {**metrics, "resumeCount": metrics["resumeCount"] + 1},
     }
-    return RestoredSession(True, restored, warnings, forked)
+    return RestoredTree(restored, warnings, forked)
 
 
 def _branches(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.knowledge.model.cognition import WORKING_STATE, CheckpointDiff, CognitiveCheckpoint
-from adjourn.knowledge.model.documents import Tree, by_id, load, same, view, without, write
+from adjourn.knowledge.model.documents import Tree, by_id, check, load, same, without, write
 from adjourn.log.canonical_json import canonical, digest
 
 MAX_DIFFS = 20
@@ -75,14 +75,7 @@ def rebase(dependants: Sequence[Tree], base: Tree | None = None, *, base_depth: 
 
 
 def diff_checkpoints(base: Tree, current: Tree) -> Tree:
-    """The CheckpointDiff from `base` to `current`. Raises `InvalidError` if ids are not unique.
-
-    >>> memory = CognitiveStore(MemoryStore(), "release", goal="Release version 2")
-    >>> first = memory.create_checkpoint("first")
-    >>> _ = memory.update_from_response("FACT: the port is 8080")
-    >>> diff_checkpoints(first, memory.create_checkpoint("second"))["epistemicChanges"]["facts"][0]["content"]
-    'the port is 8080'
-    """
+    """The CheckpointDiff from `base` to `current`. Raises `InvalidError` if ids are not unique."""
     for checkpoint in (base, current):
         if not _has_unique_ids(checkpoint):
             raise InvalidError(
@@ -100,7 +93,7 @@ def apply(base: Tree, diff: Tree) -> Tree:
 
 
 def _applied(base: Tree, diff: Tree) -> Tree:
-    view(diff, CheckpointDiff)
+    check(diff, CheckpointDiff)
     try:
         return _rebuilt(base, diff)
     except (KeyError, TypeError, AttributeError) as error:

@@ -18,7 +18,8 @@ from adjourn.errors import ConflictError, IntegrityError, InvalidError, NotFound
 from adjourn.knowledge.cognition.checkpoints import create_checkpoint
 from adjourn.knowledge.cognition.deltas import MAX_DIFFS, Snapshot, pack, rebase, unpack
 from adjourn.knowledge.model.cognition import WORKING_STATE, CognitiveSession
-from adjourn.knowledge.model.documents import DocumentPart, Id, Ids, Sha256, Tree, by_id, tree_of, view, without
+from adjourn.knowledge.model.documents import Id, Ids, Sha256, Tree, by_id, check, tree_of, without
+from adjourn.knowledge.model.part import DocumentPart
 from adjourn.log.canonical_json import canonical, digest
 from adjourn.store.base import EMPTY, Entry, Head, Store
 from adjourn.text.quoting import one_line
@@ -218,7 +219,7 @@ class SessionRepository:
         Raises `ConflictError` if another process changed the session, and `InvalidError` for a session that could not be opened again.
         Then nothing is written.
         """
-        view(stored_session.session, CognitiveSession)
+        check(stored_session.session, CognitiveSession)
         session, refs, blobs = stored_session.session, dict[str, str | None](), list[bytes]()
         depths: dict[str, int] = {}
         for tree in rows:
@@ -330,7 +331,7 @@ class SessionRepository:
             "workingState": {name: state[name] for name in WORKING_STATE},
             "checkpoints": {head: last} if last else {},
         }
-        view(session, CognitiveSession)
+        check(session, CognitiveSession)
         return session
 
     def _keep(

@@ -15,8 +15,8 @@ from adjourn.errors import ConflictError, InvalidError, NotFoundError, UsageErro
 from adjourn.host.clock import now
 from adjourn.knowledge.brief.compose import MAX_TOKENS, Tokenizer, format_current_state, format_state_for_prompt
 from adjourn.knowledge.cognition import checkpoints
-from adjourn.knowledge.cognition.checkpoints import RestoredSession
 from adjourn.knowledge.cognition.invariants import check_working_state, require
+from adjourn.knowledge.cognition.published import RestoredSession
 from adjourn.knowledge.cognition.repository import (
     THRESHOLD,
     TRIGGERS,
@@ -31,7 +31,7 @@ from adjourn.knowledge.cognition.repository import (
     fired_triggers,
     head_of,
 )
-from adjourn.knowledge.cognition.verbs import SessionVerbs, typed_state
+from adjourn.knowledge.cognition.verbs import SessionVerbs
 from adjourn.knowledge.model import drafts
 from adjourn.knowledge.model.cognition import (
     CognitiveCheckpoint,
@@ -41,15 +41,27 @@ from adjourn.knowledge.model.cognition import (
     apply_reply,
     parse_reply,
 )
-from adjourn.knowledge.model.documents import MAX_COUNT, Tree, accept, copy_of, require_one_of, same, tree_of, view
+from adjourn.knowledge.model.documents import (
+    MAX_COUNT,
+    Tree,
+    accept,
+    check,
+    copy_of,
+    plain,
+    require_one_of,
+    same,
+    tree_of,
+    view,
+)
+from adjourn.knowledge.model.record import ContinuationRecord
 from adjourn.store.base import EMPTY, Store, wait_for_turn
 
 _OF_A_RESTORE: tuple[Trigger, ...] = ("branch_created",)
 """What a restore brings back did not happen now: of its changes, only a new branch fires a trigger."""
-Edit = Callable[[Tree, int], Tree]
+Edit = Callable[[Tree, int], Tree | WorkingState]
 """Returns the new working state, given a copy of the present one and the time in milliseconds."""
-Subscriber = Callable[[Tree, Tree], object]
-"""Called with copies of the session, and of the session before the change."""
+Subscriber = Callable[[CognitiveSession, CognitiveSession], object]
+"""Called with the session, and the session before the change."""
 
 
 class SessionOptions(NamedTuple):
@@ -79,11 +91,11 @@ class CognitiveStore(SessionVerbs):
     """One session over a `Store`: opened if the store has one of that id, else created with `goal` as its root intent.
 
     A change is durable when its method returns. Threads and processes may change one session at the same time: each change is made on the
-    newest state, and none is lost. `triggers` fire checkpoints. Trees that methods return are copies.
+    newest state, and none is lost. `triggers` fire checkpoints. What methods return is typed and frozen; what they take is typed or a dict.
 
     >>> memory = CognitiveStore(MemoryStore(), "release", goal="Release version 2")
     >>> _ = memory.update_from_response("FACT: the port is 8080")
-    >>> [fact["content"] for fact in memory.get_current_state()["epistemicState"]["facts"]]
+    >>> [fact.content for fact in memory.get_current_state().epistemic_state.facts]
     ['the port is 8080']
     """
 
@@ -115,7 +127,7 @@ class CognitiveStore(SessionVerbs):
         """Whether the session continues earlier work: it existed when it was opened, or a checkpoint was restored."""
         if stored is None:
             begun = checkpoints.new_session(session_id, options.clock(), session_id=session_id, goal=goal)
-            view(begun, CognitiveSession)
+            check(begun, CognitiveSession)
             stored = StoredSession(begun, TriggerState(), "", EMPTY)
         self._kept = stored
         self._opened = int(self.resumed)
@@ -124,14 +136,14 @@ class CognitiveStore(SessionVerbs):
     # --- reading
 
     @property
-    def session(self) -> Tree:
+    def session(self) -> CognitiveSession:
         """The present session. Of its checkpoints it has the last one of its branch; `get_checkpoint` returns any."""
-        return copy_of(self._kept.session)
+        return view(copy_of(self._kept.session), CognitiveSession)
 
     @property
     def state(self) -> WorkingState:
-        """The present working state, typed: its steps, what is known, the goals."""
-        return typed_state(self._kept.session)
+        """The present working state: its steps, what is known, the goals."""
+        return view(copy_of(self._kept.session["workingState"]), WorkingState)
 
     @property
     def resumed_from(self) -> str:
@@ -149,22 +161,23 @@ class CognitiveStore(SessionVerbs):
         chosen = frozenset[Trigger]().union(*self._triggers.values())
         return tuple(trigger for trigger in TRIGGERS if trigger in chosen)
 
-    def get_checkpoint(self, checkpoint_id: str) -> Tree | None:
+    def get_checkpoint(self, checkpoint_id: str) -> CognitiveCheckpoint | None:
         """A checkpoint of any session in the store; None for an unknown id."""
-        return self._pages.checkpoint(checkpoint_id)
+        checkpoint = self._pages.checkpoint(checkpoint_id)
+        return None if checkpoint is None else view(checkpoint, CognitiveCheckpoint)
 
     def checkpoint_ids(self) -> list[str]:
         """The ids of the checkpoints that this session created, oldest first."""
         return list(self._pages.made(self._kept.session["id"]))
 
-    def get_current_state(self) -> Tree:
+    def get_current_state(self) -> CognitiveCheckpoint:
         """The present state, as a checkpoint that is not stored."""
-        return as_checkpoint(self._kept.session)
+        return view(copy_of(as_checkpoint(self._kept.session)), CognitiveCheckpoint)
 
     def prompt(self, max_tokens: int = MAX_TOKENS) -> str:
         """The present state as text for a system prompt, in at most `max_tokens`."""
         return format_state_for_prompt(
-            self.get_current_state(),
+            as_checkpoint(self._kept.session),
             self._options.clock(),
             warnings=self._warnings,
             max_tokens=max_tokens,
@@ -174,7 +187,7 @@ class CognitiveStore(SessionVerbs):
     def told(self, max_tokens: int = MAX_TOKENS) -> str:
         """The present state as text for the end of a request, in at most `max_tokens`; `STATE_RULES` say how to read it and to reply."""
         return format_current_state(
-            self.get_current_state(),
+            as_checkpoint(self._kept.session),
             self._options.clock(),
             resumed=self.resumed,
             warnings=self._warnings,
@@ -190,10 +203,10 @@ class CognitiveStore(SessionVerbs):
 
     # --- changing
 
-    def change(self, edit: Edit) -> Tree:
+    def change(self, edit: Edit) -> CognitiveSession:
         """Change the working state, with one checkpoint if the change fires triggers. Returns the session.
 
-        `edit` gets a copy. If it raises, or if what it returns is not a state (`InvalidError`), nothing changes. It is called again on the
+        `edit` gets a copy as a JSON object, and may change it. If it raises, or if what it returns is not a state (`InvalidError`), nothing changes. It is called again on the
         newest state if another process wrote first. It cannot change the session that it edits (`UsageError`).
         """
 
@@ -209,15 +222,13 @@ class CognitiveStore(SessionVerbs):
                     "return the new working state",
                 )
             made = drafts.DraftContext({}, at, before["currentBranchId"])
-            state = accept(
-                drafts.completed(drafts.plain(edited), WorkingState, made, before["workingState"]), WorkingState
-            )
+            state = accept(drafts.completed(plain(edited), WorkingState, made, before["workingState"]), WorkingState)
             require(check_working_state(state))
             return _Change({**before, "workingState": state, "lastModifiedAt": at})
 
         return self._commit(step)
 
-    def update_from_response(self, response: str, *, tokens: int = 0, every: int = 0) -> Tree:
+    def update_from_response(self, response: str, *, tokens: int = 0, every: int = 0) -> CognitiveSession:
         """Add the statements of a model's reply. `every`: create a checkpoint after this many replies (0: never)."""
         if every < 0:
             raise UsageError("the checkpoint interval is negative", "pass 0 to disable automatic checkpoints")
@@ -231,7 +242,7 @@ class CognitiveStore(SessionVerbs):
 
         return self._commit(step)
 
-    def create_checkpoint(self, label: str, description: str = "") -> Tree:
+    def create_checkpoint(self, label: str, description: str = "") -> CognitiveCheckpoint:
         """Create a checkpoint, and return it."""
         rows: list[Tree] = []
 
@@ -241,27 +252,36 @@ class CognitiveStore(SessionVerbs):
             return _Change(session, made=rows, triggers=())
 
         self._commit(step)
-        return copy_of(rows[0])
+        return view(copy_of(rows[0]), CognitiveCheckpoint)
 
-    def record_changed(self, before: Tree, after: Tree) -> Tree | None:
+    def record_changed(
+        self, before: Tree | ContinuationRecord, after: Tree | ContinuationRecord
+    ) -> CognitiveCheckpoint | None:
         """Create a checkpoint if a change of the task's Continuation Record fires triggers; else return None."""
-        fired = [trigger for trigger in fired_by_record(before, after) if trigger.trigger in self.triggers]
+        records = tree_of(before), tree_of(after)
+        fired = [trigger for trigger in fired_by_record(*records) if trigger.trigger in self.triggers]
         return self.create_checkpoint(*combined_label(fired)) if fired else None
 
     def restore_from_checkpoint(
-        self, checkpoint: str | Tree, *, record: Tree | None = None, move_head: bool = False
+        self,
+        checkpoint: str | Tree | CognitiveCheckpoint,
+        *,
+        record: Tree | ContinuationRecord | None = None,
+        move_head: bool = False,
     ) -> RestoredSession:
         """Restore a checkpoint of this session or another. A tree that the store does not have is stored.
 
         `record` and `move_head` as in `checkpoints.restore_checkpoint`. Raises `NotFoundError` for an unknown id, `InvalidError` for a
         checkpoint that cannot be restored.
         """
-        outcome: list[RestoredSession] = []
+        outcome: list[checkpoints.RestoredTree] = []
+        given = checkpoint if isinstance(checkpoint, str) else tree_of(checkpoint)
+        known = None if record is None else tree_of(record)
 
         def step(before: Tree, at: int) -> _Change:
-            tree, is_new = self._known(checkpoint)
+            tree, is_new = self._known(given)
             restored = checkpoints.restore_checkpoint(
-                tree, at, session=before, record=record, new_session_id=before["id"], move_head=move_head
+                tree, at, session=before, record=known, new_session_id=before["id"], move_head=move_head
             )
             outcome[:] = [restored]
             return _Change(
@@ -272,7 +292,7 @@ class CognitiveStore(SessionVerbs):
             self.resumed, self._warnings = True, tuple(outcome[0].warnings)
 
         session = self._commit(step, restored)
-        return outcome[0]._replace(session=session, warnings=list(outcome[0].warnings))
+        return RestoredSession(True, session, list(outcome[0].warnings), outcome[0].forked)
 
     def resume_from(self, checkpoint_id: str) -> None:
         """Restore a checkpoint, unless it is the one that was restored last: later changes stay then."""
@@ -285,7 +305,7 @@ class CognitiveStore(SessionVerbs):
         with self._lock:
             self._pages.delete(checkpoint_id)
 
-    def fork_branch(self, name: str, checkpoint_id: str = "") -> Tree:
+    def fork_branch(self, name: str, checkpoint_id: str = "") -> CognitiveSession:
         """Continue on a new branch that starts at a checkpoint: the given one, or the last one of the current branch."""
 
         def step(before: Tree, at: int) -> _Change:
@@ -334,11 +354,10 @@ class CognitiveStore(SessionVerbs):
 
     # --- the parts
 
-    def _commit(self, step: Callable[[Tree, int], _Change], after: Callable[[], None] | None = None) -> Tree:
-        """Write what `step` makes of the newest session; call it again if another process wrote first. Then do `after`.
-
-        Returns a copy of the session.
-        """
+    def _commit(
+        self, step: Callable[[Tree, int], _Change], after: Callable[[], None] | None = None
+    ) -> CognitiveSession:
+        """Write what `step` makes of the newest session; call it again if another process wrote first. Then do `after`."""
         with self._lock:
             if self._is_editing:
                 raise UsageError(
@@ -357,8 +376,9 @@ class CognitiveStore(SessionVerbs):
             if after is not None:
                 after()
             session = self._kept.session
-        self._notify(before, session)
-        return copy_of(session)
+        made = view(copy_of(session), CognitiveSession)
+        self._notify(before, made)
+        return made
 
     def _with_checkpoint(self, change: _Change) -> tuple[StoredSession, Sequence[Tree]]:
         """What to store of a change, with a checkpoint if it fires triggers."""
@@ -376,7 +396,7 @@ class CognitiveStore(SessionVerbs):
         resumed_from = self._kept.resumed_from if change.resumed_from is None else change.resumed_from
         return self._kept._replace(session=session, watched=watched, resumed_from=resumed_from), rows
 
-    def _checkpoint(self, session: Tree, label: str, description: str) -> checkpoints.CreatedCheckpoint:
+    def _checkpoint(self, session: Tree, label: str, description: str) -> checkpoints.CreatedTree:
         return checkpoints.create_checkpoint(
             session,
             label,
@@ -409,7 +429,7 @@ class CognitiveStore(SessionVerbs):
     def _known(self, checkpoint: str | Tree) -> tuple[Tree, bool]:
         """A checkpoint, and whether it must still be stored."""
         name = checkpoint if isinstance(checkpoint, str) else checkpoint["id"]
-        saved = self.get_checkpoint(name)
+        saved = self._pages.checkpoint(name)
         if isinstance(checkpoint, str):
             if saved is None:
                 raise NotFoundError(f"there is no checkpoint {name}", "name one that was made in this store")
@@ -418,15 +438,15 @@ class CognitiveStore(SessionVerbs):
             raise InvalidError(f"the store has another checkpoint under the id {name}", "restore it by its id")
         return accept(checkpoint, CognitiveCheckpoint), saved is None
 
-    def _notify(self, before: Tree, session: Tree) -> None:
+    def _notify(self, before: Tree, session: CognitiveSession) -> None:
         """Call the subscribers."""
-        if getattr(self._telling, "now", False):
+        if not self._subscribers or getattr(self._telling, "now", False):
             return
-        self._telling.now = True
+        self._telling.now, old = True, view(copy_of(before), CognitiveSession)
         try:
             for subscriber in list(self._subscribers.values()):
                 try:
-                    subscriber(copy_of(session), copy_of(before))
+                    subscriber(session, old)
                 except Exception as error:  # the write is done; the others still get the change
                     self.failed = [*self.failed[-99:], error]
         finally:

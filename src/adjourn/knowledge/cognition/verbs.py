@@ -19,6 +19,7 @@ from adjourn.knowledge.model.cognition import (
     Assumption,
     Belief,
     CognitiveNode,
+    CognitiveSession,
     Fact,
     Goal,
     NodePhase,
@@ -28,8 +29,9 @@ from adjourn.knowledge.model.cognition import (
     WorkingState,
     normalised,
 )
-from adjourn.knowledge.model.documents import DocumentPart, Tree, view
+from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.model.drafts import checked
+from adjourn.knowledge.model.part import DocumentPart
 
 Item = TypeVar("Item", CognitiveNode, Fact, Assumption, OpenQuestion, Belief, Goal)
 _PLACES: dict[type[DocumentPart], tuple[str, ...]] = {
@@ -47,7 +49,7 @@ class SessionVerbs(ABC):
     """The verbs of a session. Text in the words of an item that the session has already changes that item; only steps are always new."""
 
     @abstractmethod
-    def change(self, edit: Callable[[Tree, int], Tree]) -> Tree:
+    def change(self, edit: Callable[[Tree, int], Tree]) -> CognitiveSession:
         """Change the working state. Returns the session."""
 
     @checked
@@ -83,7 +85,7 @@ class SessionVerbs(ABC):
             nodes.append(node)
             return state
 
-        return view(self.change(edit)["workingState"]["nodes"][-1], CognitiveNode)
+        return self.change(edit).working_state.nodes[-1]
 
     @checked
     def fact(self, content: str, *, source: str = SOURCE, confidence: float = CONFIDENCE) -> Fact:
@@ -155,17 +157,12 @@ class SessionVerbs(ABC):
                     stored[members[name]] = value
             return state
 
-        return view(_with_id(_items(self.change(edit)["workingState"], kind), item.id), kind)
+        changed = _typed_items(self.change(edit).working_state, kind)
+        return next(each for each in changed if each.id == item.id)
 
     def _said(self, edit: Callable[[Tree, int], Tree], kind: type[Item], member: str, text: str) -> Item:
-        items = _items(self.change(edit)["workingState"], kind)
-        words = normalised(text)
-        return view(next(item for item in reversed(items) if normalised(item[member]) == words), kind)
-
-
-def typed_state(session: Tree) -> WorkingState:
-    """The working state of a session."""
-    return view(session["workingState"], WorkingState)
+        items, words = _typed_items(self.change(edit).working_state, kind), normalised(text)
+        return next(item for item in reversed(items) if normalised(item[member]) == words)
 
 
 def _items(state: Tree, kind: type[DocumentPart]) -> list[Tree]:
@@ -173,6 +170,13 @@ def _items(state: Tree, kind: type[DocumentPart]) -> list[Tree]:
     for name in _PLACES[kind]:
         part = part[name]
     return cast("list[Tree]", part)
+
+
+def _typed_items(state: WorkingState, kind: type[Item]) -> tuple[Item, ...]:
+    part: Any = state
+    for name in _PLACES[kind]:
+        part = part[name]
+    return cast("tuple[Item, ...]", part)
 
 
 def _with_text(state: Tree, kind: type[DocumentPart], member: str, text: str, members: Tree) -> Tree:

@@ -12,19 +12,8 @@ from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from msgspec import UNSET, Meta, UnsetType
 
-from adjourn.knowledge.model.documents import (
-    MAX_ITEMS,
-    Confidence,
-    Count,
-    DocumentPart,
-    Id,
-    Ids,
-    Sha256,
-    Text,
-    Texts,
-    Time,
-    Tree,
-)
+from adjourn.knowledge.model.documents import MAX_ITEMS, Confidence, Count, Id, Ids, Sha256, Text, Texts, Time, Tree
+from adjourn.knowledge.model.part import DocumentPart
 from adjourn.log.canonical_json import digest
 from adjourn.text.quoting import clean
 

@@ -19,13 +19,14 @@ import msgspec
 from msgspec import Meta
 
 from adjourn.errors import InvalidError, UsageError
+from adjourn.knowledge.model.part import DocumentPart, plain_of, restored
 from adjourn.log.canonical_json import MAX_SAFE_INTEGER, canonical
 from adjourn.text.fitting import fit_text
 from adjourn.text.strict_json import check_values
 
 Tree = dict[str, Any]
 """A JSON object with the wire's names. Treat it as frozen."""
-T = TypeVar("T")
+T = TypeVar("T", bound=DocumentPart)
 
 MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
 MAX_VALUES = 2_000_000
@@ -43,10 +44,6 @@ Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 Time = Annotated[int, Meta(ge=0, le=MAX_SAFE_INTEGER, description="milliseconds since 1970-01-01, UTC")]
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Confidence = Annotated[float, Meta(description="0 to 1")]
-
-
-class DocumentPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Base of all types. An optional field is UNSET when it is absent; null is refused, for it would change the hash."""
 
 
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
@@ -96,16 +93,36 @@ def load(data: bytes) -> Tree:
 
 
 def view(tree: Mapping[str, Any], kind: type[T]) -> T:
-    """The typed, frozen view of a tree. It lacks members that `kind` does not know: write trees, not views. Raises `InvalidError`."""
+    """The typed, frozen value of a tree, which keeps the members that `kind` does not know. Raises `InvalidError`."""
     try:
-        return msgspec.convert(tree, kind)
+        return restored(kind, tree)
     except msgspec.ValidationError as error:
         raise _explained(error, tree, kind) from error
 
 
-def tree_of(part: DocumentPart) -> Tree:
-    """The tree of a typed value."""
-    return load(msgspec.json.encode(part))
+def check(tree: Mapping[str, Any], kind: type[DocumentPart]) -> None:
+    """Check a tree against a type. Raises `InvalidError`."""
+    try:
+        msgspec.convert(tree, kind)
+    except msgspec.ValidationError as error:
+        raise _explained(error, tree, kind) from error
+
+
+def tree_of(value: Mapping[str, Any] | DocumentPart) -> Tree:
+    """The tree of a typed value, or of a dict with typed values in it."""
+    if isinstance(value, DocumentPart):
+        return plain_of(value)
+    tree: Tree = plain(value)
+    return tree
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: typed parts of documents as objects, wherever they are in it."""
+    if isinstance(value, DocumentPart):
+        return plain_of(value)
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def require_one_of(value: object, choices: Sequence[str], what: str) -> None:

@@ -17,7 +17,8 @@ import msgspec
 from adjourn.errors import InvalidError, UsageError
 from adjourn.knowledge.model import cognition, record
 from adjourn.knowledge.model.cognition import CONFIDENCE, SOURCE, normalised
-from adjourn.knowledge.model.documents import DocumentPart, Tree, bare, by_id, pointer, tree_of
+from adjourn.knowledge.model.documents import Tree, bare, by_id, plain, pointer, view
+from adjourn.knowledge.model.part import DocumentPart
 from adjourn.log.canonical_json import digest
 from adjourn.text.near_words import nearest
 
@@ -107,15 +108,6 @@ _MERGED: Final = (record.CRTask, record.CRMetadata, record.CRExecutionSummary)
 """Objects of which an update may give a part. One that has all members that it needs replaces the stored one."""
 
 
-def plain(value: Any) -> Any:
-    """A value as JSON has it: typed parts of documents as objects, wherever they are in it."""
-    if isinstance(value, DocumentPart):
-        return tree_of(value)
-    if isinstance(value, Mapping):
-        return {name: plain(item) for name, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-
 def completed(value: Tree, kind: type[DocumentPart], change: DraftContext, known: Tree | None = None) -> Tree:
     """The members of a document of `kind`, completed. `known` is the document as it is stored; what it has is not questioned.
 
@@ -135,6 +127,7 @@ def checked(method: Callable[P, R]) -> Callable[P, R]:
     """A method of a program's that refuses arguments of other types than it names, before anything else. Raises `UsageError`.
 
     Texts, objects and lists of texts are looked at, and what is made of classes; numbers and closed sets are checked where they are stored.
+    A dict is read as the type of document that the method names, and raises `InvalidError` if it is not one.
     """
     hints: dict[str, Any] = {}
     call = inspect.signature(method)
@@ -143,13 +136,20 @@ def checked(method: Callable[P, R]) -> Callable[P, R]:
     def checked_method(*args: P.args, **options: P.kwargs) -> R:
         if not hints:
             hints.update(get_type_hints(method))
-        for name, value in call.bind(*args, **options).arguments.items():
+        bound = call.bind(*args, **options)
+        for name, value in bound.arguments.items():
             expected = hints.get(name)
-            if expected is not None and not any(_is_one(value, kind) for kind in _kinds_of(expected)):
+            if expected is None or any(_is_one(value, kind) for kind in _kinds_of(expected)):
+                continue
+            documents = [
+                kind for kind in _kinds_of(expected) if isinstance(kind, type) and issubclass(kind, DocumentPart)
+            ]
+            if not (documents and isinstance(value, Mapping)):
                 raise UsageError(
                     f"{method.__qualname__}: {name} is {value!r:.80}", f"give {_in_words(expected)} in UTF-8"
                 )
-        return method(*args, **options)
+            bound.arguments[name] = view(plain(value), documents[0])
+        return method(*bound.args, **bound.kwargs)
 
     return checked_method
 
@@ -164,7 +164,9 @@ def _is_one(value: object, kind: Any) -> bool:
         return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
     if origin is Sequence:
         return isinstance(value, list | tuple) and all(_is_one(item, get_args(kind)[0]) for item in value)
-    is_open = not isinstance(origin, type) or origin in (float, int) or getattr(origin, "_is_protocol", False)
+    is_open = (
+        kind is Any or not isinstance(origin, type) or origin in (float, int) or getattr(origin, "_is_protocol", False)
+    )
     return is_open or isinstance(value, origin)
 
 

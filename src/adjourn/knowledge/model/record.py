@@ -6,18 +6,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from adjourn.knowledge.model.documents import (
-    MAX_ITEMS,
-    Confidence,
-    Count,
-    DocumentPart,
-    Id,
-    Ids,
-    Sha256,
-    Text,
-    Texts,
-    Time,
-)
+from adjourn.knowledge.model.documents import MAX_ITEMS, Confidence, Count, Id, Ids, Sha256, Text, Texts, Time
+from adjourn.knowledge.model.part import DocumentPart
 
 Authority = Literal["human", "agent", "system"]
 TaskStatus = Literal["not-started", "in-progress", "blocked", "completed", "failed"]
@@ -341,7 +331,7 @@ class CRMergeResult(DocumentPart, frozen=True, kw_only=True):
     """The result of a merge. `success` is false while a conflict is unresolved; `merged` then has the base's value there."""
 
     success: bool
-    merged: dict[str, Any] | UnsetType = UNSET
+    merged: ContinuationRecord | UnsetType = UNSET
     base_hash: Sha256 | UnsetType = UNSET
     strategy: Strategy
     fast_forward: bool

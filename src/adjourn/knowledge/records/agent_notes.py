@@ -25,7 +25,7 @@ from adjourn.knowledge.model.documents import Tree, by_id, same, tree_of
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records import dependencies, revisions
 from adjourn.knowledge.records.dependencies import NO_SURROUNDINGS, NotedFact, Surroundings
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.knowledge.records.task_record import record_of
 from adjourn.knowledge.records.updating import update_record
 from adjourn.log.canonical_json import digest
@@ -203,7 +203,7 @@ def write_note(
         ignored[:] = revisions.ignored(before, minded.before, note)
         return step
 
-    after = CRStore(task.store, clock=task.clock).act(record["id"], operation, author)
+    after = RecordTrees(task.store, clock=task.clock).act(record["id"], operation, author)
     added, revised = ({name: count for name, count in of.items() if count} for of in counts)
     for name, count in minded.revised.items():
         revised[name] = revised.get(name, 0) + count
@@ -240,7 +240,7 @@ def write_question(task: Task, question: AgentQuestion, author: CRAuthor, record
         members = {} if find_question(before, question) else added_question(before, question, at)
         return update_record(before, members, author, at)
 
-    after = CRStore(task.store, clock=task.clock).act(record["id"], said, author)
+    after = RecordTrees(task.store, clock=task.clock).act(record["id"], said, author)
     stored = find_question(after, question)
     assert stored is not None  # it was there, or was just put there
     return AskResult(after, stored)
@@ -471,7 +471,7 @@ def own_record(task: Task, author: CRAuthor, goal: str = "") -> Tree:
     record = record_of(task.store, task.id)
     if record is not None:
         return record
-    records = CRStore(task.store, clock=task.clock)
+    records = RecordTrees(task.store, clock=task.clock)
     about = {"id": task.id, "goal": task.ledger.goal or goal or f"Task {task.id}", "status": "in-progress"}
     try:
         return records.create({"task": about}, author=author, cr_id=task.id)
@@ -511,7 +511,7 @@ def _remember(task: Task, note: AgentNote, based: Callable[[Tree, int], Tree], g
 
     options = SessionOptions(clock=task.clock)
     mind = CognitiveStore(task.store, task.id, goal=goal, triggers=(), options=options)
-    if not _is_kept(mind.change(edit)):
+    if not _is_kept(tree_of(mind.change(edit))):
         mind.create_checkpoint("Note")
     return result[0]
 

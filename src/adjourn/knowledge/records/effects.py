@@ -20,8 +20,8 @@ import msgspec
 from adjourn.errors import IntegrityError, NotFoundError, RefusedError, UsageError
 from adjourn.host import keys
 from adjourn.knowledge.cognition.transitions import RecordChange, Transition, derived_id, path_of, put, with_blocking
-from adjourn.knowledge.model.documents import Tree, by_id, same, view
-from adjourn.knowledge.model.record import CRAuthor
+from adjourn.knowledge.model.documents import Tree, by_id, same, tree_of, view
+from adjourn.knowledge.model.record import CRAuthor, CRToolEffect
 from adjourn.knowledge.records import effect_lookup, interventions
 from adjourn.knowledge.records.effect_lookup import EffectCall, FoundEffect
 from adjourn.log import kinds
@@ -47,7 +47,7 @@ class EffectClaim(NamedTuple):
 
     run: bool
     record: str
-    effect: Tree
+    effect: CRToolEffect
 
 
 class RunningEffect(msgspec.Struct):
@@ -103,7 +103,7 @@ class Effects:
         if existing.state == "free":
             effect = effect_lookup.claimed_effect(existing, call)
             self._act(_add_claim, cr_id, effect, author)
-            return EffectClaim(run=True, record=cr_id, effect=effect)
+            return _claim(cr_id, effect, run=True)
         owner = self._named(existing.owner) if existing.owner else task
         effect = effect_lookup.complete_effect(owner, record, existing, call)
         if existing.keyed and not effect_lookup.is_of(effect, call):
@@ -112,9 +112,9 @@ class Effects:
                 "use a separate key for each effect",
             )
         if existing.state == "done":
-            return EffectClaim(run=False, record=cr_id, effect=effect)
+            return _claim(cr_id, effect, run=False)
         if effect["isReplayable"]:
-            return EffectClaim(run=True, record=cr_id, effect=effect)
+            return _claim(cr_id, effect, run=True)
         if existing.state == "open":
             raise RefusedError(
                 f"call {existing.call} for the same effect is under way in another session",
@@ -151,10 +151,10 @@ class Effects:
         members = {} if outputs is None else {"outputs": dict(outputs)}
         document = canonical(members["outputs"]) if members else b""
         settled = kinds.ToolSettled(
-            answer=digest(document) if document else "", call=claim.effect["id"], milliseconds=took_ms, outcome="ok"
+            answer=digest(document) if document else "", call=claim.effect.id, milliseconds=took_ms, outcome="ok"
         )
         self._settle(claim, settled, author, document)
-        done = {**claim.effect, **members, "status": "completed", "durationMs": took_ms}
+        done = {**tree_of(claim.effect), **members, "status": "completed", "durationMs": took_ms}
         return self._act(_record_effect, claim.record, done, author)
 
     def fail(self, claim: EffectClaim, error: str, author: CRAuthor, *, took_ms: int = 0) -> Tree:
@@ -162,12 +162,12 @@ class Effects:
 
         For the task, an effect that is not replayable is then in doubt: only a person can allow another attempt. Returns the record.
         """
-        outcome: Literal["tool-error", "no-answer"] = "tool-error" if claim.effect["isReplayable"] else "no-answer"
+        outcome: Literal["tool-error", "no-answer"] = "tool-error" if claim.effect.is_replayable else "no-answer"
         settled = kinds.ToolSettled(
-            call=claim.effect["id"], message=first_line(error), milliseconds=took_ms, outcome=outcome
+            call=claim.effect.id, message=first_line(error), milliseconds=took_ms, outcome=outcome
         )
         self._settle(claim, settled, author)
-        failed = {**claim.effect, "status": "failed", "error": error, "durationMs": took_ms}
+        failed = {**tree_of(claim.effect), "status": "failed", "error": error, "durationMs": took_ms}
         return self._act(_record_effect, claim.record, failed, author)
 
     def unsettled(self, cr_id: str) -> list[Tree]:
@@ -293,6 +293,10 @@ class Effects:
 
         task.refresh()
         task.commit(build, refs=changes, blobs=[data] if 0 < len(data) <= idempotency.MAX_ANSWER else [])
+
+
+def _claim(cr_id: str, effect: Tree, *, run: bool) -> EffectClaim:
+    return EffectClaim(run, cr_id, view(effect, CRToolEffect))
 
 
 def _intent(name: str, call: EffectCall, names: Sequence[str]) -> kinds.ToolAllowed:

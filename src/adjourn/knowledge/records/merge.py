@@ -27,11 +27,13 @@ from adjourn.knowledge.model.documents import (
     require_one_of,
     same,
     tree_of,
+    view,
     without,
 )
 from adjourn.knowledge.model.record import (
     COLLECTIONS,
     EFFECTS_THROUGH,
+    ContinuationRecord,
     CRAuthor,
     CRChange,
     CRConflict,
@@ -68,7 +70,7 @@ class Merged(NamedTuple):
         """The result that a caller gets. `version` is the sealed version that has the merge."""
         return CRMergeResult(
             success=self.success,
-            merged=version,
+            merged=view(version, ContinuationRecord),
             **({"base_hash": base_hash} if base_hash else {}),
             strategy=strategy,
             fast_forward=self.fast_forward,

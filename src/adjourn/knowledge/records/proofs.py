@@ -11,7 +11,8 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from adjourn.errors import IntegrityError, InvalidError
-from adjourn.knowledge.model.documents import Count, DocumentPart, Id, Sha256, Tree, view
+from adjourn.knowledge.model.documents import Count, Id, Sha256, Tree, view
+from adjourn.knowledge.model.part import DocumentPart
 from adjourn.knowledge.records.versions import head_message
 from adjourn.log.merkle import consistency_proof, inclusion_proof, root, verify_consistency, verify_inclusion
 from adjourn.log.signing import fingerprint, holds, public_key, sign_bytes

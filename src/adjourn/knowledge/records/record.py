@@ -16,7 +16,8 @@ from adjourn.host import keys
 from adjourn.host.clock import now
 from adjourn.knowledge.model import drafts
 from adjourn.knowledge.model.cognition import normalised
-from adjourn.knowledge.model.documents import Tree, view
+from adjourn.knowledge.model.documents import Tree, plain, tree_of, view
+from adjourn.knowledge.model.drafts import checked
 from adjourn.knowledge.model.record import (
     ContinuationRecord,
     CRAuthor,
@@ -30,7 +31,7 @@ from adjourn.knowledge.model.record import (
 from adjourn.knowledge.records import agent_notes, dependencies, effect_lookup
 from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.knowledge.records.effects import Probe, RunningEffect
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.records import CRStore
 from adjourn.store.base import Store
 from adjourn.tasks.task import Task
 from adjourn.text.near_words import did_you_mean
@@ -82,7 +83,7 @@ class TaskRecord:
     [{'reference': 'T-1'}]
     """
 
-    @drafts.checked
+    @checked
     def __init__(
         self,
         store: Store,
@@ -111,7 +112,7 @@ class TaskRecord:
     @property
     def current(self) -> ContinuationRecord:
         """The newest version, with the newest effects of the task."""
-        return _typed(effect_lookup.current(self._task.store, self._own()))
+        return view(effect_lookup.current(self._task.store, self._own()), ContinuationRecord)
 
     # --- saying
 
@@ -123,7 +124,7 @@ class TaskRecord:
         """
         return self._noted(members)[1]
 
-    @drafts.checked
+    @checked
     def decide(
         self, decision: str, *, because: str = "", status: Literal["accepted", "tentative", "rejected"] = "accepted"
     ) -> CRDecision:
@@ -131,7 +132,7 @@ class TaskRecord:
         note, record = self._noted({"decisions": [{"decision": decision, "because": because, "status": status}]})
         return _with_words(record.decisions, "description", note.decisions[0].decision)
 
-    @drafts.checked
+    @checked
     def ask(
         self,
         question: str,
@@ -146,7 +147,7 @@ class TaskRecord:
         )
         return view(agent_notes.write_question(self._task, asked, self.author, self._own()).question, CRQuestion)
 
-    @drafts.checked
+    @checked
     def resume_point(
         self,
         label: str,
@@ -167,7 +168,7 @@ class TaskRecord:
         note, record = self._noted({"resume_points": [point]})
         return _with_words(record.resume_points, "label", note.resume_points[0].label)
 
-    @drafts.checked
+    @checked
     def effect(
         self,
         tool: str,
@@ -189,31 +190,31 @@ class TaskRecord:
 
     # --- people and other agents
 
-    @drafts.checked
+    @checked
     def answer(self, question: CRQuestion, answer: str, by: CRAuthor) -> CRQuestion:
         """Answer an open question as the person `by`."""
         record = self.records.answer_question(self.id, question.id, answer, by)
-        return next(item for item in _typed(record).questions_for_user if item.id == question.id)
+        return next(item for item in record.questions_for_user if item.id == question.id)
 
-    @drafts.checked
+    @checked
     def approve(self, point: CRResumePoint, by: CRAuthor, *, note: str = "") -> CRResumePoint:
         """Approve a resume point as `by`. A `note` becomes a constraint of the record."""
         record = self.records.approve_resume_point(self.id, point.id, by, note=note)
-        return next(item for item in _typed(record).resume_points if item.id == point.id)
+        return next(item for item in record.resume_points if item.id == point.id)
 
-    @drafts.checked
+    @checked
     def fork(self, author: CRAuthor | str) -> TaskRecord:
         """A record of the same task for another agent, that continues from this version. `merge` brings both together."""
         forked = TaskRecord(self.records.store, self._task.id, author=author, clock=self._task.clock, root=self._root)
-        forked._fork = self.records.fork(self._own()["contentHash"], {}, forked.author)["id"]
+        forked._fork = self.records.fork(self._own()["contentHash"], {}, forked.author).id
         return forked
 
-    @drafts.checked
+    @checked
     def diff(self, other: TaskRecord | ContinuationRecord) -> CRDiff:
         """How the other record, or a version, differs from this one."""
         return self.records.diff(self.id, _name(other))
 
-    @drafts.checked
+    @checked
     def merge(self, other: TaskRecord | ContinuationRecord, strategy: Strategy = "manual") -> CRMergeResult:
         """Merge what another agent wrote about the same task into this record. With `manual`, both sides of a conflict are kept for a person."""
         return self.records.merge(self.id, _name(other), strategy, author=self.author)
@@ -222,17 +223,14 @@ class TaskRecord:
         """Write a note. Returns it as it is stored, without secrets and invisible characters, and the record."""
         note = agent_notes.read_note({_member(name): _items(name, value) for name, value in members.items()})
         around = dependencies.around_here(self._root, self._task.secret)
-        return note, _typed(agent_notes.write_note(self._task, note, self.author, self._own(), around).record)
+        written = agent_notes.write_note(self._task, note, self.author, self._own(), around)
+        return note, view(written.record, ContinuationRecord)
 
     def _own(self) -> Tree:
         self._task.refresh()
         if self._fork:
-            return self.records.resolve(self._fork)
+            return tree_of(self.records.resolve(self._fork))
         return agent_notes.own_record(self._task, self.author, self._goal)
-
-
-def _typed(record: Tree) -> ContinuationRecord:
-    return view(record, ContinuationRecord)
 
 
 def _name(other: TaskRecord | ContinuationRecord) -> str:
@@ -254,11 +252,11 @@ def _items(name: str, value: Any) -> Any:
     if isinstance(value, str) or not isinstance(value, Iterable):
         return value
     if name not in _WORDS:
-        return drafts.plain(list(value))
+        return plain(list(value))
     return [
         {_WORDS[name]: item}
         if isinstance(item, str)
-        else {_spelled(str(member)): drafts.plain(inner) for member, inner in item.items()}
+        else {_spelled(str(member)): plain(inner) for member, inner in item.items()}
         if isinstance(item, Mapping)
         else item
         for item in value

@@ -1,14 +1,14 @@
 """The store of Continuation Records: create, read, update, decide, compare, merge (spec/record.md).
 
-Every change adds a version and leaves older versions as they are. Records go in and come out as JSON trees with the published
-names; the caller may change what it gets.
+Every change adds a version and leaves older versions as they are. Programs use `CRStore` (`records`), which returns typed values; the
+modules of this package use `RecordTrees`, which returns trees that the caller may change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from uuid import uuid4
 
 from msgspec import UNSET
@@ -18,8 +18,17 @@ from adjourn.host.clock import now
 from adjourn.knowledge.cognition import transitions
 from adjourn.knowledge.cognition.transitions import RecordChange, Transition
 from adjourn.knowledge.model import drafts
-from adjourn.knowledge.model.documents import EncodedDocument, Tree, from_published, same, tree_of, view, without
-from adjourn.knowledge.model.record import CRAuthor, CRDiff, CRMergeResult, RecordContent, Strategy
+from adjourn.knowledge.model.documents import EncodedDocument, Tree, from_published, plain, same, tree_of, view, without
+from adjourn.knowledge.model.drafts import checked
+from adjourn.knowledge.model.record import (
+    ContinuationRecord,
+    CRAuthor,
+    CRDiff,
+    CRMergeResult,
+    CRResumePoint,
+    RecordContent,
+    Strategy,
+)
 from adjourn.knowledge.records import interventions, merge, updating
 from adjourn.knowledge.records.ancestry import Ancestry, verify_log
 from adjourn.knowledge.records.effects import Effects
@@ -37,31 +46,28 @@ from adjourn.knowledge.records.versions import ENVELOPE, ChainVerification, Stor
 from adjourn.knowledge.records.writer import Operation, Subscriber, UsedApprovals, VersionWriter
 from adjourn.store.base import EMPTY, Store, append_with_retry
 
+R = TypeVar("R")
+"""What a caller gets of a record."""
 
-class CRStore:
+
+class RecordStore(Generic[R]):
     """Continuation Records over a `Store`. Safe to use from several threads; several processes may use one store.
 
-    `id` names a record, `contentHash` one version of it. `clock` returns milliseconds; `new_id` makes ids of records.
-
-    Methods raise `UnknownRecordError` (a `KeyError`) for an unknown record, `InvalidError` for a value that is not a record,
-    `RefusedError` if a rule or a missing authority forbids the change, and `ConflictError` if another process wrote first. An
-    error means that nothing was written. A returned record is durable.
-
-    >>> records = CRStore(MemoryStore())
-    >>> record = records.create({"task": {"id": "t1", "goal": "pay"}}, author={"id": "a", "type": "agent"})
-    >>> record["task"]["goal"], record["sequence"]
-    ('pay', 0)
+    A subclass says what a caller gets of a record, with `_made`. `CRStore` tells the rest.
     """
+
+    def _made(self, record: Tree) -> R:
+        raise NotImplementedError
 
     def __init__(
         self, store: Store, *, clock: Callable[[], int] = now, new_id: Callable[[], str] = lambda: str(uuid4())
     ) -> None:
-        drafts.require_store(store, "CRStore")
+        drafts.require_store(store, type(self).__name__)
         self.store = store
         self.versions = VersionStore(store)
         self._writer = VersionWriter(self.versions, clock)
         self._new_id = new_id
-        self._effects = Effects(store, self, clock)
+        self._effects = Effects(store, _Trees(self.ids, self._resolve, self._act), clock)
 
     # --- reading
 
@@ -69,59 +75,59 @@ class CRStore:
         """The ids of all records."""
         return self.versions.ids()
 
-    def get(self, cr_id: str) -> Tree | None:
+    @checked
+    def get(self, cr_id: str) -> R | None:
         """The newest version of a record, or None."""
-        with self._writer.lock:
-            log = self.versions.head(cr_id)
-        return log.record if log else None
+        record = self._get(cr_id)
+        return None if record is None else self._made(record)
 
-    def get_by_hash(self, content_hash: str) -> Tree | None:
+    @checked
+    def get_by_hash(self, content_hash: str) -> R | None:
         """The version with this `contentHash`, or None."""
-        version = self.versions.read(content_hash)
-        if version is None:
-            return None
-        place, stored = version
-        head = self.get(place.record)
-        if head and head["contentHash"] == content_hash:
-            return head
-        root = self.versions.frontier(place).root().hex()
-        return sealed(stored._replace(root=root))
+        record = self._by_hash(content_hash)
+        return None if record is None else self._made(record)
 
-    def resolve(self, name: str) -> Tree:
+    @checked
+    def resolve(self, name: str) -> R:
         """The newest version of the record with this id, or the version with this hash. Raises `UnknownRecordError`."""
-        record = self.get(name) or self.get_by_hash(name)
-        if record is None:
-            raise unknown_record(name)
-        return record
+        return self._made(self._resolve(name))
 
-    def of_task(self, task_id: str) -> Tree | None:
+    @checked
+    def of_task(self, task_id: str) -> R | None:
         """The newest version of a task's record, or None.
 
         A record whose id is the task's id comes first. Otherwise it is the record of that task with the latest `lastModifiedAt`;
         of several, the one with the highest id. Skips other records that cannot be read. Raises `IntegrityError` if the record
         under the task's own id cannot be read.
         """
-        own = self.get(task_id)
+        own = self._get(task_id)
         if own is not None and own["task"]["id"] == task_id:
-            return own
+            return self._made(own)
         records = []
         for name in self.ids():
             with suppress(AdjournError):
-                record = self.get(name)
+                record = self._get(name)
                 if record is not None and record["task"]["id"] == task_id:
                     records.append(record)
-        return max(records, key=lambda record: (record["lastModifiedAt"], record["id"]), default=None)
+        newest = max(records, key=lambda record: (record["lastModifiedAt"], record["id"]), default=None)
+        return None if newest is None else self._made(newest)
 
-    def get_history(self, cr_id: str) -> list[Tree]:
+    @checked
+    def get_history(self, cr_id: str) -> list[R]:
         """All versions of a record, oldest first, without those of the record that it was forked from."""
-        return [sealed(stored) for stored in self.versions.verified_versions(cr_id, self._writer.log(cr_id).at.seq + 1)]
+        versions = self.versions.verified_versions(cr_id, self._writer.log(cr_id).at.seq + 1)
+        return [self._made(sealed(stored)) for stored in versions]
 
-    def get_ancestors(self, content_hash: str) -> list[Tree]:
+    @checked
+    def get_ancestors(self, content_hash: str) -> list[R]:
         """All ancestors of a version, nearest first, each once, without the version itself."""
         if self.versions.find(content_hash) is None:
             raise unknown_record(content_hash)
-        return self.versions.sealed_versions(Ancestry(self.versions).known_ancestors(content_hash))
+        return list(
+            map(self._made, self.versions.sealed_versions(Ancestry(self.versions).known_ancestors(content_hash)))
+        )
 
+    @checked
     def verify_chain(
         self, cr_id: str, *, expected_head: str | None = None, expected_root: str | None = None
     ) -> ChainVerification:
@@ -135,33 +141,38 @@ class CRStore:
 
     # --- writing
 
-    def create(self, cr: Mapping[str, Any], *, author: CRAuthor | None = None, cr_id: str = "") -> Tree:
+    @checked
+    def create(
+        self, cr: Mapping[str, Any] | ContinuationRecord, *, author: CRAuthor | None = None, cr_id: str = ""
+    ) -> R:
         """Create a record and return it. Members that `cr` leaves out are empty; `task` needs an id and a goal.
 
         An item, such as a decision, may be a typed value or a dict; of a dict, its text is enough. Null is absent, and times may have
         fractions, as in the published shape. With `parentCRHash`, creates a fork: a copy of that version in which the members of `cr`
         replace its own. `author` defaults to `cr["createdBy"]`. Raises `ConflictError` if the id is taken.
         """
-        cr = from_published(drafts.plain(cr), RecordContent)
-        by = author or (view(cr["createdBy"], CRAuthor) if "createdBy" in cr else SYSTEM)
+        given = from_published(plain(cr), RecordContent)
+        by = author or (view(given["createdBy"], CRAuthor) if "createdBy" in given else SYSTEM)
         new_id, at = cr_id or self._new_id(), self._writer.clock()
         parent, tree = None, None
-        if "parentCRHash" in cr:
-            origin = self.versions.read(str(cr["parentCRHash"]))
+        if "parentCRHash" in given:
+            origin = self.versions.read(str(given["parentCRHash"]))
             if origin is None:
-                raise unknown_record(str(cr["parentCRHash"]))
+                raise unknown_record(str(given["parentCRHash"]))
             parent, tree = sealed(origin[1]), self.versions.frontier(origin[0])
-        cr = drafts.completed(cr, RecordContent, drafts.DraftContext(tree_of(by), at), parent)
-        step = updating.create_record(cr, by, at, new_id=new_id, parent=parent)
-        return self._writer.create(new_id, Stored(*store_form(step.record)), tree, step.events, by)
+        given = drafts.completed(given, RecordContent, drafts.DraftContext(tree_of(by), at), parent)
+        step = updating.create_record(given, by, at, new_id=new_id, parent=parent)
+        return self._made(self._writer.create(new_id, Stored(*store_form(step.record)), tree, step.events, by))
 
-    def fork(self, content_hash: str, updates: Mapping[str, Any], author: CRAuthor, *, cr_id: str = "") -> Tree:
+    @checked
+    def fork(self, content_hash: str, updates: Mapping[str, Any], author: CRAuthor, *, cr_id: str = "") -> R:
         """Create a record that continues from a version of another: to hand work over, or to keep a change that lost a conflict."""
         return self.create({**updates, "parentCRHash": content_hash}, author=author, cr_id=cr_id)
 
+    @checked
     def update(
         self, cr_id: str, updates: Mapping[str, Any], author: CRAuthor, *, expected_head: str | None = None
-    ) -> Tree:
+    ) -> R:
         """Replace members of a record (None removes one) and return its new version; without a change, the newest version.
 
         Of `task`, `metadata` and `executionSummary` a part is enough; their other members stay. Items are completed as by `create`. Never
@@ -172,79 +183,85 @@ class CRStore:
             members = drafts.completed(given, RecordContent, drafts.DraftContext(by, at), head)
             return updating.update_record(head, encoded.shared(members), author, at)
 
-        given, by = drafts.plain(updates), tree_of(author)
+        given, by = plain(updates), tree_of(author)
 
-        return self._writer.update(cr_id, change, author, expected_head=expected_head)
+        return self._made(self._writer.update(cr_id, change, author, expected_head=expected_head))
 
-    def act(self, cr_id: str, operation: Operation, author: CRAuthor) -> Tree:
+    def act(self, cr_id: str, operation: Operation, author: CRAuthor) -> R:
         """Write the version that `operation` makes of the newest one; without a change, return the newest version.
 
         Calls `operation` again on the new head if another process wrote first.
         """
-        return self._writer.act(cr_id, operation, author)
+        return self._made(self._act(cr_id, operation, author))
 
     # --- deciding
 
-    def tick(self, cr_id: str) -> Tree | None:
+    @checked
+    def tick(self, cr_id: str) -> R | None:
         """Expire questions and time out resume points that are due. Returns the new version, or None if nothing is due."""
-        if interventions.expire_due(self._writer.log(cr_id).head, self._writer.clock()) is None:
-            return None
-        return self.act(
-            cr_id, lambda record, at: interventions.expire_due(record, at) or Transition(record, ()), SYSTEM
-        )
+        record = self._tick(cr_id)
+        return None if record is None else self._made(record)
 
-    def answer_question(
-        self, cr_id: str, question_id: str, answer: str, author: CRAuthor, *, learn: bool = False
-    ) -> Tree:
+    @checked
+    def answer_question(self, cr_id: str, question_id: str, answer: str, author: CRAuthor, *, learn: bool = False) -> R:
         """Answer an open question. `learn`: also add the answer to the learnings."""
         answered = interventions.answer_question
-        record = self._decide(cr_id, lambda cr, at: answered(cr, question_id, answer, author, at, learn=learn), author)
-        return self.effects.answered(record, question_id)
+        self._tick(cr_id)
+        record = self._act(cr_id, lambda cr, at: answered(cr, question_id, answer, author, at, learn=learn), author)
+        return self._made(self.effects.answered(record, question_id))
 
-    def skip_question(self, cr_id: str, question_id: str, reason: str, author: CRAuthor) -> Tree:
+    @checked
+    def skip_question(self, cr_id: str, question_id: str, reason: str, author: CRAuthor) -> R:
         """Skip an open question."""
         skipped = interventions.skip_question
         return self._decide(cr_id, lambda cr, at: skipped(cr, question_id, reason, author, at), author)
 
-    def approve_resume_point(self, cr_id: str, resume_point_id: str, author: CRAuthor, *, note: str = "") -> Tree:
+    @checked
+    def approve_resume_point(self, cr_id: str, resume_point_id: str, author: CRAuthor, *, note: str = "") -> R:
         """Approve a resume point. A `note` becomes a constraint of the record."""
         approved = interventions.approve_resume_point
         return self._decide(cr_id, lambda cr, at: approved(cr, resume_point_id, author, at, note=note), author)
 
-    def auto_approve_resume_point(self, cr_id: str, resume_point_id: str) -> Tree:
+    @checked
+    def auto_approve_resume_point(self, cr_id: str, resume_point_id: str) -> R:
         """Approve a resume point that needs no person."""
         approved = interventions.auto_approve_resume_point
         return self._decide(cr_id, lambda cr, at: approved(cr, resume_point_id, at), SYSTEM)
 
-    def deny_resume_point(self, cr_id: str, resume_point_id: str, reason: str, author: CRAuthor) -> Tree:
+    @checked
+    def deny_resume_point(self, cr_id: str, resume_point_id: str, reason: str, author: CRAuthor) -> R:
         """Deny a resume point permanently."""
         denied = interventions.deny_resume_point
         return self._decide(cr_id, lambda cr, at: denied(cr, resume_point_id, reason, author, at), author)
 
-    def usable_resume_points(self, cr_id: str) -> list[Tree]:
+    @checked
+    def usable_resume_points(self, cr_id: str) -> list[CRResumePoint]:
         """The approved resume points whose steps may start now."""
-        return interventions.usable_resume_points(self.resolve(cr_id), consumed=self.consumed)
+        usable = interventions.usable_resume_points(self._resolve(cr_id), consumed=self.consumed)
+        return [view(point, CRResumePoint) for point in usable]
 
     @property
     def consumed(self) -> UsedApprovals:
         """The keys of all approvals ever used."""
         return UsedApprovals(self.store)
 
-    def consume_resume_point(self, cr_id: str, resume_point_id: str, author: CRAuthor) -> Tree:
+    @checked
+    def consume_resume_point(self, cr_id: str, resume_point_id: str, author: CRAuthor) -> R:
         """Use an approval: its steps start. No other version or fork of the record can use it again.
 
         Stores the use before the version: if this process dies between the two, the approval counts as used. Raises
         `RefusedError` if it was used already.
         """
-        record = self.resolve(cr_id)
+        record = self._resolve(cr_id)
         used = interventions.consume_resume_point
         used(record, resume_point_id, self._writer.clock(), consumed=self.consumed)
         with self.consumed.add(record, resume_point_id, self._writer.clock()):
             return self._decide(cr_id, lambda cr, at: used(cr, resume_point_id, at), author)
 
+    @checked
     def answer_contested(
         self, cr_id: str, decision_id: str, author: CRAuthor, *, text: str = "", variant: int | None = None
-    ) -> Tree:
+    ) -> R:
         """Settle a decision while it is contested: with `text` in its place, else accept it, or its variant. Raises `RefusedError` for
         one that is settled, also if that has just happened.
         """
@@ -257,22 +274,25 @@ class CRStore:
 
         return self._decide(cr_id, settle, author)
 
+    @checked
     def override_decision(
         self, cr_id: str, decision_id: str, new_decision: str, author: CRAuthor, *, rationale: str = ""
-    ) -> Tree:
+    ) -> R:
         """Replace a decision; the old text stays as a variant."""
         override = updating.override_decision
         return self._decide(
             cr_id, lambda cr, at: override(cr, decision_id, new_decision, author, at, rationale=rationale), author
         )
 
-    def contest_decision(self, cr_id: str, decision_id: str, decision: str, rationale: str, author: CRAuthor) -> Tree:
+    @checked
+    def contest_decision(self, cr_id: str, decision_id: str, decision: str, rationale: str, author: CRAuthor) -> R:
         """Contest a decision: add another view. The decision is then open until it is settled."""
         contest = updating.contest_decision
         return self._decide(
             cr_id, lambda cr, at: contest(cr, decision_id, decision, author, at, rationale=rationale), author
         )
 
+    @checked
     def settle_decision(
         self,
         cr_id: str,
@@ -281,23 +301,24 @@ class CRStore:
         author: CRAuthor,
         *,
         variant: int | None = None,
-    ) -> Tree:
+    ) -> R:
         """Set the status of a decision; `variant` is the position of the variant that a contested one takes its text from."""
         settle = updating.settle_decision
         return self._decide(cr_id, lambda cr, at: settle(cr, decision_id, status, author, at, variant=variant), author)
 
-    def resolve_blocker(self, cr_id: str, blocker_id: str, resolution: str, author: CRAuthor) -> Tree:
+    @checked
+    def resolve_blocker(self, cr_id: str, blocker_id: str, resolution: str, author: CRAuthor) -> R:
         """Mark a blocker as resolved."""
         resolved = transitions.resolve_blocker
         return self._decide(cr_id, lambda cr, at: resolved(cr, blocker_id, resolution, author, at), author)
 
-    def check_invariant(
-        self, cr_id: str, invariant_id: str, status: str, author: CRAuthor, *, evidence: str = ""
-    ) -> Tree:
+    @checked
+    def check_invariant(self, cr_id: str, invariant_id: str, status: str, author: CRAuthor, *, evidence: str = "") -> R:
         """Record the result of checking an invariant."""
         check = transitions.check_invariant
         return self._decide(cr_id, lambda cr, at: check(cr, invariant_id, status, at, evidence=evidence), author)
 
+    @checked
     def resolve_conflict(
         self,
         cr_id: str,
@@ -306,19 +327,21 @@ class CRStore:
         *,
         take: Literal["a", "b", "base"] | None = None,
         value: Any = UNSET,
-    ) -> Tree:
+    ) -> R:
         """Resolve a conflict that a merge left in a record: take one side, or set `value`."""
         settle = merge.resolve_conflict
         return self._decide(cr_id, lambda cr, at: settle(cr, path, take, author, at, value=value), author)
 
     # --- comparing and merging
 
+    @checked
     def diff(self, cr_id_a: str, cr_id_b: str) -> CRDiff:
         """How B differs from A. Each is a record id (its newest version) or the hash of a version."""
-        a, b = self.resolve(cr_id_a), self.resolve(cr_id_b)
+        a, b = self._resolve(cr_id_a), self._resolve(cr_id_b)
         base = None if a["id"] == b["id"] else Ancestry(self.versions).base(a, b)
         return merge.diff(a, b, base_hash=base or "")
 
+    @checked
     def merge(self, cr_id_a: str, cr_id_b: str, strategy: Strategy, *, author: CRAuthor = SYSTEM) -> CRMergeResult:
         """Merge B (a record id or the hash of a version) into record A, as a new version of A.
 
@@ -327,7 +350,7 @@ class CRStore:
         merge.require_strategy(strategy)
 
         def attempt() -> CRMergeResult:
-            log, b = self._writer.log(cr_id_a), self.resolve(cr_id_b)
+            log, b = self._writer.log(cr_id_a), self._resolve(cr_id_b)
             a = log.record
             base_hash = Ancestry(self.versions).base(a, b)
             if base_hash == b["contentHash"]:
@@ -351,6 +374,7 @@ class CRStore:
 
     # --- proving
 
+    @checked
     def inclusion_proof(self, content_hash: str, *, cr_id: str = "") -> InclusionProof:
         """Prove to somebody who knows only a root that a version is in a record (by default its own)."""
         place = self.versions.find(content_hash)
@@ -359,11 +383,13 @@ class CRStore:
         log = self._writer.log(cr_id or place.record)
         return prove_inclusion(log.record, self.versions.leaves(log.place), content_hash)
 
+    @checked
     def consistency_proof(self, cr_id: str, old_size: int) -> ConsistencyProof:
         """Prove that a record only grew since it had `old_size` versions (the sequence of the last one, plus 1)."""
         log = self._writer.log(cr_id)
         return prove_consistency(log.record, self.versions.leaves(log.place), old_size)
 
+    @checked
     def signed_head(self, cr_id: str, private: bytes) -> SignedRecordHead:
         """A detached signature of the newest version: an anchor to keep outside the store."""
         return sign_head(self._writer.log(cr_id).record, private)
@@ -389,7 +415,54 @@ class CRStore:
 
     # --- the parts
 
-    def _decide(self, cr_id: str, operation: Operation, author: CRAuthor) -> Tree:
+    def _decide(self, cr_id: str, operation: Operation, author: CRAuthor) -> R:
         """Expire what is due, then apply the operation."""
-        self.tick(cr_id)
+        self._tick(cr_id)
         return self.act(cr_id, operation, author)
+
+    def _tick(self, cr_id: str) -> Tree | None:
+        if interventions.expire_due(self._writer.log(cr_id).head, self._writer.clock()) is None:
+            return None
+        return self._act(
+            cr_id, lambda record, at: interventions.expire_due(record, at) or Transition(record, ()), SYSTEM
+        )
+
+    def _act(self, cr_id: str, operation: Operation, author: CRAuthor) -> Tree:
+        return self._writer.act(cr_id, operation, author)
+
+    def _get(self, cr_id: str) -> Tree | None:
+        with self._writer.lock:
+            log = self.versions.head(cr_id)
+        return log.record if log else None
+
+    def _by_hash(self, content_hash: str) -> Tree | None:
+        version = self.versions.read(content_hash)
+        if version is None:
+            return None
+        place, stored = version
+        head = self._get(place.record)
+        if head and head["contentHash"] == content_hash:
+            return head
+        root = self.versions.frontier(place).root().hex()
+        return sealed(stored._replace(root=root))
+
+    def _resolve(self, name: str) -> Tree:
+        record = self._get(name) or self._by_hash(name)
+        if record is None:
+            raise unknown_record(name)
+        return record
+
+
+class RecordTrees(RecordStore[Tree]):
+    """The records as trees, which the caller may change: for modules that hash, compare or show documents."""
+
+    def _made(self, record: Tree) -> Tree:
+        return record
+
+
+class _Trees(NamedTuple):
+    """What `Effects` reads and writes records with."""
+
+    ids: Callable[[], list[str]]
+    resolve: Callable[[str], Tree]
+    act: Callable[[str, Operation, CRAuthor], Tree]

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def expire_due_items(task: Task) -> None:
     """Expire the due items of the task's record, so that a resuming session sees its present state."""
     if (record := record_of(task.store, task.id)) is not None:
-        from adjourn.knowledge.records.store import CRStore
+        from adjourn.knowledge.records.store import RecordTrees
 
-        CRStore(task.store, clock=task.clock).tick(record["id"])
+        RecordTrees(task.store, clock=task.clock).tick(record["id"])
 
 
 def record_of(store: Store, task: str) -> Tree | None:
@@ -37,9 +37,9 @@ def read_record_of(store: Store, task: str) -> Tree | None:
     None where there is none. Raises `AdjournError` where it cannot be read.
     """
     from adjourn.knowledge.records.effect_lookup import current
-    from adjourn.knowledge.records.store import CRStore
+    from adjourn.knowledge.records.store import RecordTrees
 
     if not store.refs("record/"):
         return None
-    record = CRStore(store).of_task(task)
+    record = RecordTrees(store).of_task(task)
     return None if record is None else current(store, record)

@@ -19,7 +19,7 @@ from adjourn.knowledge.model.documents import MAX_DOCUMENT_BYTES, Tree, tree_of
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records.ancestry import Ancestry
 from adjourn.knowledge.records.proofs import SignedRecordHead, read_proof, sign_head
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.knowledge.records.version_log import VersionStore, copy_frontier
 from adjourn.knowledge.records.versions import (
     Stored,
@@ -57,7 +57,7 @@ class ImportResult(NamedTuple):
     signer: str
 
 
-def export_record(store: CRStore, cr_id: str, private: bytes) -> Iterator[bytes]:
+def export_record(store: RecordTrees, cr_id: str, private: bytes) -> Iterator[bytes]:
     """The lines of a record's file, signed with the `private` key. Raises `UnknownRecordError`, `IntegrityError`."""
     head = store.resolve(cr_id)
     hashes = [head["contentHash"], *ancestors(head["contentHash"], Ancestry(store.versions).parents)]
@@ -79,7 +79,7 @@ def export_record(store: CRStore, cr_id: str, private: bytes) -> Iterator[bytes]
 
 
 def import_record(
-    store: CRStore,
+    store: RecordTrees,
     lines: Iterable[bytes],
     trusted: Iterable[bytes],
     fork: Fork | None = None,

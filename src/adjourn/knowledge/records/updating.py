@@ -26,7 +26,7 @@ from adjourn.knowledge.cognition.transitions import (
     violations,
     with_blocking,
 )
-from adjourn.knowledge.model.documents import Tree, by_id, same, tree_of, view, without
+from adjourn.knowledge.model.documents import Tree, by_id, check, same, tree_of, without
 from adjourn.knowledge.model.record import CRAuthor, CRDecision, CRQuestion, CRResumePoint, RecordContent
 from adjourn.knowledge.records.interventions import who
 from adjourn.knowledge.records.versions import ENVELOPE, empty_record, first_version, updated
@@ -74,7 +74,7 @@ def update_record(record: Tree, updates: Mapping[str, Any], author: CRAuthor, no
     try:
         return _checked(record, after, updates, author, now)
     except (KeyError, TypeError, AttributeError):
-        view(after, RecordContent)  # says what is of the wrong type
+        check(after, RecordContent)  # says what is of the wrong type
         raise
 
 

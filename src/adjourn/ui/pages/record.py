@@ -15,7 +15,7 @@ from msgspec import UNSET
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.knowledge.model.documents import Tree, parts_of
 from adjourn.knowledge.model.record import COLLECTIONS, CRDiff
-from adjourn.knowledge.records.store import CRStore
+from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log.event import timestamp
 from adjourn.store.base import EMPTY, Store
 from adjourn.text.times import local
@@ -181,7 +181,7 @@ def _compared(history: Sequence[Tree], fields: Form) -> tuple[Tree | None, Tree]
     return by_sequence.get(fields.get("from", ""), before), newer
 
 
-def _changes(records: CRStore, older: Tree, newer: Tree) -> list[ShownChange]:
+def _changes(records: RecordTrees, older: Tree, newer: Tree) -> list[ShownChange]:
     difference: CRDiff = records.diff(older["contentHash"], newer["contentHash"])
     return list(_shown(difference))[:MAX_ITEMS]
 

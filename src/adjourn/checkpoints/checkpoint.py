@@ -142,12 +142,11 @@ class Known(NamedTuple):
 
 def _known(task: Task) -> Known:
     """The hashes as of now, after the record has taken in the effects of calls until now."""
-    from adjourn.knowledge.cognition.repository import SessionRepository
-    from adjourn.knowledge.records.store import RecordTrees
-
     record = record_of(task.store, task.id)
     if record is None:
         return Known()
+    from adjourn.knowledge.cognition.repository import SessionRepository  # most tasks have no record
+    from adjourn.knowledge.records.store import RecordTrees
 
     with suppress(AdjournError):  # a record that cannot take them in must not prevent the checkpoint
         record = RecordTrees(task.store, clock=task.clock).effects.bring_up(record["id"])

@@ -36,10 +36,10 @@ def read_record_of(store: Store, task: str) -> Tree | None:
 
     None where there is none. Raises `AdjournError` where it cannot be read.
     """
+    if not store.refs("record/"):
+        return None
     from adjourn.knowledge.records.effect_lookup import current
     from adjourn.knowledge.records.store import RecordTrees
 
-    if not store.refs("record/"):
-        return None
     record = RecordTrees(store).of_task(task)
     return None if record is None else current(store, record)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.event import decode
-from adjourn.log.kinds import ToolAllowed, ToolSettled, data_of
+from adjourn.log.kinds import ToolAllowed, ToolSettled, data_of, facts_of
 from adjourn.store import Store, open_store
 from cluster.load import TOOL, Load
 from support.replicas import Replicas
@@ -102,8 +102,7 @@ def _history(store: Store, task: str) -> History:
     sent: dict[str, str] = {}
     made: set[str] = set()
     in_doubt: dict[str, str] = {}
-    for entry in store.read(task):
-        data = data_of(decode(entry.data))
+    for data in (data_of(fact) for entry in store.read(task) for fact in facts_of(decode(entry.data))):
         if isinstance(data, ToolAllowed):
             sent[data.call] = in_doubt[data.call] = data.digest
         elif isinstance(data, ToolSettled) and data.outcome != "no-answer":

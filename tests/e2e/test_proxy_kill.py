@@ -21,7 +21,7 @@ from adjourn.checkpoints import folder, folder_verification, page_files
 from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import GENESIS, Event, decode
-from adjourn.log.kinds import CheckpointCreated, ToolAllowed, ToolSettled, data_of
+from adjourn.log.kinds import CheckpointCreated, ToolAllowed, ToolSettled, data_of, facts_of
 from adjourn.store import Store
 from adjourn.tasks.ledger import Ledger
 from adjourn.verification.verify import verify_task
@@ -141,15 +141,15 @@ class _Watch:
         for entry in entries:
             event = decode(entry.data)
             self.events.append(event)
-            data = data_of(event)
-            if isinstance(data, ToolAllowed):
-                self.allowed[data.digest] = data
-                self.needed = max(self.needed, before if data.tool in DESTRUCTIVE else -1)
-            elif isinstance(data, ToolSettled):
-                self.settled.add(data.call)
-            elif isinstance(data, CheckpointCreated):
-                self.checkpoints[entry.hash] = event.seq, data
-                before = event.seq if data.trigger.startswith("before ") else before
+            for data in map(data_of, facts_of(event)):
+                if isinstance(data, ToolAllowed):
+                    self.allowed[data.digest] = data
+                    self.needed = max(self.needed, before if data.tool in DESTRUCTIVE else -1)
+                elif isinstance(data, ToolSettled):
+                    self.settled.add(data.call)
+                elif isinstance(data, CheckpointCreated):
+                    self.checkpoints[entry.hash] = event.seq, data
+                    before = event.seq if data.trigger.startswith("before ") else before
         return bool(entries)
 
     def _check_calls(self, life: Round, figures: Figures) -> None:
@@ -257,6 +257,6 @@ def _end(watch: _Watch, figures: Figures) -> None:
     assert not ledger.sessions
     assert not ledger.open_calls
     assert ledger.calls_used == len(watch.allowed) + 1
-    assert len(watch.work.events(watch.task)) == ledger.seq + 1
+    assert watch.work.events(watch.task)[-1].seq == ledger.seq
     figures.calls += ledger.calls_used
     figures.checkpoints += len(watch.checkpoints)

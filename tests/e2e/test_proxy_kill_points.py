@@ -17,7 +17,7 @@ import pytest
 
 from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.event import decode
-from adjourn.log.kinds import ToolAllowed, ToolSettled, data_of
+from adjourn.log.kinds import ToolAllowed, ToolSettled, data_of, facts_of
 from adjourn.verification.verify import verify_task
 from support.proxy import NEW, Client, ProxyWorkspace, decoded
 
@@ -77,8 +77,7 @@ class _Facts:
             if TASK not in store.streams():
                 return
             assert verify_task(store, TASK).findings == []
-            for entry in store.read(TASK):
-                data = data_of(decode(entry.data))
+            for data in (data_of(fact) for entry in store.read(TASK) for fact in facts_of(decode(entry.data))):
                 if isinstance(data, ToolAllowed):
                     assert data.digest not in self.allowed, "a call is there twice"
                     self.allowed[data.digest] = data

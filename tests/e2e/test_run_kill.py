@@ -22,7 +22,7 @@ from adjourn.host.clock import now
 from adjourn.host.workspace_store import open_at
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor, decode
-from adjourn.log.kinds import Data, RunFinished, ToolAllowed, ToolResult, data_of
+from adjourn.log.kinds import Data, RunFinished, ToolAllowed, ToolResult, data_of, facts_of
 from adjourn.tasks.approvals import settle_doubt
 from adjourn.tasks.lease import expire_dead_sessions
 from adjourn.tasks.task import Task
@@ -104,7 +104,7 @@ def _facts(root: Path) -> list[Data | None]:
     try:
         entries = list(store.read("count"))
         assert verify_chain(entries).valid
-        return [data_of(decode(entry.data)) for entry in entries]
+        return [data_of(fact) for entry in entries for fact in facts_of(decode(entry.data))]
     finally:
         store.close()
 

@@ -20,7 +20,7 @@ import pytest
 
 from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.event import decode
-from adjourn.log.kinds import ToolAllowed, ToolSettled, data_of
+from adjourn.log.kinds import ToolAllowed, ToolSettled, data_of, facts_of
 from adjourn.store import Store, open_store
 from adjourn.verification.verify import verify_task
 from support.gateway import GatewayWorkspace
@@ -84,8 +84,7 @@ def _facts(store: Store, task: str) -> tuple[set[str], set[str]]:
     """The digests of the arguments of calls that were allowed, and of those that were settled as made."""
     allowed: dict[str, str] = {}
     settled: set[str] = set()
-    for entry in store.read(task):
-        data = data_of(decode(entry.data))
+    for data in (data_of(fact) for entry in store.read(task) for fact in facts_of(decode(entry.data))):
         if isinstance(data, ToolAllowed):
             allowed[data.call] = data.digest
         elif isinstance(data, ToolSettled) and data.outcome == "ok":

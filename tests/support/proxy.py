@@ -27,7 +27,7 @@ from adjourn.host import keys
 from adjourn.host.clock import now
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import Actor, Event, decode
-from adjourn.log.kinds import data_of
+from adjourn.log.kinds import data_of, facts_of
 from adjourn.store import Store, open_store
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.ledger import Ledger
@@ -182,10 +182,11 @@ class PolicyWorkspace:
             return opened.ledger
 
     def events(self, task: str = "") -> list[Event]:
+        """The history; an event of several readings as one for each fact."""
         with self.store() as store:
             entries = list(store.read(task or only(store.streams())))
         assert verify_chain(entries).valid
-        return [decode(entry.data) for entry in entries]
+        return [fact for entry in entries for fact in facts_of(decode(entry.data))]
 
     def facts(self, kind: str, task: str = "") -> list[Any]:
         """The data of every event of a kind."""

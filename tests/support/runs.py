@@ -146,7 +146,7 @@ class Bench:
     def facts(self, kind: type[kinds.Data], name: str = "run-1") -> list[Any]:
         store = open_at(str(self.root))
         try:
-            events = [decode(entry.data) for entry in store.read(name)]
+            events = [fact for entry in store.read(name) for fact in kinds.facts_of(decode(entry.data))]
         finally:
             store.close()
         return [kinds.data_of(event) for event in events if event.event == kind.KIND]

@@ -108,7 +108,8 @@ class Workspace:
         return list(self.store.read(task))
 
     def events(self, task: str) -> list[Event]:
-        return [decode(entry.data) for entry in self.entries(task)]
+        """The history; an event of several readings as one for each fact."""
+        return [fact for entry in self.entries(task) for fact in kinds.facts_of(decode(entry.data))]
 
     def facts(self, task: str, kind: type[kinds.Data]) -> list[Any]:
         return [kinds.data_of(event) for event in self.events(task) if event.event == kind.KIND]

@@ -18,6 +18,7 @@ from adjourn.host.clock import now
 from adjourn.host.process import Process, group_of
 from adjourn.host.workspace_store import open_at
 from adjourn.log.event import Actor, Event, decode
+from adjourn.log.kinds import facts_of
 from adjourn.policy.contract import read_contract
 from adjourn.relay.ports import NEVER
 from adjourn.relay.relay import RelayOptions
@@ -308,7 +309,7 @@ class InProcessRelay:
         return self.task(task).ledger
 
     def events(self, task: str = "") -> list[Event]:
-        """Return the history of a task.
+        """Return the history of a task. Readings that share an event are an event each, at the same position.
 
         >>> with InProcessRelay(ToolServer("echo"), "allow echo") as relay:
         ...     relay.call("rm").is_error
@@ -316,7 +317,8 @@ class InProcessRelay:
         True
         'tool.denied'
         """
-        return [decode(entry.data) for entry in self.store.read(self.task(task).id)]
+        entries = self.store.read(self.task(task).id)
+        return [fact for entry in entries for fact in facts_of(decode(entry.data))]
 
     # --- time
 

@@ -44,7 +44,7 @@ PERSON = Actor("ann", "human")
 META = "io.modelcontextprotocol/"
 META_TOOLS = [
     "aex.checkpoint", "aex.resume", "aex.finish", "aex.rollback", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record",
-    "adjourn.ask",
+    "adjourn.effect", "adjourn.ask",
 ]  # fmt: skip
 
 Message = dict[str, Any]

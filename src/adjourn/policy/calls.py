@@ -23,7 +23,7 @@ READING_VERBS = frozenset(("file.read", "git.status", "git.diff", "network.searc
 """Tools of the contract vocabulary that have no effect."""
 META_TOOLS = (
     "aex.checkpoint", "aex.resume", "aex.finish", "aex.rollback", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record",
-    "adjourn.ask",
+    "adjourn.effect", "adjourn.ask",
 )  # fmt: skip
 """The proxy's own tools, which it answers itself."""
 

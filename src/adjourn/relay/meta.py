@@ -84,7 +84,7 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         facts={
             "type": "array",
             "items": {"anyOf": [{"type": "string"}, {"type": "object"}]},
-            "description": "Confirmed: text, or {fact, files?, env?, versions?: {name: version}} if it is stale once these change",
+            "description": "Confirmed, or {fact, files?, env?, versions?: {}}, stale once these change",
         },
         assumptions=_texts_schema(),
         questions=_texts_schema("For you to find out"),
@@ -108,6 +108,17 @@ DEFINITIONS: dict[str, dict[str, Any]] = {
         _READS,
         section=_text_schema(),
         more=_text_schema(),
+    ),
+    "adjourn.effect": _tool(
+        "An effect elsewhere, once: claim it; if claimed, make it, say done or failed.",
+        _WRITES,
+        "action",
+        "key",
+        action={"enum": ["claim", "done", "failed", "look"]},
+        key=_text_schema(),
+        effect=_text_schema(),
+        inputs={"type": "object"},
+        outputs={"type": "object"},
     ),
     "adjourn.ask": _tool(
         "Ask a person, and keep working. Ask again in the same words to see the answer.",
@@ -364,6 +375,13 @@ def _ask(context: ClientContext, arguments: Arguments) -> Any:
     return answer | {"message": f"A person answers it with `adjourn answer {question['id']} ANSWER`."}
 
 
+def _effect(context: ClientContext, arguments: Arguments) -> Any:
+    from adjourn.knowledge.records import agent_effects
+
+    request = agent_effects.read_effect(arguments)
+    return agent_effects.act(context.sessions.open(), request)
+
+
 def without_nulls(arguments: Arguments) -> Arguments:
     """The arguments without members that are null, which means absent; so of the objects in their lists."""
 
@@ -394,6 +412,7 @@ HANDLERS: dict[str, Callable[[ClientContext, Arguments], Any]] = {
     "aex.review_task": _review_task,
     "adjourn.note": _note,
     "adjourn.record": _record,
+    "adjourn.effect": _effect,
     "adjourn.ask": _ask,
 }
 """By the dotted name. Each takes the client's context and the call's arguments, and raises `AdjournError`."""

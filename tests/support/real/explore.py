@@ -11,7 +11,8 @@ from support.real.lines import Exchange, LineClient, Object
 from support.real.servers import Place, Server
 
 META_TOOLS = (
-    "aex.checkpoint", "aex.resume", "aex.finish", "aex.rollback", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record", "adjourn.ask",
+    "aex.checkpoint", "aex.resume", "aex.finish", "aex.rollback", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record", "adjourn.effect",
+    "adjourn.ask",
 )  # fmt: skip
 MAX_READS = 30
 

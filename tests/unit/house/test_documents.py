@@ -52,8 +52,8 @@ def test_what_the_meta_tools_add_to_a_context() -> None:
     """docs/costs.md names the number of meta-tools, and their size in kB."""
     text = (REPOSITORY / "docs" / "costs.md").read_text("utf-8")
     size = sum(len(msgspec.json.encode({"name": name, **tool})) for name, tool in DEFINITIONS.items())
-    assert len(DEFINITIONS) == 9
-    assert f"nine meta-tools add {size / 1000:.1f} kB" in text
+    assert len(DEFINITIONS) == 10
+    assert f"ten meta-tools add {size / 1000:.1f} kB" in text
 
 
 def test_pages_import_public_names() -> None:

@@ -452,18 +452,18 @@ def statements(note: AgentNote) -> list[TaggedStatement]:
 
 def _read(arguments: Mapping[str, Any], kind: type[Input]) -> Input:
     try:
-        return msgspec.convert(_said(arguments), kind)
+        return msgspec.convert(without_secret_texts(arguments), kind)
     except msgspec.ValidationError as error:
         raise InvalidError(str(error), "see the tool's description") from error
 
 
-def _said(value: Any) -> Any:
+def without_secret_texts(value: Any) -> Any:
     """A value with its texts stripped of invisible characters, secrets and outer blanks."""
     if isinstance(value, str):
         return without_secrets(clean(value)).strip()
     if isinstance(value, dict):
-        return {name: _said(item) for name, item in value.items()}
-    return [_said(item) for item in value] if isinstance(value, list) else value
+        return {name: without_secret_texts(item) for name, item in value.items()}
+    return [without_secret_texts(item) for item in value] if isinstance(value, list) else value
 
 
 def own_record(task: Task, author: CRAuthor, goal: str = "") -> Tree:

@@ -83,13 +83,25 @@ class RecordWriter(Protocol):
 
 
 class Effects:
-    """The effects of the tasks whose records are in a store. `records` reads and writes those records."""
+    """The effects of the tasks whose records are in a store. `records` reads and writes those records.
 
-    def __init__(self, store: Store, records: RecordWriter, clock: Callable[[], int]) -> None:
+    `session` is the id of the session that makes the claims, whose end puts them in doubt. Without one, they are in doubt at once.
+    """
+
+    def __init__(self, store: Store, records: RecordWriter, clock: Callable[[], int], session: str = "") -> None:
         self._store = store
         self._records = records
         self._clock = clock
+        self._session = session
         self._tasks: dict[str, Task] = {}
+
+    def find(self, cr_id: str, call: EffectCall) -> FoundEffect | None:
+        """Find an effect and its state, and claim nothing. None if nobody has claimed it."""
+        record = self._current(cr_id)
+        task = self._task(record)
+        task.refresh()
+        names = effect_lookup.names_of(task, task.ledger, call)
+        return effect_lookup.look_up(task, task.ledger, call, names) or effect_lookup.found_in_record(record, call)
 
     def claim(self, cr_id: str, call: EffectCall, author: CRAuthor, *, probe: Probe | None = None) -> EffectClaim:
         """Claim an effect before its tool runs, or find that it happened already.
@@ -102,7 +114,8 @@ class Effects:
         existing = self._found(task, record, call, author)
         if existing.state == "free":
             effect = effect_lookup.claimed_effect(existing, call)
-            self._act(_add_claim, cr_id, effect, author)
+            if not self._session:  # else the chain has all that there is
+                self._act(_add_claim, cr_id, effect, author)
             return _claim(cr_id, effect, run=True)
         owner = self._named(existing.owner) if existing.owner else task
         effect = effect_lookup.complete_effect(owner, record, existing, call)
@@ -230,7 +243,7 @@ class Effects:
             swaps.update(claimed)
             by = _actor(author)
             opened = [] if ledger.exists else [NewEvent(kinds.TaskOpened(goal=record["task"]["goal"]), by)]
-            return [*opened, NewEvent(_intent(effect.call, call, names), by)]
+            return [*opened, NewEvent(_intent(effect.call, call, names), by, self._session)]
 
         task.refresh()
         task.commit(build, refs=changes, swaps=swaps)

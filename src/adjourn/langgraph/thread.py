@@ -106,6 +106,7 @@ class GraphThread:
 
     def metadata(self, saved: ThreadCheckpoint) -> dict[str, Any]:
         """The metadata of a checkpoint."""
+        self._values.start()
         return cast("dict[str, Any]", self._values.load(saved.metadata))
 
     def checkpoint(self, namespace: str, name: str, config: RunnableConfig | None = None) -> CheckpointTuple | None:
@@ -113,6 +114,7 @@ class GraphThread:
         digest = self._store.ref(self._ref(namespace, name))
         if digest is None:
             return None
+        self._values.start()
         saved, values = self._read(digest), self._values
         checkpoint = values.load(saved.head)
         checkpoint["channel_values"] = {
@@ -169,6 +171,7 @@ class GraphThread:
         metadata: Mapping[str, Any],
         new_versions: ChannelVersions,
     ) -> None:
+        self._values.start()
         blobs: dict[str, bytes] = {}
         ref, head = self._ref(namespace, parent), self._head(namespace)
         above = (self._store.ref(ref) or "") if parent else ""
@@ -212,6 +215,7 @@ class GraphThread:
     def _put_writes(
         self, namespace: str, checkpoint: str, writes: Sequence[tuple[str, Any]], writer: str, path: str
     ) -> None:
+        self._values.start()
         ref = self._writes_ref(namespace, checkpoint, writer)
         digest = self._store.ref(ref)
         there = {} if digest is None else {write.number: write for write in self._writes(digest).writes}
@@ -309,7 +313,11 @@ class GraphThread:
         return decoded(self._values.read(digest), _SavedWrites)
 
     def _all(self) -> list[ThreadCheckpoint]:
-        return [self._read(digest) for digest in self._store.refs(f"{GRAPHS}{self.task}/").values()]
+        saved = []
+        for digest in self._store.refs(f"{GRAPHS}{self.task}/").values():
+            self._values.start()
+            saved.append(self._read(digest))
+        return saved
 
     def _named(self) -> Collection[str]:
         """The documents that the refs of the thread name."""

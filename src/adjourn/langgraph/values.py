@@ -35,6 +35,8 @@ MAX_NESTED = 3
 """Levels of lists and objects of which each item is stored by itself."""
 MAX_VALUE = 256 * 1024 * 1024
 """Bytes of one value."""
+MAX_LOADED = 1024 * 1024 * 1024
+"""Bytes of documents and values that reading one checkpoint takes: one may be named any number of times. Half as much can be written."""
 MAX_KEPT = 16 * 1024 * 1024
 """Bytes of values, as they were serialised, that are kept in memory for each thread."""
 MAX_LISTED = 100
@@ -88,6 +90,11 @@ class ThreadValues:
         """What serialises before anything is encrypted, which would make equal values different."""
         self._kept: OrderedDict[str, Typed] = OrderedDict()
         self._kept_bytes = 0
+        self.start()
+
+    def start(self) -> None:
+        """Begin with another checkpoint: what is read and written counts from here."""
+        self._left, self._room = MAX_LOADED, MAX_LOADED // 2
 
     def document(self, body: object, blobs: MutableMapping[str, bytes], stored: Iterable[StoredValue] = ()) -> str:
         """Add a document; returns its digest. `stored` are the values in it."""
@@ -118,13 +125,30 @@ class ThreadValues:
         data = self._store.get_blob(digest)
         if data is None:
             raise NotFoundError(f"document {digest} of a thread is gone", "restore the store, or delete the thread")
-        return body_of(data)
+        body = body_of(data, min(MAX_VALUE, self._left))
+        self._take(len(body))
+        return body
+
+    def _take(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise _too_much(MAX_LOADED)
+
+    def _write(self, size: int) -> None:
+        self._room -= size
+        if self._room < 0:
+            raise InvalidError(
+                f"the values of a checkpoint have more than {MAX_LOADED // 2:,} bytes",
+                "keep large ones in files, and their names in the state",
+            )
 
     # --- writing
 
     def dump(self, value: object, blobs: MutableMapping[str, bytes]) -> StoredValue:
         """A value for a document, as one piece."""
-        return self._stored(self._serde.dumps_typed(value), blobs)
+        typed = self._serde.dumps_typed(value)
+        self._write(len(typed[1]))
+        return self._stored(typed, blobs)
 
     def dump_items(self, value: object, blobs: MutableMapping[str, bytes], levels: int = MAX_NESTED) -> StoredValue:
         """A value for a document, the items of lists and objects by themselves: what is the same elsewhere is stored once."""
@@ -142,6 +166,7 @@ class ThreadValues:
         """
         before = before or KnownList("", [], 0, [])
         typed = [self._plain.dumps_typed(item) for item in items]
+        self._write(sum(len(data) for _, data in typed))
         prints = [_print(item) for item in typed]
         common = next(
             (index for index, pair in enumerate(zip(prints, before.prints, strict=False)) if pair[0] != pair[1]), None
@@ -224,6 +249,7 @@ class ThreadValues:
 
     def _typed(self, stored: StoredValue) -> Typed:
         if type(stored) is str and (kept := self._kept.get(stored)) is not None:
+            self._take(len(kept[1]))
             return kept
         item = msgspec.msgpack.decode(self.read(stored[-DIGITS:])) if type(stored) is str else stored
         try:
@@ -231,7 +257,8 @@ class ThreadValues:
         except (TypeError, ValueError) as error:
             raise IntegrityError("a value of a thread is not as adjourn writes it", "restore the store") from error
         if is_compressed:  # by an earlier version
-            data = _decompressed(data, zlib.decompressobj())
+            data = _decompressed(data, zlib.decompressobj(), min(MAX_VALUE, self._left))
+            self._take(len(data))
         if type(stored) is str:
             self._keep(stored, (kind, data))
         return kind, data
@@ -264,13 +291,13 @@ class ThreadValues:
         self._kept_bytes = 0
 
 
-def body_of(data: bytes) -> bytes:
-    """The body of a document, from its bytes. Raises `IntegrityError`."""
+def body_of(data: bytes, limit: int = MAX_VALUE) -> bytes:
+    """The body of a document, from its bytes, if it has at most `limit`. Raises `IntegrityError`."""
     if data[MARK : MARK + 1] != GRAPH_BODY:  # of an earlier version
         return data[MARK:]
     digests = graph_documents(data)
     packed = data[MARK + len(GRAPH_BODY) + 5 + len(digests) * DIGITS :]
-    return _decompressed(packed, zlib.decompressobj(-zlib.MAX_WBITS, zdict=_dictionary(data[:MARK], digests)))
+    return _decompressed(packed, zlib.decompressobj(-zlib.MAX_WBITS, zdict=_dictionary(data[:MARK], digests)), limit)
 
 
 def _dictionary(mark: bytes, digests: list[str]) -> bytes:
@@ -278,14 +305,18 @@ def _dictionary(mark: bytes, digests: list[str]) -> bytes:
     return "".join(f"{mark.hex()}:{digest}" for digest in digests[:MAX_LISTED]).encode() + _USUAL
 
 
-def _decompressed(data: bytes, whole: zlib._Decompress) -> bytes:
+def _decompressed(data: bytes, whole: zlib._Decompress, limit: int) -> bytes:
     try:
-        body = whole.decompress(data, MAX_VALUE)
+        body = whole.decompress(data, max(1, limit))  # 0 would be no limit
     except zlib.error as error:
         raise IntegrityError(f"a document of a thread cannot be decompressed: {error}", "restore the store") from error
     if not whole.eof:
-        raise IntegrityError(f"a document of a thread has more than {MAX_VALUE} bytes", "restore the store")
+        raise _too_much(limit)
     return body
+
+
+def _too_much(limit: int) -> IntegrityError:
+    return IntegrityError(f"a checkpoint of a thread has more than {limit} bytes", "restore the store")
 
 
 def _names(stored: StoredValue) -> Iterator[str]:

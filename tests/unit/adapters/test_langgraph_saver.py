@@ -25,7 +25,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from adjourn.checkpoints.pruning import collect
 from adjourn.cli.app import main
-from adjourn.errors import InvalidError, RefusedError, UsageError
+from adjourn.errors import IntegrityError, InvalidError, RefusedError, UsageError
 from adjourn.host import keys
 from adjourn.host.clock import now
 from adjourn.langgraph import AdjournSaver, values
@@ -468,6 +468,20 @@ def test_wrong_use_is_said_in_words() -> None:
         saver.get_tuple({"configurable": {}})
     with pytest.raises(UsageError, match="keep_latest or delete"):
         saver.prune(["t"], strategy="all")
+
+
+def test_a_value_that_is_named_often_is_not_loaded_without_end(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One document may be named any number of times: what reading a checkpoint takes is bounded, and so is what is written."""
+    saver, config = AdjournSaver(store), {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+    checkpoint = empty_checkpoint() | {"channel_values": {"x": ["\0" * 20_000] * 50}, "channel_versions": {"x": 1}}
+    saver.put(config, checkpoint, {}, {"x": 1})  # type: ignore[arg-type]
+    assert len(saver.get_tuple(config).checkpoint["channel_values"]["x"]) == 50  # type: ignore[arg-type, union-attr]
+    monkeypatch.setattr("adjourn.langgraph.values.MAX_LOADED", 500_000)
+    for reader in (saver, AdjournSaver(store)):
+        with pytest.raises(IntegrityError, match="more than 500000 bytes"):
+            reader.get_tuple(config)  # type: ignore[arg-type]
+    with pytest.raises(InvalidError, match="more than 250,000 bytes"):
+        saver.put(config, checkpoint | {"id": "z"}, {}, {"x": 1})  # type: ignore[arg-type]
 
 
 def test_a_value_that_could_not_be_read_again_is_not_stored(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

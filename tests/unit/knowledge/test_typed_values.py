@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import runpy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn import (
+    AdjournError,
     CognitiveStore,
     ContinuationRecord,
     CRAuthor,
@@ -35,6 +38,7 @@ from support.documents import node, sample
 
 ME = CRAuthor(id="a", type="agent")
 BEA = {"id": "bea", "type": "human", "x-pronoun": "she"}
+MISTAKES = runpy.run_path(str(Path(__file__).parents[2] / "typing" / "wrong_use.py"))["MISTAKES"]
 OF_A_LATER_VERSION = {"x-later": {"deep": [1, {"x": None}]}}
 
 
@@ -114,25 +118,12 @@ def test_an_author_may_be_a_dict(records: CRStore) -> None:
         records.update("r", {}, {"id": "b", "type": "robot"})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda records: records.get(5),
-        lambda records: records.create([]),
-        lambda records: records.update("r", {}, "ann"),
-        lambda records: records.merge("r", None, "manual"),
-        lambda records: records.answer_question("r", "q", 1, ME),
-        lambda records: create_checkpoint(5, "x"),  # type: ignore[arg-type]
-        lambda records: validate_checkpoint("an id"),  # type: ignore[arg-type]
-        lambda records: diff_checkpoints(None, None),  # type: ignore[arg-type]
-        lambda records: restore_checkpoint([]),  # type: ignore[arg-type]
-        lambda records: move_goal("state", "g", "achieved"),  # type: ignore[arg-type]
-    ],
-)
-def test_a_wrong_argument_is_one_error(records: CRStore, use: Any) -> None:
-    """What is of another type is refused before anything is read or written."""
-    with pytest.raises(UsageError, match=r" is .*"):
-        use(records)
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.__name__)
+def test_a_mistake_is_one_error_with_a_remedy(mistake: Any) -> None:
+    """What mypy refuses in a program, adjourn refuses when it runs: with an error of its own that says what to do."""
+    with pytest.raises(AdjournError) as error:
+        mistake(MemoryStore())
+    assert error.value.remedy
 
 
 def test_the_published_functions_take_what_they_return() -> None:

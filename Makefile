@@ -64,6 +64,7 @@ bench: tools         ## the tables of tests/bench/RESULTS.md
 
 eval: $(READY)       ## what a successor learns from a hand-over: forty scenarios, scored; fails if it is too little
 	PYTHONPATH=tests:tests/bench $(BIN)/python -m evaluation
+	PYTHONPATH=tests:tests/bench $(BIN)/python -m evaluation.sessions
 
 dist: $(READY)       ## what a release consists of: wheel, sdist, SBOM and SHA256SUMS of the last commit
 	$(BIN)/python tests/dist.py

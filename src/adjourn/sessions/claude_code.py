@@ -188,7 +188,7 @@ class _Translation:
         if images := sum(block.get("type") == "image" for block in objects(content)):
             self._builder.prompt(f"({images} image{'s' if images > 1 else ''}, not copied)", at)
         elif content is not None and not isinstance(content, str | list):
-            self._builder.skip("user message of an unknown form")
+            self._builder.skip("user-message")
 
     def _queue(self, record: dict[str, Any]) -> None:
         text = text_of(record.get("content"))

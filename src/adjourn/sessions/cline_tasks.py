@@ -212,7 +212,7 @@ class _Screen:
             return
         if kind in _QUIET:
             return
-        self._came_back()
+        self._came_back(settles=kind != "user_feedback")
         is_first, self._seen = self._seen == 0, self._seen + 1
         is_task = kind == "text" and (text.strip() == self._task if self._task else is_first)
         if is_task or kind in ("task", "user_feedback"):
@@ -259,9 +259,9 @@ class _Screen:
         if not call.ended:
             self._waiting = call
 
-    def _came_back(self) -> None:
-        """What follows a call that has no result says that it came back."""
-        if self._waiting is not None:
+    def _came_back(self, *, settles: bool) -> None:
+        """What follows a call that has no result says that it came back, but for the person's words."""
+        if self._waiting is not None and settles:
             self._builder.result(self._waiting.id, "unrecorded", self._output)
         self._waiting, self._output = None, ""
 

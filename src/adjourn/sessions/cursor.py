@@ -138,10 +138,13 @@ class _Translation:
         for block in objects(content):
             if block.get("type") == "tool_result":
                 self._result(block)
-        self._came_back()
         if role == "user":
-            self._builder.prompt(_words_of(record))
-        elif role == "assistant":
+            if words := _words_of(record):  # what was not answered before it was never answered
+                self._waiting.clear()
+                self._builder.prompt(words)
+            return
+        self._came_back()
+        if role == "assistant":
             self._answer(content)
         elif record.get("type") == "turn_ended":
             self._ended(text_of(record.get("status"), 40))

@@ -203,13 +203,22 @@ class _Page:
             if id(prompt) not in shown:
                 continue
             who = "given by a script" if prompt.by_script else "person"
-            lines.append(f"{number}. {who}{f', {prompt.at[11:16]}' if len(prompt.at) > 16 else ''}:")
+            when = f", {prompt.at[11:16]}" if len(prompt.at) > 16 else ""
+            lines.append(f"{number}. {who}{when}{self._lost(prompt)}:")
             room = 2400 if prompt is words[0] else 1500 if corrects(prompt.text) else 1000
             lines += self._block(prompt.text, max(int(room * self._scale), 160))
         missing = self._story.prompts_made - len(prompts) + len(words) - len(shown)
         if missing > 0:
             self._left_out.append(f"{missing} prompts")
         return lines
+
+    def _lost(self, prompt: Prompt) -> str:
+        """Whether a compaction took a prompt out of the agent's context, and its summary has not these words."""
+        summary = next((answer for answer in reversed(self._story.answers) if answer.is_summary), None)
+        if summary is None or prompt.step > summary.step:
+            return ""
+        is_kept = " ".join(prompt.text.split()) in " ".join(summary.text.split())
+        return ", before a compaction" if is_kept else ", before a compaction (its summary does not have these words)"
 
     def _chosen(self, words: Sequence[Prompt]) -> set[int]:
         """The prompts that are shown: the first, the last, then corrections, then the others, the newest first."""
@@ -375,6 +384,10 @@ class _Page:
             lines.append(f"- agent said{older}: {self._quoted(sentence, 240)}")
         if open_items:
             lines.append(f"- first open item of the plan: {self._quoted(open_items[0], 200)}")
+        answers = [answer for answer in self._story.answers if not answer.is_summary]
+        if answers and answers[-1].step > asked:
+            questions = [text for text in sentences(answers[-1].text) if text.endswith("?")]
+            lines += [f"- agent asked, without an answer: {self._quoted(text, 240)}" for text in questions[-3:]]
         if asked and not any(answer.step > asked for answer in self._story.answers if not answer.is_summary):
             lines.append("- the person's last prompt has no answer yet")
         return ["## Next step", *(lines or ["- unknown: nobody stated it. Compare the mission with the files."])]

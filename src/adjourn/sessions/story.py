@@ -38,6 +38,7 @@ _ORDER = re.compile(
     r"|(?:note|message|instructions?|attention)\W{1,3}(?:to|for) (?:all |any )?(?:ai|llm)?\W?(?:agents?|assistants?|models?)\b"
     r"|<important>.{0,80}(?:agent|assistant)"
 )
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ][0-9:.]{5,20}(?:Z|[+-]\d\d:?\d\d)?)?", re.ASCII)
 _KEPT = re.compile(r"(?:Full output saved to|For full output see|Saved to): (/[^\s<>]{1,500})")
 _ORDER_MARKS = ("ignore", "disregard", "forget", "agent", "assistant", "model")
 """One of them is in each such order: most texts are not searched further."""
@@ -218,7 +219,7 @@ class StoryBuilder:
     def step(self, at: object = "") -> int:
         """The number of the next thing that happened."""
         self.story.steps += 1
-        stamp = text_of(at, 40)
+        stamp = time_of(at)
         if stamp:
             self.story.started = self.story.started or stamp
             self.story.touched = max(self.story.touched, stamp)
@@ -236,7 +237,7 @@ class StoryBuilder:
             if last.text == text or (is_kept and last.length == len(text)):
                 return
         story.prompts_made += 1
-        prompt = Prompt(text=text, step=self.step(at), at=text_of(at, 40), by_script=by_script, length=len(text))
+        prompt = Prompt(text=text, step=self.step(at), at=time_of(at), by_script=by_script, length=len(text))
         story.prompts.append(prompt)
         if len(story.prompts) > MAX_PROMPTS:
             del story.prompts[MAX_PROMPTS // 5]  # the first ones say what it is about
@@ -246,7 +247,7 @@ class StoryBuilder:
         """Words that the person typed while the agent worked: delivered only when `unqueue` says so."""
         if text.strip() and len(self._queued) < MAX_ITEMS:
             self._queued.append(
-                Prompt(text=text.strip()[:MAX_TEXT], step=self.step(at), at=text_of(at, 40), is_delivered=False)
+                Prompt(text=text.strip()[:MAX_TEXT], step=self.step(at), at=time_of(at), is_delivered=False)
             )
 
     def unqueue(self, text: str = "") -> None:
@@ -262,7 +263,7 @@ class StoryBuilder:
         if not text:
             return
         answers = self.story.answers
-        answers.append(AgentAnswer(text=text[:MAX_TEXT], step=self.step(at), at=text_of(at, 40), is_summary=is_summary))
+        answers.append(AgentAnswer(text=text[:MAX_TEXT], step=self.step(at), at=time_of(at), is_summary=is_summary))
         if len(answers) > MAX_ANSWERS:
             del answers[0]
 
@@ -271,7 +272,7 @@ class StoryBuilder:
         story = self.story
         call = SessionCall(
             id=text_of(id_, 200), tool=text_of(tool, 100), kind=kind, what=what.strip()[:MAX_WORDS], step=self.step(at),
-            at=text_of(at, 40), path=path[:MAX_WORDS],
+            at=time_of(at), path=path[:MAX_WORDS],
         )  # fmt: skip
         story.calls_made += 1
         story.calls.append(call)
@@ -384,6 +385,11 @@ class StoryBuilder:
 def text_of(value: object, limit: int = MAX_TEXT) -> str:
     """A value that should be a text, cut; "" where it is none."""
     return value[:limit] if isinstance(value, str) else ""
+
+
+def time_of(value: object) -> str:
+    """A value that should be a time in ISO 8601; "" where it is none."""
+    return value if isinstance(value, str) and len(value) <= 40 and _TIME.fullmatch(value) else ""
 
 
 def member(value: object, *names: str) -> Any:

@@ -139,6 +139,18 @@ def test_the_page_fits(limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert limit < 8192 or "Step 0:" in text
 
 
+def test_a_question_without_an_answer_is_open(home: Path) -> None:
+    """What the agent asked last stays open until the person says something."""
+    transcript = ClaudeTranscript()
+    transcript.ask("Bake bread.")
+    id_ = transcript.call("AskUserQuestion", {"questions": [{"question": "Rye or wheat?"}]})
+    open_ = '- agent asked, without an answer: "Rye or wheat?"'
+    assert open_ in told(transcript, home)
+    transcript.result(id_, "wheat")
+    transcript.ask("Wheat.")
+    assert open_ not in told(transcript, home)
+
+
 def test_a_correction_before_a_compaction_is_told(home: Path) -> None:
     """What the person said before a compaction stands in the mission; the summary never stands for it."""
     transcript = ClaudeTranscript()
@@ -148,6 +160,8 @@ def test_a_correction_before_a_compaction_is_told(home: Path) -> None:
     transcript.ask("This session is being continued from a previous conversation. Use 15 grams.", isCompactSummary=True)
     transcript.ask("Bake.")
     text = told(transcript, home)
+    assert "2. person, 08:00, before a compaction (its summary does not have these words):" in text
+    assert "3. person, 08:00:" in text
     assert "keep the salt at 12" in text
     assert "previous conversation" not in text
 

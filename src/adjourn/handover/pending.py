@@ -42,7 +42,7 @@ MAX_TASKS = 20
 """Tasks that are examined in any case, newest first, however long it takes."""
 MAX_OTHERS = 5
 """Other open tasks that a hand-over lists."""
-INDEX_SECONDS = 0.08
+INDEX_SECONDS = 0.04
 """How long tasks are read to rank them, at one start. The others are ranked at later ones."""
 INDEX = "index/open-tasks"
 """The ref that keeps the ranks: {task: [what it was made of, rank, time of the last event, until when it holds]}."""
@@ -99,9 +99,30 @@ def _others(client: ClientProcess, but: str, ranking: Sequence[RankedTask] | Non
         with suppress(AdjournError):
             task = Task(client.store, name, clock=client.clock, secret=client.secret)
             if is_pending(task, client):
-                lines.append(open_line(task, _checkpoint_of(task, client).data.name))
+                lines.append(open_line(task, _name_of(task) or _checkpoint_of(task, client).data.name))
     more = len(names) - MAX_OTHERS
     return [*lines, f"{more} more: a person lists them with `adjourn tasks`"] if more > 0 else lines
+
+
+def _name_of(task: Task) -> str:
+    """The name to resume a task by: that of its checkpoint, or the one that it gets then. "" where that would not find it again."""
+    from adjourn.checkpoints.save import task_checkpoint_name
+
+    if (checkpoint := best_checkpoint(task)) is not None:
+        return checkpoint.data.name
+    name = task_checkpoint_name(task.id)
+    return name if name == task.id else ""
+
+
+def recover(client: ClientProcess, name: str) -> bool:
+    """Save a checkpoint of the pending task of that id, which has none: so it can be resumed. False where there is none to save."""
+    if "/" in name or client.store.head(name) == EMPTY:
+        return False
+    task = Task(client.store, name, clock=client.clock, secret=client.secret)
+    if not is_pending(task, client, is_own=True) or _holder(task, client.group) or best_checkpoint(task) is not None:
+        return False
+    _recovered(task, client)
+    return True
 
 
 def open_work(

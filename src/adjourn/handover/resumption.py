@@ -17,7 +17,7 @@ from msgspec import UNSET
 from adjourn.aex.policy import Policy
 from adjourn.checkpoints import folder
 from adjourn.checkpoints.attachments import AUDITED, audit_entry, imported_history, shown_size
-from adjourn.checkpoints.checkpoint import TaskCheckpoint, document, trusted_signer
+from adjourn.checkpoints.checkpoint import TaskCheckpoint, create, document, trusted_signer
 from adjourn.checkpoints.environment import missing_files
 from adjourn.checkpoints.page import LATER, NO_REPORT, AgentReport, members_of, stated_parts, statements_of
 from adjourn.checkpoints.page_files import PageSummary
@@ -27,7 +27,7 @@ from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.handover.calls import recent_calls, said
 from adjourn.handover.importing import check_trusted, import_newer_folders, locate
 from adjourn.handover.names import ToolNames, renamed
-from adjourn.handover.pending import mark_cut_off_calls, open_work
+from adjourn.handover.pending import mark_cut_off_calls, open_work, recover
 from adjourn.handover.rendering import ROOM, Handover, history_answer, to_json
 from adjourn.handover.sections import Sources, sections
 from adjourn.knowledge.brief.knowledge_sections import Recorded, recorded
@@ -40,7 +40,7 @@ from adjourn.log import kinds
 from adjourn.log.event import decode, milliseconds, timestamp
 from adjourn.log.kinds import data_of, facts_of
 from adjourn.policy.contract import Contract, for_task, read_contract
-from adjourn.store.base import Entry, Head, Store
+from adjourn.store.base import EMPTY, Entry, Head, Store
 from adjourn.store.memory import MemoryStore
 from adjourn.store.overlay import OverlayStore
 from adjourn.tasks.entries import OpenSession
@@ -118,7 +118,7 @@ def resume(reader: ClientContext | Preview, name: str) -> Resumed:
 def _only_open(client: ClientContext) -> str:
     """The name to resume the only open task by that is not the client's own. Raises `NotFoundError`, `InvalidError`."""
     listed = open_work(client.store, client.clock, client.secret, client.options.page_tree, but=client.task.current())
-    names = [name for _, name in listed if name]
+    names = [name or task.id for task, name in listed]
     if not names:
         raise NotFoundError("no open task has a checkpoint", "begin the work; aex.checkpoint saves it")
     if len(names) > 1:
@@ -127,7 +127,13 @@ def _only_open(client: ClientContext) -> str:
 
 
 def _join(client: ClientContext, name: str) -> Resumed:
-    checkpoint, source, signer = _take_in(client.store, client.options.checkpoint_root, name)
+    root = client.options.checkpoint_root
+    try:
+        checkpoint, source, signer = _take_in(client.store, root, name)
+    except NotFoundError:
+        if not recover(client, name):
+            raise
+        checkpoint, source, signer = _take_in(client.store, root, name)
     facts: list[kinds.Data] = [kinds.CheckpointResumed(checkpoint=checkpoint.hash, name=name, source=source)]
     if not signer:
         key = checkpoint.data.key
@@ -155,10 +161,17 @@ def _preview(reader: Preview, name: str) -> Resumed:
         if "/" in name or folder.is_as_written(MemoryStore(), reader.root, name) is None:
             raise  # there is neither a store nor a folder
         store = MemoryStore()
+    if _has_no_checkpoint(store, name):
+        create(Task(store, name, clock=reader.clock, secret=reader.secret), name)
     checkpoint, _, signer = _take_in(store, reader.root, name)
     task = Task(store, checkpoint.event.task, clock=reader.clock, secret=reader.secret)
     mark_cut_off_calls(task)
     return Resumed(task, checkpoint, reader_of(reader.root, task, "", reader.contract, reader.tree), signer)
+
+
+def _has_no_checkpoint(store: Store, name: str) -> bool:
+    """Whether a name is that of a task that was cut off before it had a checkpoint, and of no checkpoint."""
+    return "/" not in name and store.head(name) != EMPTY and store.ref(f"checkpoint/{name}") is None
 
 
 def _take_in(store: Store, root: str, name: str) -> tuple[TaskCheckpoint, Literal["store", "folder"], str]:

@@ -7,9 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from adjourn.checkpoints.save import finish, reopen
+from adjourn.errors import NotFoundError
 from adjourn.handover import pending
 from adjourn.handover.inbox import find_waiting
 from adjourn.handover.pending import WorkVerdict, older_work, ranked_tasks, verdict_of
+from adjourn.handover.resumption import Preview, resume
 from adjourn.handover.session_brief import NewSession, brief_new_session, find_pending_work, instructions
 from adjourn.host import keys
 from adjourn.log import kinds
@@ -154,3 +156,29 @@ def test_the_verdict_on_a_workspace_is_one_of_five(workspace: Workspace) -> None
     sent = kinds.ToolAllowed(call="c1", tool="pay", digest="1" * 64, effectful=True)
     workspace.task(resume.task).commit([NewEvent(sent)])
     assert _verdict(workspace)[::2] == ("settle", resume.task, "adjourn settle c1 --done")
+
+
+def test_other_tasks_are_named_without_saving_a_checkpoint_of_each(memory_workspace: Workspace) -> None:
+    """Only the offered task gets its missing checkpoint at a start. The others can be resumed by the names given, and get theirs then."""
+    workspace = memory_workspace
+    tasks = []
+    for number in range(4):
+        context = workspace.context(f"g{number}")
+        tasks.append(workspace.work(context, "file.write").task.id)
+        workspace.clock.move(seconds=1)
+        workspace.leave(context)
+    for name in workspace.store.refs("checkpoint/"):
+        workspace.store.swap(name, None, expect=workspace.store.ref(name))
+    context = workspace.context("next")
+    work = find_pending_work(context)
+    assert work is not None
+    assert work.task.id == tasks[3]
+    assert [line.partition(":")[0] for line in work.others] == tasks[2::-1]
+    assert len(workspace.store.refs("checkpoint/")) == 1
+    preview = Preview(lambda: workspace.store, str(workspace.root), workspace.clock, keys.secret())
+    assert resume(preview, tasks[1]).task.id == tasks[1]
+    assert len(workspace.store.refs("checkpoint/")) == 1
+    assert workspace.resume(context, tasks[0])["task"] == tasks[0]
+    assert len(workspace.store.refs("checkpoint/")) == 2
+    with pytest.raises(NotFoundError, match="no checkpoint is named"):
+        workspace.resume(context, "20261121-unknown")

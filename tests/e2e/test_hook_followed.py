@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -155,3 +156,19 @@ def test_transcripts_that_nobody_may_read_are_not_read(claude: Followed, how: st
         claude.event("Stop", *options)
     assert "Run the tests" not in claude.page()
     assert "Last command" not in claude.page()
+
+
+def test_after_a_compaction_the_client_gets_back_what_the_summary_lost(claude: Followed) -> None:
+    """A correction that the summary lacks is there, once; what the summary repeats is not."""
+    claude.begin()
+    claude.transcript.ask(ASKED)
+    claude.transcript.say("I begin.")
+    claude.transcript.ask("No: never touch the timer module, the display team owns it.")
+    claude.event("PreCompact")
+    claude.transcript.record("system", subtype="compact_boundary")
+    summary = f"This session is being continued from a previous conversation. The user asked: {ASKED}"
+    claude.transcript.record("user", message={"role": "user", "content": summary}, isCompactSummary=True)
+    text = json.loads(claude.event("SessionStart", source="compact").out)["hookSpecificOutput"]["additionalContext"]
+    assert text.count("never touch the timer module") == 1
+    assert "preheat" not in text
+    assert claude.event("SessionStart", source="resume").out == ""

@@ -56,6 +56,7 @@ def _client(options: dict[str, str], workspace: Workspace, request: HookRequest)
 def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
     """Return the brief if there is work to resume, or say that the history was changed."""
     from adjourn.handover.session_brief import HEADING, NewSession, brief_new_session
+    from adjourn.hooks.transcript import lost_words
 
     client = _client(options, workspace, request)
     servers = proxied_servers(options)
@@ -68,6 +69,9 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     except IntegrityError as error:
         return EventText(agent=str(error))
     is_forgetful = request.source in ("clear", "compact")
+    is_compacted = request.source == "compact" and session.id in session.task.ledger.sessions
+    if is_compacted:
+        session.observe()
     new = NewSession(session.task.id, servers, int(options["--brief-bytes"]), is_forgetful)
     brief = brief_new_session(client, new)
     elsewhere = (
@@ -75,8 +79,9 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
         if options["--no-transcripts"] or request.source != "startup"
         else _left_elsewhere(options, request, workspace)
     )
+    lost = lost_words(session.task, brief) if is_compacted else ""
     return EventText(
-        person=UNFINISHED if brief.startswith(HEADING) else "", agent="\n".join(filter(None, (brief, elsewhere)))
+        person=UNFINISHED if brief.startswith(HEADING) else "", agent="\n".join(filter(None, (brief, lost, elsewhere)))
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from adjourn.errors import AdjournError
 from adjourn.hooks.claude_code import HookRequest
 from adjourn.host.finding import Workspace
+from adjourn.text.quoting import one_line, quoted
 
 if TYPE_CHECKING:
     from adjourn.checkpoints.transcript_facts import TranscriptFacts
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 READERS = {"claude-code": "claude", "codex": "codex"}
 """The readers of the clients that have hooks."""
+MAX_LOST, MAX_KNOWN, MAX_SHOWN = 600, 60, 8
 NEWS = ("mission", "progress", "open_questions")
 """Parts of a page for which a turn without calls has a checkpoint."""
 
@@ -55,6 +57,23 @@ def _take_in(client: str, path: str, size: int, tree: str, task: Task) -> bool:
         return False
     keep_facts(task.store, task.id, facts)
     return _is_news(known, facts)
+
+
+def lost_words(task: Task, brief: str) -> str:
+    """What a person asked for and neither the summary of the client's compaction nor the `brief` has; "" for nothing."""
+    from adjourn.checkpoints.transcript_facts import read_facts
+    from adjourn.sessions.asked import lost_orders
+    from adjourn.sessions.following import kept_story
+
+    story = kept_story(read_facts(task.store, task.id))
+    texts = [one_line(prompt.text, MAX_LOST) for prompt in lost_orders(story)] if story is not None else []
+    lost = [text for text in texts if text[:MAX_KNOWN] not in brief]
+    if not lost:
+        return ""
+    shown = lost[:1] + lost[1:][-MAX_SHOWN:]
+    return "\n".join(
+        ["adjourn: the person asked for this, in this order; the compaction's summary lacks it:", *map(quoted, shown)]
+    )
 
 
 def _is_news(known: TranscriptFacts, facts: TranscriptFacts) -> bool:

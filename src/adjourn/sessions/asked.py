@@ -16,6 +16,11 @@ _NEXT = re.compile(
 )
 
 
+_WORD = re.compile(r"[\w./-]{4,}")
+KNOWN = 0.8
+"""The share of a prompt's words that a summary has which repeats it."""
+
+
 def orders_of(story: SessionStory) -> list[Prompt]:
     """The delivered prompts that say more than to continue; all of them where none does."""
     prompts = [prompt for prompt in story.prompts if prompt.is_delivered]
@@ -39,6 +44,22 @@ def newest_sentences(story: SessionStory, pattern: re.Pattern[str]) -> Iterator[
 def stated_next(story: SessionStory) -> tuple[str, int] | None:
     """The agent's newest sentence about a next step, and its answer's step; None for none."""
     return next(newest_sentences(story, _NEXT), None)
+
+
+def lost_orders(story: SessionStory) -> list[Prompt]:
+    """The prompts before the last compaction that its summary does not have: too few of their words occur in it."""
+    summary = next((answer for answer in reversed(story.answers) if answer.is_summary), None)
+    known = set(_words(summary.text)) if summary is not None else set()
+    lost = []
+    for prompt in orders_of(story):
+        words = _words(prompt.text)
+        if (summary is None or prompt.step < summary.step) and len(known.intersection(words)) < KNOWN * len(words):
+            lost.append(prompt)
+    return lost
+
+
+def _words(text: str) -> set[str]:
+    return {word.casefold() for word in _WORD.findall(text)}
 
 
 def last_order(story: SessionStory) -> int:

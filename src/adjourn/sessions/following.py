@@ -45,7 +45,7 @@ def follow(client: str, path: str, tree: str, known: TranscriptFacts, now: int) 
         is_same = is_same and status.st_size >= known.end and _digest(file.fileno(), known.end) == known.digest
         if is_same and status.st_size == known.end:
             return known
-        story = _kept_story(known)
+        story = kept_story(known)
         if story is not None and not is_same:
             story = _continued(story) if known.file != path else None
         scan = files.Scan(known.end if is_same else 0, is_growing=True)
@@ -77,7 +77,8 @@ def _digest(handle: int, end: int) -> str:
     return digest(os.pread(handle, min(end, EDGE), max(end - EDGE, 0)))
 
 
-def _kept_story(known: TranscriptFacts) -> SessionStory | None:
+def kept_story(known: TranscriptFacts) -> SessionStory | None:
+    """The story that the facts of a task keep; None for none."""
     with suppress(msgspec.DecodeError):
         return msgspec.json.decode(known.story, type=SessionStory) if known.story else None
     return None

@@ -13,7 +13,7 @@ import click
 from adjourn.cli.context import CommandContext, at_store, example, flag, for_machines, text_option
 from adjourn.cli.output import cut, say, say_json, say_table
 from adjourn.cli.terminal import interactive
-from adjourn.errors import InvalidError, NotFoundError, UsageError
+from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.host.executables import find
 from adjourn.log.event import timestamp
 from adjourn.text.times import ago
@@ -106,7 +106,7 @@ def continue_(
     else:
         file, story = (catalog.named(name), None) if name else _choose(context, files, last=last)
         others = catalog.others_of(file, files or catalog.sessions([file.folder]))
-        account = catalog.account(file, here, _doubts(context), others, story)
+        account = catalog.account(file, here, _ledger_calls(context), others, story)
         if client:
             _start(client, account, limit, context.root)
         if copies:
@@ -295,16 +295,24 @@ def _safe(text: str) -> str:
     return Secrets([text]).hide(text)[:MAX_SHOWN]
 
 
-def _doubts(context: CommandContext) -> list[LedgerCall]:
-    """The calls in doubt of this workspace's tasks; none without a store."""
+def _ledger_calls(context: CommandContext) -> list[LedgerCall]:
+    """The calls with effects of this workspace's tasks: those in doubt, and the last ones of each; none without a store."""
     from adjourn.cli.task_view import doubts, holders, readable_ledgers
+    from adjourn.handover.calls import recent_calls
     from adjourn.sessions.evidence import LedgerCall
 
     if context.store_or_none() is None:
         return []
-    return [
-        LedgerCall(call.call, call.tool, call.arguments, call.since, task)
-        for task, ledger in readable_ledgers(context)
-        for call in doubts(ledger, holders(context, ledger))
-        if call.effectful
-    ]
+    calls: list[LedgerCall] = []
+    for task, ledger in readable_ledgers(context):
+        in_doubt = [call for call in doubts(ledger, holders(context, ledger)) if call.effectful]
+        calls += [LedgerCall(call.call, call.tool, call.arguments, call.since, task) for call in in_doubt]
+        names = {call.call for call in in_doubt}
+        with suppress(AdjournError):
+            made = recent_calls(context.store, ledger, timestamp(context.now)).made.values()
+            calls += [
+                LedgerCall(call.call, call.tool, call.argument, call.at, task, call.outcome)
+                for call in made
+                if call.effectful and call.call not in names and call.call not in ledger.open_calls
+            ]
+    return calls

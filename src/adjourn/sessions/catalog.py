@@ -21,6 +21,7 @@ from adjourn.sessions.cursor import CursorAgent
 from adjourn.sessions.evidence import LedgerCall, look, relative
 from adjourn.sessions.gemini_cli import GeminiCli
 from adjourn.sessions.goose import Goose
+from adjourn.sessions.joining import join
 from adjourn.sessions.opencode import OpenCode
 from adjourn.sessions.page import Account
 from adjourn.sessions.reader import SessionFile, TranscriptReader
@@ -146,7 +147,7 @@ def left_by_another(folder: str, client: str, session: str) -> SessionFile | Non
 def account(
     file: SessionFile,
     tree: str,
-    doubts: Sequence[LedgerCall] = (),
+    calls: Sequence[LedgerCall] = (),
     others: Sequence[SessionFile] = (),
     story: SessionStory | None = None,
 ) -> Account:
@@ -155,6 +156,7 @@ def account(
     story = reader.read(file) if story is None else story
     story.id = story.id or file.id
     place = _place(story, tree)
+    doubts, joined = join(story, calls)
     world = look(story, place, doubts)
     return Account(
         story=story,
@@ -163,6 +165,7 @@ def account(
         client=reader.name,
         others=[_other(other) for other in others],
         notes=_notes(reader, story, file)
+        + joined
         + ([] if place else ["its folder is not here, so its files were not looked at"]),
     )
 

@@ -16,9 +16,8 @@ import msgspec
 
 from adjourn.errors import AdjournError
 from adjourn.host.git import GitCommand, distrusting
-from adjourn.log.canonical_json import digest
 from adjourn.log.event import milliseconds
-from adjourn.sessions.story import SessionCall, SessionStory
+from adjourn.sessions.story import SessionStory
 
 GIT_SECONDS = 10
 MAX_OUTPUT = 256 * 1024
@@ -41,13 +40,14 @@ class FileNow(msgspec.Struct, kw_only=True):
 
 
 class LedgerCall(NamedTuple):
-    """A call with effects in adjourn's ledger that is in doubt."""
+    """A call with effects in adjourn's ledger; `outcome` is "" for one in doubt, else "ok", "error", or another word."""
 
     call: str
     tool: str
     arguments: str
     since: str
     task: str
+    outcome: str = ""
 
 
 class Evidence(msgspec.Struct, kw_only=True):
@@ -110,17 +110,6 @@ def relative(path: str, folder: str) -> str:
         return ""
     name = os.path.normpath(name)
     return "" if name.startswith("..") or name in (".", "") else name
-
-
-def is_same_call(call: SessionCall, entry: LedgerCall) -> bool:
-    """Whether a call of a transcript and one of a ledger are the same: by the client's id, else by arguments and time."""
-    if call.id and entry.call.endswith(f".{digest(call.id.encode())[:8]}"):  # as the hook's session names it
-        return True
-    what = call.what[:200]
-    near = False
-    with suppress(AdjournError):
-        near = bool(call.at) and abs(milliseconds(entry.since) - milliseconds(call.at)) < 60_000
-    return near and bool(what) and what in entry.arguments.replace('\\"', '"')
 
 
 class _Status(NamedTuple):

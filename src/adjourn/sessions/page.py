@@ -16,7 +16,8 @@ import msgspec
 
 from adjourn.sessions.asked import corrects, last_order, newest_sentences, orders_of, stated_next
 from adjourn.sessions.claims import Verdict, edited_after, last_test, sentences
-from adjourn.sessions.evidence import Evidence, FileNow, is_same_call
+from adjourn.sessions.evidence import Evidence, FileNow
+from adjourn.sessions.joining import is_same
 from adjourn.sessions.secrets import Secrets
 from adjourn.sessions.story import MAX_TEXT, Prompt, SessionCall, SessionStory
 from adjourn.text.fitting import fit_items, fit_text
@@ -233,7 +234,7 @@ class _Page:
         for call in self._story.in_doubt:
             if not call.has_effects and call.outcome == "unknown":
                 continue
-            entry = next((entry for entry in self._world.ledger if is_same_call(call, entry)), None)
+            entry = next((entry for entry in self._world.ledger if is_same(call, entry)), None)
             if entry is not None:
                 matched.add(entry.call)
             lines.append(self._doubt(call) + (" adjourn's ledger has no result either." if entry is not None else ""))
@@ -333,6 +334,8 @@ class _Page:
         parts = [
             "run by the person" if call.by_person else f"exit code {call.code}" if call.code is not None else answered
         ]
+        if call.by_ledger:
+            parts[0] = "done, by adjourn's ledger; the transcript has no result"
         if call.kind == "mcp" and call.words:
             parts[0] += f" {self._quoted(call.words, 160)}"
         if len(same) > 1:

@@ -78,7 +78,8 @@ class AgentAnswer(msgspec.Struct, kw_only=True):
 
 class SessionCall(msgspec.Struct, kw_only=True):
     """One call of a tool. `what` is its command, path or arguments; `words` are from its result, and untrusted. `output` is the file in
-    which the client keeps a large result whole. `by_person`: the person ran the command in the client's own prompt.
+    which the client keeps a large result whole. `by_person`: the person ran the command in the client's own prompt. `by_ledger`: adjourn's
+    ledger has the outcome, and the transcript has none.
     """
 
     id: str
@@ -94,6 +95,7 @@ class SessionCall(msgspec.Struct, kw_only=True):
     output: str = ""
     ended: int = 0
     by_person: bool = False
+    by_ledger: bool = False
 
     @property
     def is_test(self) -> bool:

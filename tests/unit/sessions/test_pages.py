@@ -365,7 +365,21 @@ def test_a_call_in_doubt_is_joined_with_the_ledger(home: Path) -> None:
     text = page(catalog.account(catalog.named(transcript.id), str(home), entries))
     assert text.count("order_flour.py") == 1
     assert "outcome unknown. adjourn's ledger has no result either." in text
+    assert "adjourn's ledger (task t-1) has 1 of its" in text
     assert '`inv.remove` `{"item":"flour"}`: in doubt by adjourn\'s ledger (task t-1)' in text
+
+
+@pytest.mark.parametrize(("outcome", "shown"), [("ok", "done, by adjourn's ledger"), ("error", "- failed, Bash")])
+def test_an_outcome_that_only_the_ledger_has_is_shown(home: Path, outcome: str, shown: str) -> None:
+    """The client was killed after the call had ended, before it wrote the result: the call is not in doubt, and occurs once."""
+    transcript = bakery(ClaudeTranscript())
+    transcript.save(home)
+    at = transcript.records[-1]["timestamp"]
+    entry = LedgerCall("7.00000000", "shell.exec", "python3 order_flour.py", at, "t-1", outcome)
+    text = page(catalog.account(catalog.named(transcript.id), str(home), [entry]))
+    assert text.count("order_flour.py") == 1
+    assert "## In doubt" not in text
+    assert shown in text
 
 
 def test_an_older_claim_that_is_quoted_is_judged(home: Path) -> None:

@@ -172,3 +172,17 @@ def test_after_a_compaction_the_client_gets_back_what_the_summary_lost(claude: F
     assert text.count("never touch the timer module") == 1
     assert "preheat" not in text
     assert claude.event("SessionStart", source="resume").out == ""
+
+
+def test_a_client_that_is_killed_in_a_call_leaves_what_its_transcript_says(claude: Followed) -> None:
+    """No event came after its last call. The next session reads the transcript, and learns of the session once."""
+    claude.begin()
+    bakery(claude.transcript)
+    claude.transcript.save(claude.home)
+    claude.work.ask("Write", {"file_path": "a", "content": "x"}, SETTLE, tool_use_id="call_0009")
+    told = claude.work.tell("SessionStart", env={"HOME": str(claude.home)}, source="startup", session_id="s2")
+    text = json.loads(told.out)["hookSpecificOutput"]["additionalContext"]
+    assert "[ ] Run the tests" in text
+    assert "rename heat to preheat" in text
+    assert "left a session" not in text
+    assert text.count("Let the oven preheat") == 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from support.hooks import HookEventWorkspace
+from support.hooks import HOOK, HookEventWorkspace
 from support.transcripts import KEY, ClaudeTranscript, CodexTranscript, GeminiTranscript
 
 Kind = type[ClaudeTranscript] | type[CodexTranscript] | type[GeminiTranscript]
@@ -63,16 +65,45 @@ def test_one_line_tells_of_it_and_how_to_get_it(folder: Folder, kind: Kind) -> N
     assert folder.brief(source="resume") == ""
 
 
-def test_what_is_done_old_or_of_the_client_itself_is_not_told(folder: Folder) -> None:
-    """Nor one that the client has worked in this folder after."""
+def test_what_is_done_old_or_before_the_clients_own_work_is_not_shown(folder: Folder) -> None:
+    """Of the client's own sessions the newest is, if it is unfinished."""
     folder.left(CodexTranscript, done=True)
     folder.left(GeminiTranscript, minutes=2 * 24 * 60)
+    assert folder.brief() == ""
     folder.left(ClaudeTranscript)
-    assert folder.brief() == ""
     folder.left(CodexTranscript, minutes=10, number=2)
-    assert folder.brief() == ""
+    assert folder.brief().count("left a session") == 1
+    assert "Claude Code left a session" in folder.brief()
     folder.left(CodexTranscript, minutes=2, number=3)
-    assert "Codex left a session" in folder.brief()
+    codex, claude = folder.brief().splitlines()
+    assert "Codex left a session" in codex
+    assert "Claude Code left a session" in claude
+    folder.left(ClaudeTranscript, minutes=1, number=4, done=True)
+    assert folder.brief() == ""
+
+
+def test_it_is_shown_without_a_policy(tmp_path: Path) -> None:
+    """A hook of the account, outside of every workspace, shows it, and writes nothing."""
+    home, project = tmp_path / "home", tmp_path / "project"
+    project.mkdir()
+    transcript = CodexTranscript("0a5e0000-0000-4000-8000-000000000001", str(project))
+    transcript.ask("Fix the oven timer.")
+    transcript.run("pytest -q", 1, "1 failed")
+    transcript.save(home)
+    body = {"cwd": str(project), "hook_event_name": "SessionStart", "source": "startup", "session_id": "s1"}
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("CLAUDE")} | {
+        "HOME": str(home)
+    }
+    shown, silent = (
+        subprocess.run(
+            [*HOOK, "--outside", "pass", *options], input=json.dumps(body).encode(), capture_output=True, cwd=project,
+            env=environment, timeout=30, check=True,
+        ).stdout.decode()
+        for options in ([], ["--no-transcripts"])
+    )  # fmt: skip
+    assert "Codex left a session in this folder unfinished" in shown
+    assert silent == ""
+    assert list(project.iterdir()) == []
 
 
 def test_a_transcript_cannot_speak_for_adjourn(folder: Folder) -> None:

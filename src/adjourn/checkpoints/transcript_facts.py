@@ -21,7 +21,7 @@ MAX_BYTES = 512 * 1024
 class TranscriptFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The facts of a task. `report` is what a page says; `file` was read up to `end` (bytes), `digest` is of the bytes before that.
 
-    `at` is when they were derived, in milliseconds. `device` and `inode` identify the file. `hidden` are the ranges of the file, start
+    `latest` is the transcript that the newest session named, and `latest_client` its reader. `at` is when they were derived, in milliseconds. `device` and `inode` identify the file. `hidden` are the ranges of the file, start
     and length in bytes, that hold secrets. `story` is for the reader that continues at `end`.
     """
 
@@ -29,6 +29,8 @@ class TranscriptFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     client: str = ""
     session: str = ""
     file: str = ""
+    latest: str = ""
+    latest_client: str = ""
     device: int = 0
     inode: int = 0
     end: int = 0

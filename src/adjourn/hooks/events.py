@@ -56,7 +56,7 @@ def _client(options: dict[str, str], workspace: Workspace, request: HookRequest)
 def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
     """Return the brief if there is work to resume, or say that the history was changed."""
     from adjourn.handover.session_brief import HEADING, NewSession, brief_new_session
-    from adjourn.hooks.transcript import lost_words
+    from adjourn.hooks.transcript import catch_up, lost_words
 
     client = _client(options, workspace, request)
     servers = proxied_servers(options)
@@ -72,12 +72,13 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     is_compacted = request.source == "compact" and session.id in session.task.ledger.sessions
     if is_compacted:
         session.observe()
+    known = catch_up(options, workspace, session.task) if request.source == "startup" else ""
     new = NewSession(session.task.id, servers, int(options["--brief-bytes"]), is_forgetful)
     brief = brief_new_session(client, new)
     elsewhere = (
         ""
         if options["--no-transcripts"] or request.source != "startup"
-        else _left_elsewhere(options, request, workspace)
+        else _left_unfinished(options, request, workspace, known if brief else "")
     )
     lost = lost_words(session.task, brief) if is_compacted else ""
     return EventText(
@@ -90,23 +91,35 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{4,80}")
 """What may stand in a command that is proposed: an id comes from a file that an agent can write."""
 
 
-def _left_elsewhere(options: dict[str, str], request: HookRequest, workspace: Workspace) -> str:
-    """One line about the session that another client left unfinished in this folder, as its own transcript says; "" for none."""
+def began_outside(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
+    """Return what transcripts say where there is no workspace: nothing is decided or recorded there."""
+    is_read = request.source == "startup" and not options["--no-transcripts"]
+    return EventText(agent=_left_unfinished(options, request, workspace, "")) if is_read else NO_TEXT
+
+
+def _left_unfinished(options: dict[str, str], request: HookRequest, workspace: Workspace, known: str) -> str:
+    """A line about each session that stopped unfinished in this folder, as its own transcript says; "" for none.
+
+    `known` is the transcript of the session that the brief is about.
+    """
     from adjourn.hooks.transcript import READERS
     from adjourn.sessions import catalog
     from adjourn.sessions.secrets import Secrets
 
     client, own = options["--client"], request.session_id
+    lines = []
     with suppress(AdjournError, OSError):
-        file = catalog.left_by_another(workspace.tree, READERS.get(client, client), own if isinstance(own, str) else "")
-        if file is not None and _SESSION_ID.fullmatch(file.id):
+        own = own if isinstance(own, str) else ""
+        for file in catalog.left_unfinished(workspace.tree, READERS.get(client, client), own, known):
+            if not _SESSION_ID.fullmatch(file.id):
+                continue
             words = spoken("person", Secrets([file.title]).hide(file.title)[:_MAX_WORDS])
             when = ago(timestamp(int(file.stamp * 1000)), now())
-            return (
+            lines.append(
                 f"adjourn: {catalog.reader_of(file).name} left a session in this folder unfinished, {when}; {words or 'no words'}. "
                 f"What it did, and what of that is proved: adjourn continue {file.id[:13]} --print"
             )
-    return ""
+    return "\n".join(lines)
 
 
 def _asked(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
@@ -115,6 +128,7 @@ def _asked(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     Where other work is pending the person may mean that: what is asked for is kept until the client starts a task of its own.
     """
     from adjourn.handover.session_brief import find_pending_work
+    from adjourn.hooks.transcript import announce_transcript
 
     if options["--no-prompt"] or not isinstance(request.prompt, str) or not request.prompt.strip():
         return NO_TEXT
@@ -128,6 +142,7 @@ def _asked(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     session.prompt = prompt
     with suppress(HeldError):  # another client works on the task; its first call says so
         session.ensure_open()
+        announce_transcript(options, request, workspace, session.task)
         client.keep(session)
     return NO_TEXT
 

@@ -21,6 +21,7 @@ from adjourn.hooks.claude_code import HookRequest
 
 TYPE_CHECKING = False  # as in adjourn/__init__.py
 if TYPE_CHECKING:
+    from adjourn.hooks.events import EventText
     from adjourn.host.finding import Workspace
 
 _READ = 1024 * 1024
@@ -46,6 +47,10 @@ def run(arguments: list[str], on_event: Callable[[], None] = lambda: None) -> in
         options, workspace = parse_hook(arguments), find_workspace(request.cwd)
         if options["--outside"] != "pass" or not is_outside(workspace, options):
             (_decide if waits else _record)(options, request, workspace)
+        elif request.hook_event_name == "SessionStart":
+            from adjourn.hooks.events import began_outside  # a session starts
+
+            _say(request, began_outside(options, request, workspace))
     except BaseException as error:
         tell(error)
         return code
@@ -106,7 +111,10 @@ def _record(options: dict[str, str], request: HookRequest, workspace: Workspace)
     """Do what an event requires, and print the text that results, if any."""
     from adjourn.hooks.events import HANDLERS  # not needed for a decision
 
-    text = HANDLERS[request.hook_event_name](options, request, workspace)
+    _say(request, HANDLERS[request.hook_event_name](options, request, workspace))
+
+
+def _say(request: HookRequest, text: EventText) -> None:
     if text.person or text.agent:
         _write(claude_code.event_answer(request.hook_event_name, text.person, text.agent))
 

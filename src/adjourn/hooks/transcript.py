@@ -6,6 +6,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from adjourn.errors import AdjournError
 from adjourn.hooks.claude_code import HookRequest
 from adjourn.host.finding import Workspace
@@ -57,6 +59,32 @@ def _take_in(client: str, path: str, size: int, tree: str, task: Task) -> bool:
         return False
     keep_facts(task.store, task.id, facts)
     return _is_news(known, facts)
+
+
+def announce_transcript(options: dict[str, str], request: HookRequest, workspace: Workspace, task: Task) -> None:
+    """Keep which transcript the session writes, so that the next session can read it where this one is killed."""
+    path = path_of(options, request, workspace)
+    if not path:
+        return
+    from adjourn.checkpoints.transcript_facts import keep_facts, read_facts
+
+    known = read_facts(task.store, task.id)
+    if known.latest != path:
+        client = READERS[options["--client"]]
+        keep_facts(task.store, task.id, msgspec.structs.replace(known, latest=path, latest_client=client))
+
+
+def catch_up(options: dict[str, str], workspace: Workspace, task: Task) -> str:
+    """Take in what the session before wrote until it was killed. Returns its transcript, "" for none."""
+    from adjourn.checkpoints.transcript_facts import read_facts
+
+    known = read_facts(task.store, task.id)
+    if options["--no-transcripts"] or not known.latest:
+        return ""
+    with suppress(AdjournError, OSError, ValueError):
+        if size := os.stat(known.latest, follow_symlinks=False).st_size:
+            _take_in(known.latest_client, known.latest, size, workspace.tree, task)
+    return known.latest
 
 
 def lost_words(task: Task, brief: str) -> str:

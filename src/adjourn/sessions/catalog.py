@@ -133,15 +133,16 @@ def unfinished(files: Sequence[SessionFile]) -> list[tuple[SessionFile, SessionS
     return found
 
 
-def left_by_another(folder: str, client: str, session: str) -> SessionFile | None:
-    """The newest session of another client in a folder that stopped unfinished within a day, if the client has had none there since.
+def left_unfinished(folder: str, client: str, session: str, known: str = "") -> list[SessionFile]:
+    """The sessions in a folder that stopped unfinished within a day: the client's newest, and the newest of another client since.
 
-    `client` is the key of its reader, `session` its own session, which does not count.
+    `client` is the key of its reader, `session` its own session and `known` a transcript; neither counts.
     """
     files = [file for file in sessions(trees_of(folder), time.time() - DAY) if file.id != session]
-    own = next((file.stamp for file in files if file.client == client), 0.0)
-    others = [file for file in files if file.client != client and file.stamp > own]
-    return next((file for file, _ in unfinished(others[:MAX_LOOKED])), None)
+    own = [file for file in files if file.client == client][:1]
+    others = [file for file in files if file.client != client and file.stamp > (own[0].stamp if own else 0.0)]
+    found = [*unfinished(others[:MAX_LOOKED])[:1], *unfinished(own)]
+    return [file for file, _ in found if os.path.realpath(file.path) != known]
 
 
 def account(

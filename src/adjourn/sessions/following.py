@@ -59,7 +59,7 @@ def follow(client: str, path: str, tree: str, known: TranscriptFacts, now: int) 
         _shorten(story, secrets)
         return TranscriptFacts(
             report=report_of(story, tree), client=client, session=story.id, file=path, device=status.st_dev, inode=status.st_ino,
-            end=scan.end, digest=_digest(file.fileno(), scan.end), at=now, hidden=hidden[:MAX_HIDDEN],
+            latest=path, latest_client=client, end=scan.end, digest=_digest(file.fileno(), scan.end), at=now, hidden=hidden[:MAX_HIDDEN],
             story=msgspec.Raw(msgspec.json.encode(story)),
         )  # fmt: skip
 

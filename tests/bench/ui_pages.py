@@ -113,7 +113,7 @@ def is_current(path: str, text: str, waiting: int, ends: Ends) -> bool:
     if address.path == "/":
         return f'data-count="{waiting}"' in text
     if address.path == "/task":
-        return f"{ends[parse_qs(address.query)['id'][0]][0] + 1} events" in text
+        return f"{ends[parse_qs(address.query)['id'][0]][0] + 1:,} events" in text
     rows = [one for one in re.findall(r'<a class="task".*?</a>', text, re.DOTALL) if _name(one) in ends]
     return bool(rows) and all("1 waiting" in row and _calls(row) == ends[_name(row)][1] for row in rows)
 

@@ -55,6 +55,9 @@ def test_keys_deny_a_waiting_call_with_a_reason(work: ProxyWorkspace) -> None:
     screen.press(PASTED + b"d")
     screen.wait_for("the agent reads it")
     screen.press(b"use staging" + ENTER)
+    screen.wait_for("u undo")
+    assert work.facts("confirm.denied") == []
+    screen.press(b"n" + ENTER)
     answer = client.answer(call)
     assert refused(answer)
     assert "use staging" in text_of(answer)
@@ -72,6 +75,8 @@ def test_a_key_revokes_the_last_approval(work: ProxyWorkspace) -> None:
     client.process.wait()
     screen = opened(work, apart=True)
     screen.press(b"a" + ENTER)
+    screen.wait_for("u undo")
+    screen.press(b"n" + ENTER)
     screen.wait_for("Approved:")
     screen.press(b"u")
     screen.wait_for("Revoke the approval")
@@ -80,6 +85,40 @@ def test_a_key_revokes_the_last_approval(work: ProxyWorkspace) -> None:
     screen.press(b"q")
     screen.finish()
     assert [fact.via for fact in work.facts("confirm.denied")] == ["cli"]
+
+
+def test_an_answer_is_undone_before_it_is_recorded(work: ProxyWorkspace) -> None:
+    """The item waits again, and the history has no answer; the next one is recorded when the person quits."""
+    waiting(work)
+    screen = opened(work, apart=True)
+    screen.press(b"a" + ENTER)
+    screen.wait_for("then it is recorded")
+    screen.press(b"u" + ENTER)
+    screen.wait_for("It waits again")
+    screen.wait_for("d deny")
+    assert work.facts("confirm.approved") == []
+    screen.press(b"d" + ENTER)
+    screen.wait_for("then it is recorded")
+    screen.press(b"q")
+    assert screen.finish().endswith("Denied: echo.file.write.\n")
+    assert (len(work.facts("confirm.approved")), len(work.facts("confirm.denied"))) == (0, 1)
+
+
+@pytest.mark.parametrize("ends", ["in time", "interrupted"])
+def test_an_answer_that_nobody_undoes_is_recorded_in_time(work: ProxyWorkspace, ends: str) -> None:
+    """It is recorded by itself after ten seconds; Ctrl-C before that records nothing, and says so."""
+    waiting(work)
+    screen = opened(work, apart=True)
+    screen.press(b"a" + ENTER)
+    screen.wait_for("then it is recorded")
+    if ends == "in time":
+        screen.wait_for("Approved: echo.file.write")
+        screen.press(b"q")
+        screen.finish()
+    else:
+        screen.press(CTRL_C)
+        assert "Not recorded: Approve echo.file.write. It still waits." in screen.finish()
+    assert len(work.facts("confirm.approved")) == (ends == "in time")
 
 
 def test_a_snoozed_item_comes_last(work: ProxyWorkspace) -> None:

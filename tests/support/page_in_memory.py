@@ -13,11 +13,11 @@ from typing import Any
 
 import httpx
 
+from adjourn.handover.held import HeldAnswers
 from adjourn.log.event import Actor
 from adjourn.store import Store
 from adjourn.ui.app import Application
 from adjourn.ui.guard import Access
-from adjourn.ui.held import HeldAnswers
 from adjourn.ui.site import Site
 from support.clock import Clock
 

@@ -6,24 +6,35 @@ An answer is recorded only of a process that speaks for a person. A store that c
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from adjourn.cli.context import CommandContext, check_person, user
 from adjourn.cli.drawing import drawn_line, live
-from adjourn.cli.inbox_keys import DraftedReply, InboxKeys, PinDraft, actions_of, keyboard
-from adjourn.cli.output import cut, safe, safe_lines
-from adjourn.cli.terminal import Spans, cells, height, width
+from adjourn.cli.inbox_keys import InboxKeys, key_of
+from adjourn.cli.inbox_lines import draw
+from adjourn.cli.keyboard import keyboard
+from adjourn.cli.terminal import height, width
 from adjourn.clients import person
 from adjourn.errors import AdjournError
 from adjourn.handover.answered import snooze, snoozed_items
-from adjourn.handover.answering import Answerer, ItemReply, ShownArguments, arguments_of, record_answer, revoke_approval
+from adjourn.handover.answering import (
+    Answerer,
+    ItemReply,
+    ReplyOutcome,
+    ShownArguments,
+    arguments_of,
+    check_reply,
+    record_answer,
+    revoke_approval,
+)
+from adjourn.handover.held import UNDO_SECONDS, HeldAnswers, reply_in_words, same_replies, seconds_until_due
 from adjourn.handover.inbox import Inbox, WaitingItem
 from adjourn.host import pin as pins
 from adjourn.host.keys import secret
 from adjourn.log.event import timestamp
 from adjourn.store.base import Head
-from adjourn.text.times import ago, left
 
 LOOK_SECONDS = 0.25
 """How often the store is looked at."""
@@ -32,6 +43,17 @@ REDRAW_SECONDS = 5.0
 SNOOZED_MS = 3_600_000
 _SHARE = 4
 """A reading that took long is followed by a rest of so many times its length."""
+
+
+class _Kept(NamedTuple):
+    """An answer whose time was over; the screen says what it came to."""
+
+    tone: str = "plain"
+
+
+def _place(reply: ItemReply) -> tuple[str, ...]:
+    """The key of the item that an answer is for."""
+    return reply.kind, reply.task, reply.record, reply.id
 
 
 class InboxSession:
@@ -45,6 +67,9 @@ class InboxSession:
         self._heads: Mapping[str, Head] | None = None
         self._unreadable: Sequence[str] = ()
         self._looked = self._rested = float("-inf")
+        self._held: HeldAnswers[_Kept] = HeldAnswers(context.clock, UNDO_SECONDS)
+        self._first: dict[str, WaitingItem] = {}
+        """The item of each answer that was kept, by the answer's id."""
         self.answered: list[str] = []
         """What was recorded, in words."""
 
@@ -55,10 +80,17 @@ class InboxSession:
 
     def run(self) -> None:
         """Show what waits until the person quits."""
+        try:
+            self._run()
+        finally:
+            self._end_kept(records=self._keys.is_over)
+
+    def _run(self) -> None:
         drawn: object = None
         with suppress(KeyboardInterrupt), keyboard() as keys, live() as redraw:
             while not (self._keys.is_over or keys.is_closed):
                 self._look()
+                self._note_kept()
                 self._read_arguments()
                 lines = draw(self._keys, len(self._unreadable), self._context.clock(), width(), height())
                 if lines != drawn:
@@ -70,8 +102,12 @@ class InboxSession:
                     reply = self._keys.press(key)
                     if reply is not None and reply.action == "snooze":
                         self._snooze(reply)
+                    elif reply is not None and reply.action in ("undo", "record"):
+                        self._change_kept(reply)
                     elif reply is not None:
                         self._record(reply, self._keys.take_pin())
+                    if reply is not None:
+                        self._note_kept()  # the next key may be about it
 
     def _look(self) -> None:
         now = time.monotonic()
@@ -87,7 +123,9 @@ class InboxSession:
             self._rested = now + REDRAW_SECONDS
             return
         self._heads, self._unreadable, self._looked = heads, list(inbox.unreadable), now
-        self._keys.show(sorted(inbox.items, key=self._is_snoozed(inbox.items)))
+        kept = {key for answer in self._held.held for key in answer.keys}
+        items = [item for item in inbox.items if item.key not in kept]
+        self._keys.show(sorted(items, key=self._is_snoozed(items)))
         self._rested = now + _SHARE * (time.monotonic() - now)
 
     def _is_snoozed(self, items: Sequence[WaitingItem]) -> Callable[[WaitingItem], bool]:
@@ -100,14 +138,7 @@ class InboxSession:
         """Put an item off for an hour; that is no answer, and needs no PIN."""
         context = self._context
         now = context.clock()
-        item = next(
-            (
-                item
-                for item in self._keys.items
-                if (item.kind, item.task, item.record, item.id) == (reply.kind, reply.task, reply.record, reply.id)
-            ),
-            None,
-        )
+        item = next((item for item in self._keys.all if key_of(item) == _place(reply)), None)
         if item is None:
             return
         try:
@@ -128,18 +159,6 @@ class InboxSession:
         if item is not None:
             self._keys.arguments = arguments_of(self._context.store, item, self._context.tree)
 
-    def _note_approval(self, reply: ItemReply) -> None:
-        """Remember a call that was just approved, and forget one that was revoked."""
-        if reply.action == "revoke":
-            self._keys.granted = None
-        elif (reply.kind, reply.action) == ("approval", "approve"):
-            same = (
-                item
-                for item in self._keys.items
-                if (item.kind, item.task, item.id) == (reply.kind, reply.task, reply.id)
-            )
-            self._keys.granted = next(same, None)
-
     def _record(self, reply: ItemReply, pin: str) -> None:
         context = self._context
         warning = ""
@@ -154,241 +173,81 @@ class InboxSession:
                 )
                 warning = person.warning_of(before)
             check_person("inbox", context, attended=True, task=reply.task)
-            by = Answerer(context.store, user(), "cli", context.clock, secret(), context.root, context.tree)
-            if reply.action == "revoke":
-                outcome = revoke_approval(by, reply.task, reply.id).text
-            else:
-                outcome = record_answer(by, reply).text
-            self._note_approval(reply)
+            outcome = self._revoke(reply) if reply.action == "revoke" else self._hold(reply)
         except AdjournError as error:
             if isinstance(error, pins.WrongPinError) and error.may_retry:
                 self._keys.ask_pin(reply)
             outcome = f"Not recorded: {error.message}" + (f"; {error.remedy}" if error.remedy else "")
-        else:
-            self.answered.append(outcome)
-        self._keys.notice = f"{outcome} {warning}".rstrip()
+        self._keys.notice = f"{outcome} {warning}".strip()
         self._heads, self._rested = None, 0.0
 
+    def _revoke(self, reply: ItemReply) -> str:
+        outcome = revoke_approval(self._answerer(), reply.task, reply.id).text
+        self._keys.granted = None
+        self.answered.append(outcome)
+        return outcome
 
-# --- the interactive inbox as lines
+    def _hold(self, reply: ItemReply) -> str:
+        """Keep an answer until it can be undone no more, then record it."""
+        first = next((item for item in self._keys.all if key_of(item) == _place(reply)), None)
+        items = [first, *self._keys.also] if first is not None else []
+        for item in items:
+            check_reply(item, reply)
+        replies = same_replies(reply, items) if items else [reply]
+        if first is None or first.who not in ("", user().id):
+            return self._record_all(replies, first).text
+        now = self._context.clock()
+        text, keys = reply_in_words(reply, items), frozenset(item.key for item in items)
+        kept = self._held.hold(text, keys, lambda: self._record_kept(replies, first), seconds_until_due(items, now))
+        if kept is None:
+            return self._record_all(replies, first).text
+        self._first[kept.id] = first
+        return ""  # the screen says how long it can be undone
 
-KINDS = {"resume-point": "resume point", "in-doubt": "in doubt"}
-_KIND = 13
-_FACT = 10
-_MARKS = {"added": ("+", "green"), "removed": ("-", "red"), "same": (" ", ""), "gap": (" ", "dim")}
-_NOTICE_LINES = 3
-_MAX_LINES = 2_000
-"""Lines of an item in full."""
-_HELP = (
-    ("↑ ↓  k j", "select an item"),
-    ("g G", "first, last item"),
-    ("space b", "scroll the item by a page; J K by a line"),
-    ("1 … 9", "choose an option or a variant"),
-    ("a d", "the two answers of the item, as the last line names them"),
-    ("z", "snooze an item for 1 h"),
-    ("u", "revoke the last approval, until the agent uses it"),
-    ("Enter", "record the answer"),
-    ("Esc", "leave the answer unrecorded"),
-    ("q", "quit; nothing is lost"),
-)
+    def _record_all(self, replies: Sequence[ItemReply], item: WaitingItem | None) -> ReplyOutcome:
+        """Record an answer for each of some equal items. Raises `AdjournError` for the first that cannot be recorded."""
+        by = self._answerer()
+        outcomes = [record_answer(by, reply) for reply in replies]
+        self.answered += [outcome.text for outcome in outcomes]
+        if item is not None and (item.kind, replies[0].action) == ("approval", "approve"):
+            self._keys.granted = item
+        return outcomes[-1]
 
+    def _record_kept(self, replies: Sequence[ItemReply], item: WaitingItem) -> _Kept:
+        """Record an answer at the end of its time: in a thread of its own, so nothing that goes wrong may be lost."""
+        try:
+            text = self._record_all(replies, item).text
+        except AdjournError as error:
+            text = f"Not recorded: {error.message}"
+            self.answered.append(text)
+        self._keys.notice = text
+        self._heads, self._rested = None, 0.0
+        return _Kept()
 
-def draw(state: InboxKeys, unreadable: int, now: int, columns: int, rows: int) -> list[Spans]:
-    """The lines of the whole screen: exactly `rows`, none wider than `columns`."""
-    footer = [*_footer(state, columns)]
-    room = rows - 2 - len(footer)
-    count = len(state.items)
-    listed = min(count, max(1, room // 3))
-    first = min(max(0, state.at - listed // 2), max(0, count - listed))
-    visible = range(first, first + listed)
-    lines: list[Spans] = [
-        _head(state, unreadable, columns),
-        *(_row(state.items[at], now, columns, is_selected=at == state.at) for at in visible),
-        [("─" * columns, "dim")],
-    ]
-    lines += _below(state, now, columns, max(0, rows - len(lines) - len(footer)))
-    return [_clipped(line, columns) for line in [*lines, *footer][:rows]]
+    def _answerer(self) -> Answerer:
+        context = self._context
+        return Answerer(context.store, user(), "cli", context.clock, secret(), context.root, context.tree)
 
+    def _change_kept(self, reply: ItemReply) -> None:
+        """Undo the answer to an item, or record it now."""
+        held = next((answer for item, answer in self._keys.held if key_of(item) == _place(reply)), None)
+        if held is None:
+            self._keys.notice = "the answer was recorded before"
+        elif reply.action == "record":
+            self._held.record(held.id)
+        else:
+            text = self._held.undo(held.id)
+            self._keys.notice = f"Undone: {text}. It waits again." if text else "the answer was recorded before"
+        self._heads, self._rested = None, 0.0
 
-def _clipped(line: Spans, columns: int) -> Spans:
-    """The line without what is beyond the last column."""
-    spans = []
-    for text, style in line:
-        part = cut(text, columns)
-        columns -= cells(part)
-        spans.append((part, style))
-    return spans
+    def _note_kept(self) -> None:
+        """Tell the keys which answers can be undone."""
+        self._keys.held = [(self._first[kept.id], kept) for kept in self._held.held if kept.id in self._first]
 
-
-def _head(state: InboxKeys, unreadable: int, columns: int) -> Spans:
-    count = len(state.items)
-    heading = f"{count:,} {'thing waits' if count == 1 else 'things wait'} for you" if count else "nothing waits"
-    place = f"{state.at + 1:,} of {count:,}" if count else ""
-    broken = f"{unreadable:,} cannot be read: adjourn verify" if unreadable else ""
-    right = "  ".join(filter(None, (broken, place)))
-    title = cut(heading, max(0, columns - cells(right) - 2))
-    return [
-        (title, "bold"),
-        (" " * max(1, columns - cells(title) - cells(right)), ""),
-        (right, "red" if unreadable else "dim"),
-    ]
-
-
-def _row(item: WaitingItem, now: int, columns: int, *, is_selected: bool) -> Spans:
-    when = left(item.until, now) if item.until else ago(item.since, now)
-    kind = KINDS.get(item.kind, item.kind)
-    room = max(8, columns - _KIND - 4 - cells(when))
-    about = f"  {one_line(item.context)}" if item.kind in ("approval", "in-doubt") else ""
-    title = cut(safe(item.title) + about, room)
-    mark, style = ("> ", "bold cyan") if is_selected else ("  ", "")
-    return [
-        (f"{mark}{kind:<{_KIND}}", style or "dim"),
-        (title + " " * (room - cells(title)), style),
-        (f"  {when}", "dim"),
-    ]
-
-
-def _below(state: InboxKeys, now: int, columns: int, room: int) -> list[Spans]:
-    """What is below the list, in exactly `room` lines."""
-    if state.helps:
-        lines: list[Spans] = [[(f"  {keys:<10}", "bold"), (cut(text, columns - 12), "")] for keys, text in _HELP]
-    elif (item := state.selected) is None:
-        empty = "Questions, approvals and calls in doubt of all tasks show here as they come up."
-        lines = [[(f"  {text}", "dim")] for text in folded(empty, columns - 2)]
-    else:
-        lines = item_lines(item, state.arguments, state.option, now, columns)
-        state_from = min(state.scrolled, max(0, len(lines) - room))
-        hidden = len(lines) - state_from - room
-        lines = lines[state_from : state_from + room]
-        if hidden > 0 and lines:
-            lines[-1] = [(f"  … {hidden + 1:,} more lines: space", "dim")]
-    return [*lines[:room], *[[("", "")]] * (room - len(lines))]
-
-
-def item_lines(item: WaitingItem, arguments: ShownArguments, option: int | None, now: int, columns: int) -> list[Spans]:
-    """An item in full."""
-    lines: list[Spans] = [[(f"  {text}", "bold")] for text in folded(safe_lines(item.title), columns - 2)]
-    is_call = item.kind in ("approval", "in-doubt")
-    for number, text in enumerate(item.options):
-        mark = "●" if number == option else "○"
-        for part, line in enumerate(folded(safe_lines(text), columns - 8)):
-            head = f"  {mark} {number + 1}. " if not part else " " * 7
-            lines.append([(head, "cyan"), (line, "bold" if number == option else "")])
-    facts = (
-        ("arguments" if is_call else "context", _arguments(arguments) if is_call else item.context),
-        ("only", f"{item.who} can approve it" if item.who else ""),
-        ("because", item.cause),
-        ("note", "the call waits no more; it runs once the agent repeats it" if item.released else ""),
-        ("priority", item.priority),
-        ("then", "\n".join(item.steps)),
-        ("goal", item.goal),
-        ("task", item.task),
-        ("since", ago(item.since, now) + (f", {left(item.until, now)}" if item.until else "")),
-        ("or run", item.commands[0] if item.commands else ""),
-    )
-    for name, value in facts:
-        for part, line in enumerate(folded(safe_lines(value), columns - _FACT - 3)) if value else ():
-            lines.append([(f"  {name if not part else '':<{_FACT}} ", "dim"), (line, "")])
-            if len(lines) >= _MAX_LINES:
-                return [*lines, [("  … more is not shown", "dim")]]
-        if name == "arguments":
-            lines += _diff(arguments, columns)
-    return lines[:_MAX_LINES]
-
-
-def _arguments(arguments: ShownArguments) -> str:
-    """Arguments as `name: value` lines."""
-    rows = [
-        f"{row.name}:\n  {row.value.replace(chr(10), chr(10) + '  ')}"
-        if "\n" in row.value
-        else f"{row.name}: {row.value}"
-        for row in arguments.rows
-    ]
-    cut_off = ["(cut: the record has only the beginning; an answer covers all)"] * arguments.is_cut
-    return "\n".join([*rows, *filter(None, [arguments.raw]), *cut_off])
-
-
-def _diff(arguments: ShownArguments, columns: int) -> list[Spans]:
-    """The change of a file, line by line."""
-    lines: list[Spans] = []
-    for line in arguments.diff:
-        mark, style = _MARKS[line.kind]
-        lines += [[(f"    {mark} {part}", style)] for part in folded(safe_lines(line.text), columns - 6)]
-    return lines
-
-
-def _footer(state: InboxKeys, columns: int) -> Iterator[Spans]:
-    yield [("─" * columns, "dim")]
-    notice: list[Spans] = [[(line, "yellow")] for line in folded(safe(state.notice), columns)[:_NOTICE_LINES]]
-    if (unproven := state.unproven) is not None:
-        yield _asked_for_pin(unproven, columns)
-        typed = [("your PIN: ", "dim"), ("•" * min(len(unproven.pin), columns - 12), ""), ("█", "")]
-        yield from notice if state.notice else [typed]
-        return
-    if (draft := state.draft) is not None:
-        yield _asked(draft, columns)
-        yield from notice if state.notice else [_written(draft, columns)]
-        return
-    yield from notice
-    item = state.selected
-    actions = actions_of(item) if item else ()
-    named = [f"{key} {action.label}" for key, action in zip("ad", actions, strict=False)]
-    choose = [f"1-{min(9, len(item.options))} choose"] if item and item.options else []
-    yield [("  ".join(["↑↓ select", *choose, *named, "? help", "q quit"]), "dim")]
-
-
-def _asked_for_pin(draft: PinDraft, columns: int) -> Spans:
-    tail = "  Enter record, Esc back"
-    title = cut(f"{draft.reply.action.capitalize()}: {safe(draft.title)}", max(8, columns - cells(tail)))
-    return [(title, "bold"), (tail, "dim")]
-
-
-def _asked(draft: DraftedReply, columns: int) -> Spans:
-    chosen = f" {draft.item.options[draft.option]!r}" if draft.option is not None else ""
-    label = draft.action.label.capitalize() + safe(chosen)
-    tail = "  Enter record, Esc back"
-    title = cut(f"{label}: {safe(draft.item.title)}", max(8, columns - cells(tail)))
-    return [(title, "bold"), (tail, "dim")]
-
-
-def _written(draft: DraftedReply, columns: int) -> Spans:
-    if not draft.action.prompt:
-        return [("", "")]
-    head = f"{draft.action.prompt}: "
-    text, room = safe(draft.text), max(4, columns - cells(head) - 2)
-    while cells(text) > room:
-        text = text[1:]
-    return [(cut(head, columns - 6), "dim"), (text, ""), ("█", "")]
-
-
-def one_line(text: str) -> str:
-    """A text of others on one line."""
-    return " ".join(safe(text[:400]).split())
-
-
-def folded(text: str, room: int) -> list[str]:
-    """The lines of a text, folded at words, or within those that are too long, to `room` columns."""
-    room = max(room, 4)
-    lines: list[str] = []
-    for line in text.split("\n"):
-        start = line[: len(line) - len(line.lstrip(" "))][: room // 2]
-        remaining = line[len(start) :]
-        while (at := _fit(remaining, room - len(start))) < len(remaining):
-            space = remaining.rfind(" ", 0, at + 1)
-            at = space if space > at // 2 else at
-            lines.append(start + remaining[:at])
-            remaining = remaining[at:].lstrip(" ")
-        lines.append(start + remaining)
-    return lines
-
-
-def _fit(text: str, room: int) -> int:
-    """How many characters of a text fit."""
-    if text[: room + 1].isascii():
-        return min(len(text), room)
-    used = 0
-    for number, char in enumerate(text):
-        used += cells(char)
-        if used > room:
-            return max(1, number)
-    return len(text)
+    def _end_kept(self, *, records: bool) -> None:
+        """Record what can be undone when the person quits; forget it when the command is interrupted."""
+        for answer in self._held.held:
+            if records:
+                self._held.record(answer.id)
+            elif text := self._held.undo(answer.id):
+                self.answered.append(f"Not recorded: {text}. It still waits.")

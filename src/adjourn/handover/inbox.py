@@ -77,6 +77,18 @@ class WaitingItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omi
     urgency: Urgency = "later"
 
     @property
+    def sameness(self) -> tuple[str, ...]:
+        """What equal items have in common. Only approvals and questions have equals: what happened to a call differs."""
+        if self.kind not in ("approval", "question"):
+            return (self.key,)
+        parts = (self.kind, self.title, self.context, self.document, self.cause, self.who, self.released)
+        return *parts, *self.options
+
+    def has(self, text: str) -> bool:
+        """Whether a text, which is in lower case, is in the kind, title, context, goal or task."""
+        return any(text in part.casefold() for part in (self.kind, self.title, self.context, self.goal, self.task))
+
+    @property
     def key(self) -> str:
         """Its name in a page and in links, of letters, digits and a dash: the same at every look."""
         named = f"{self.kind}\n{self.task}\n{self.record}\n{self.id}"

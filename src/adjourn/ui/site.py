@@ -18,6 +18,7 @@ from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.handover.answered import AnsweredItem, answered_items
 from adjourn.handover.calls import CallReport, recent_calls
 from adjourn.handover.clients import last_client
+from adjourn.handover.held import HeldAnswers
 from adjourn.handover.inbox import Inbox, KnownStream, find_waiting, waiting_in_task
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records.store import RecordTrees
@@ -26,7 +27,6 @@ from adjourn.policy.contract import Contract
 from adjourn.store.base import Head, Store
 from adjourn.tasks.entries import OpenSession
 from adjourn.tasks.task import Task
-from adjourn.ui.held import HeldAnswers
 from adjourn.ui.kept_lanes import KeptLanes
 
 

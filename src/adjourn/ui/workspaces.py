@@ -8,12 +8,12 @@ from functools import partial
 from threading import Lock
 
 from adjourn.errors import AdjournError
+from adjourn.handover.held import UNDO_SECONDS, HeldAnswers
 from adjourn.host.finding import DEFAULT_STORE
 from adjourn.host.workspace_store import known_workspaces, open_at
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import Actor
 from adjourn.store.base import Store
-from adjourn.ui.held import UNDO_SECONDS, HeldAnswers
 from adjourn.ui.site import Site
 
 MAX_OTHERS = 12

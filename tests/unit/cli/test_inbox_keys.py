@@ -8,15 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.cli.inbox_keys import InboxKeys, Key, keys_of
-from adjourn.cli.inbox_session import draw, folded
+from adjourn.cli.inbox_keys import InboxKeys
+from adjourn.cli.inbox_lines import draw, folded
+from adjourn.cli.keyboard import Key, keys_of
 from adjourn.cli.terminal import cells
 from adjourn.handover.answering import ItemReply, read_arguments
+from adjourn.handover.held import HeldAnswer
 from adjourn.handover.inbox import WaitingItem
 from support.cases import for_each
 
 NOW = 1_764_000_000_000
 SINCE = "2025-11-24T16:00:00.000Z"
+DUE = "2025-11-24T16:00:08.000Z"
 
 
 def item(name: str = "k1", kind: str = "approval", **members: object) -> WaitingItem:
@@ -67,6 +70,57 @@ def test_an_item_is_snoozed_by_two_keys() -> None:
     state = keys_with(item(urgency="soon"))
     assert type_in(state, "z\r") == []
     assert "expires soon" in shown(state)
+
+
+def test_the_last_answer_is_undone_or_recorded_by_two_keys() -> None:
+    """`u` undoes the last answer that can be undone, before it revokes one; `n` records it; both need Enter, and say which."""
+    state = keys_with(item("k2"))
+    assert type_in(state, "n\r") == []
+    assert "every answer is recorded" in shown(state)
+    state.granted = item("k7")
+    state.held = [(item(name), HeldAnswer(name, f"Approve {name}", frozenset(), DUE)) for name in ("k3", "k4")]
+    assert "Approve k4 (and 1 more): 8 s left, then it is recorded" in shown(state)
+    assert type_in(state, "u\x1b") == []
+    assert type_in(state, "u") == []
+    assert "Undo the answer to: deploy k4" in shown(state)
+    assert type_in(state, "\r") == [ItemReply("approval", "k4", "undo", "t1")]
+    assert type_in(state, "n\r") == [ItemReply("approval", "k4", "record", "t1")]
+
+
+def test_equal_items_take_one_answer_if_the_person_says_so() -> None:
+    """Tab adds the equal items to an answer that was begun, and takes them out again; only a begun one."""
+    state = keys_with(item("k1", title="deploy"), item("k2", title="deploy"), item("k3", title="pay"))
+    assert type_in(state, "\td") == []
+    assert "[ ] Tab: also for the equal one" in shown(state)
+    assert type_in(state, "\r") == [ItemReply("approval", "k1", "deny", "t1")]
+    assert not state.also
+    type_in(state, "d\t")
+    assert "[x] Tab" in shown(state)
+    type_in(state, "\r")
+    assert [str(other.id) for other in state.also] == ["k2"]
+    type_in(state, "d\t\t\r")
+    assert state.also == ()
+    type_in(state, "jj")
+    type_in(state, "d\t\r")
+    assert state.also == ()
+
+
+def test_only_items_with_a_text_are_shown() -> None:
+    """`/` narrows the list while it is typed, by kind, title and task; Enter keeps it, Escape shows all; no answer is begun by it."""
+    state = keys_with(item("k1"), item("q1", "question", title="Which day?"), item("k2", goal="Which?"))
+    type_in(state, "/whICH\r")
+    assert [each.id for each in state.items] == ["q1", "k2"]
+    assert "2 of 3 with 'whICH'" in shown(state)
+    state.show([*state.all, item("k9", title="which")])
+    assert len(state.items) == 3
+    assert type_in(state, "/ nothing") == []
+    assert "No item has this text" in shown(state)
+    type_in(state, "\x1b")
+    assert (len(state.items), state.filter) == (4, "")
+    type_in(state, "/question\r")
+    assert [each.id for each in state.items] == ["q1"]
+    type_in(state, "\x1b")
+    assert len(state.items) == 4
 
 
 def test_a_pasted_text_is_one_key() -> None:

@@ -25,6 +25,7 @@ from adjourn.handover.answering import (
     revoke_approval,
 )
 from adjourn.handover.calls import CallReport, telling_argument
+from adjourn.handover.held import MAX_TITLE, reply_in_words, same_replies, seconds_until_due
 from adjourn.handover.inbox import URGENCIES, WaitingItem
 from adjourn.log.event import milliseconds, timestamp
 from adjourn.store.base import Store
@@ -37,7 +38,6 @@ MAX_CARDS = 50
 MAX_QUERY = 200
 MAX_CALLS = 3
 """Calls before an item that are shown with it."""
-MAX_TITLE = 80
 MAX_ANSWERED = 200
 NAMES: Mapping[str, str] = {
     "approval": "Approval", "question": "Question", "resume-point": "Resume point", "in-doubt": "In doubt", "decision": "Decision",
@@ -45,14 +45,7 @@ NAMES: Mapping[str, str] = {
 }  # fmt: skip
 SHOWN = frozenset((*NAMES, "snoozed", "answered"))
 """What the filter can show."""
-MARGIN = 2.0
-"""Seconds before an item expires at which its answer is recorded at the latest."""
 HOUR = 3_600_000
-WORDS = {
-    "accept": "Accept", "answer": "Answer", "approve": "Approve", "deny": "Deny", "done": "It happened:", "not-done": "It did not happen:",
-    "override": "Decide otherwise:", "resolve": "Resolved:", "skip": "Skip",
-}  # fmt: skip
-"""What answers are called while they can be undone."""
 
 
 class Card(NamedTuple):
@@ -100,7 +93,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         more = max(0, len(given) - MAX_ANSWERED)
         return values | {"answered": given[:MAX_ANSWERED], "more": more, "left": left}
     listed = snoozed if show == "snoozed" else items
-    matching = [item for item in listed if (show in ("", "snoozed", item.kind)) and _has(item, q.casefold())]
+    matching = [item for item in listed if (show in ("", "snoozed", item.kind)) and item.has(q.casefold())]
     return values | {"cards": _cards(site, store, matching[:MAX_CARDS]), "shown": len(matching)}
 
 
@@ -127,11 +120,11 @@ def _sorted_out(
 def _cards(site: Site, store: Store, items: Sequence[WaitingItem]) -> list[Card]:
     cards, groups = [], dict[tuple[str, ...], list[str]]()
     for item in items:
-        groups.setdefault(_sameness(item), []).append(item.key)
+        groups.setdefault(item.sameness, []).append(item.key)
     for item in items:
         arguments = arguments_of(store, item, site.tree)
         before = [call for call in site.overview.last_calls(item.task) if call.call != item.id]
-        equal = [key for key in groups[_sameness(item)] if key != item.key]
+        equal = [key for key in groups[item.sameness] if key != item.key]
         cards.append(Card(item, arguments, before[-MAX_CALLS:], equal))
     return cards
 
@@ -141,18 +134,6 @@ def _answered(answer: AnsweredItem) -> tuple[AnsweredItem, str, str]:
     about = telling_argument(answer.context) if answer.kind in ("approval", "in-doubt") else answer.context
     way = WAYS.get(answer.via, "in the client" if answer.via else "")
     return answer, about, way
-
-
-def _sameness(item: WaitingItem) -> tuple[str, ...]:
-    """What equal items have in common. Only approvals and questions have equals: what happened to a call differs."""
-    if item.kind not in ("approval", "question"):
-        return (item.key,)
-    return item.kind, item.title, item.context, item.document, item.cause, item.who, item.released, *item.options
-
-
-def _has(item: WaitingItem, words: str) -> bool:
-    """Whether an item has a text, which is in lower case."""
-    return any(words in text.casefold() for text in (item.kind, item.title, item.context, item.goal, item.task))
 
 
 def answer_item(site: Site, form: Form) -> Notice:
@@ -175,14 +156,13 @@ def answer_item(site: Site, form: Form) -> Notice:
             check_reply(item, reply)
     except AdjournError as error:
         return _not_recorded(site, error)
-    replies = [reply, *(reply._replace(id=item.id, task=item.task, record=item.record) for item in items[1:])]
+    replies = same_replies(reply, items)
     if not items or items[0].who not in ("", site.person.id):
         return _record_all(site, replies)
     now = site.clock()
-    within = min((milliseconds(item.until) - now for item in items if item.until), default=HOUR) / 1000
-    text = f"{WORDS[reply.action]} {items[0].title[:MAX_TITLE]}{f' ({len(items)})' if len(items) > 1 else ''}"
+    text = reply_in_words(reply, items)
     keys = frozenset(item.key for item in items)
-    kept = site.held.hold(text, keys, lambda: _record_all(site, replies), within - MARGIN)
+    kept = site.held.hold(text, keys, lambda: _record_all(site, replies), seconds_until_due(items, now))
     if kept is None:
         return _record_all(site, replies)
     seconds = round((milliseconds(kept.due) - now) / 1000)
@@ -199,8 +179,8 @@ def _items_of(site: Site, reply: ItemReply, keys: Sequence[str]) -> list[Waiting
     item = next((item for item in named if item.record == (reply.record if item.record else "")), None)
     if item is None or item.task != (reply.task if not item.record else item.task):
         return []
-    same = _sameness(item)
-    return [item, *(each for each in waiting if each.key in keys and each is not item and _sameness(each) == same)]
+    same = item.sameness
+    return [item, *(each for each in waiting if each.key in keys and each is not item and each.sameness == same)]
 
 
 def _record_all(site: Site, replies: Sequence[ItemReply]) -> Notice:

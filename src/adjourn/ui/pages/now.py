@@ -36,7 +36,7 @@ class WorkNow(NamedTuple):
 
 
 class WorkspaceNow(NamedTuple):
-    """A workspace with the pages at `base`: tasks at work, things that wait for the person, calls in doubt, and when it was used last.
+    """A workspace with the pages at `base`: tasks at work, calls in doubt, other things that wait for the person, and when it was used last.
 
     `unread` tasks are not counted yet. `problem` says why it cannot be read.
     """
@@ -66,12 +66,13 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         try:
             rows, unread = each.overview.look(store, within, share)
             at_work = list(islice(_at_work(each, store, rows), MAX_SESSIONS))
-            waiting = count_waiting(each, store, within, share)
+            doubts = sum(row.doubts for row in rows)
+            waiting = max(0, count_waiting(each, store, within, share) - doubts)
         except AdjournError as error:  # a store that went away; the next look tries it again
             workspaces.append(WorkspaceNow(each.root, each.base, each is site, problem=error.message))
             continue
         works += at_work
-        doubts, touched = sum(row.doubts for row in rows), rows[0].touched if rows else ""
+        touched = rows[0].touched if rows else ""
         workspaces.append(
             WorkspaceNow(each.root, each.base, each is site, len(at_work), waiting, doubts, len(rows), unread, touched)
         )

@@ -6,12 +6,14 @@ ends first, nothing is recorded, and the item still waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from secrets import token_urlsafe
 from threading import Lock, Timer
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from adjourn.log.event import timestamp
+from adjourn.handover.answering import ItemReply
+from adjourn.handover.inbox import WaitingItem
+from adjourn.log.event import milliseconds, timestamp
 
 UNDO_SECONDS = 10.0
 MAX_HELD = 100
@@ -19,6 +21,16 @@ MAX_HELD = 100
 MAX_FAILED = 20
 MIN_HELD = 1.0
 """Seconds: an answer that could be kept for less is recorded at once."""
+
+MARGIN = 2.0
+"""Seconds before an item expires at which its answer is recorded at the latest."""
+MAX_TITLE = 80
+_HOUR = 3_600_000
+_WORDS: Mapping[str, str] = {
+    "accept": "Accept", "answer": "Answer", "approve": "Approve", "deny": "Deny", "done": "It happened:", "not-done": "It did not happen:",
+    "override": "Decide otherwise:", "resolve": "Resolved:", "skip": "Skip",
+}  # fmt: skip
+"""What answers are called while they can be undone."""
 
 
 class HeldAnswer(NamedTuple):
@@ -116,3 +128,22 @@ class HeldAnswers(Generic[Outcome]):
             with self._lock:
                 self._failed = [*self._failed, notice][-MAX_FAILED:]
                 self.version += 1
+
+
+# --- one answer to several items
+
+
+def same_replies(reply: ItemReply, items: Sequence[WaitingItem]) -> list[ItemReply]:
+    """The answer to the first item, and the same one to the others, which are equal to it."""
+    others = [reply._replace(id=item.id, task=item.task, record=item.record) for item in items[1:]]
+    return [reply, *others]
+
+
+def reply_in_words(reply: ItemReply, items: Sequence[WaitingItem]) -> str:
+    """`Approve deploy (2)`."""
+    return f"{_WORDS[reply.action]} {items[0].title[:MAX_TITLE]}{f' ({len(items)})' if len(items) > 1 else ''}"
+
+
+def seconds_until_due(items: Sequence[WaitingItem], now: int) -> float:
+    """For how long the answer to these items can be kept before one of them expires; `now` is in milliseconds."""
+    return min((milliseconds(item.until) - now for item in items if item.until), default=_HOUR) / 1000 - MARGIN

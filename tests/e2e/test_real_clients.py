@@ -64,7 +64,7 @@ def agents() -> None:
     missing = [agent.name for agent in (CLAUDE, CODEX) if agent.program() is None]
     if missing:
         pytest.skip(
-            f"{' and '.join(missing)} not installed (640 MB, on request): python tests/support/tools.py --clients"
+            f"{' and '.join(missing)} not installed (1 GB, on request): python tests/support/tools.py --clients"
         )
 
 

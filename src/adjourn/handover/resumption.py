@@ -241,7 +241,7 @@ def hand_over(
     page = filled(page, heard.report)
     known = _known(task, checkpoint, _around(reader, task), now)
     missing, gone = ([], []) if reader.is_remote else _missing(page, summary, reader.tree)
-    page = _without(page, missing)
+    page = _without(page, [*missing, *gone])
     text = checkpoint.event.timestamp
     # a description from before the plan was changed may name the step of then
     outdated = summary is not None and is_replanned(summary, milliseconds(text))
@@ -308,7 +308,7 @@ def _missing(page: AgentReport, summary: PageSummary | None, tree: str) -> tuple
 
 
 def _without(page: AgentReport, missing: Sequence[str]) -> AgentReport:
-    """A page without artifacts that never existed."""
+    """A page without artifacts that are not there."""
     if not missing or not isinstance(page.artifacts, tuple):
         return page
     return msgspec.structs.replace(page, artifacts=tuple(file for file in page.artifacts if file.path not in missing))

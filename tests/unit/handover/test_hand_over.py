@@ -413,16 +413,19 @@ def test_an_artifact_that_never_existed_is_no_result(workspace: Workspace) -> No
 
 
 def test_a_result_that_is_gone_comes_before_the_next_step(workspace: Workspace) -> None:
-    """It was there at the last checkpoint: whoever resumes reads it before anything that was stated; until it is back."""
+    """It was there at the last checkpoint: whoever resumes reads it before anything that was stated, and not as a file; until it is back."""
     (workspace.root / "made.py").write_text("x")
     call(workspace, "file.write", "made.py")
     save(workspace, "half", AgentReport(artifacts=(ReportedArtifact(path="made.py"),), resumption_point="Publish it"))
     (workspace.root / "made.py").unlink()
-    assert workspace.resume(workspace.context())["nextStep"] == [
+    answer = workspace.resume(workspace.context())
+    assert answer["nextStep"] == [
         "a result of the work is gone: made.py: find out why; restore what is still needed", "Publish it",
     ]  # fmt: skip
+    assert "artifacts" not in answer
     (workspace.root / "made.py").write_text("x")
-    assert workspace.resume(workspace.context())["nextStep"] == ["Publish it"]
+    answer = workspace.resume(workspace.context())
+    assert (answer["nextStep"], answer["artifacts"]) == (["Publish it"], ["made.py"])
 
 
 def test_rules_of_reflection_stand_behind_those_of_the_policy(workspace: Workspace) -> None:

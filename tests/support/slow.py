@@ -37,7 +37,7 @@ MODULES: Final = {
     "several processes a test": {
         "test_hook_budget", "test_hook_proxies", "test_hook_standby", "test_patterns", "test_run_otlp",
     },
-    "benchmarks, simulations and evaluations": {"test_bench_smoke", "test_scoring", "test_sim"},
+    "benchmarks, simulations and evaluations": {"test_bench_smoke", "test_foreign_tasks", "test_scoring", "test_sim"},
     "thousands of lines held against bash": {"test_shell_jail"},
 }  # fmt: skip
 ALL: Final = frozenset().union(*MODULES.values())

@@ -21,6 +21,7 @@ from adjourn.store.base import Entry, Store
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import AppendedEvent, NewEvent, Task
+from adjourn.tasks.work_index import named_refs
 from adjourn.text.near_words import did_you_mean
 from adjourn.text.redact import without_secrets
 
@@ -122,7 +123,11 @@ def create(
         # Of the checkpoints among FOLD_SPAN events the first keeps the ledger: loading the task reads fewer events than that.
         is_first = event.seq // FOLD_SPAN != task.ledger.checkpoint_seq // FOLD_SPAN
         kept = task.folded() if is_first else {}
-        return {f"checkpoint/{name}": f"{task.id} {event.seq} {event_hash}", **kept}
+        return {
+            f"checkpoint/{name}": f"{task.id} {event.seq} {event_hash}",
+            f"{named_refs(task.id)}{name}": f"{event.seq} {event_hash}",
+            **kept,
+        }
 
     with task.lock:
         task.flush()

@@ -29,6 +29,7 @@ from adjourn.policy.principal import checkpoint_ref, key_of_task
 from adjourn.store.base import Store
 from adjourn.tasks.lease import REPLICA, WANTED, lease_end, time_of
 from adjourn.tasks.task import tasks_of
+from adjourn.tasks.work_index import named_refs
 
 DAY = 86_400_000
 KEEP_LAST = 10
@@ -199,6 +200,10 @@ def _remove_page(root: str, page: FoundPage) -> bool:
 
 
 def _unname(store: Store, point: Point) -> None:
+    listed = f"{named_refs(point.task)}{point.name}"
+    if (place := store.ref(listed) or "").endswith(f" {point.hash}"):
+        with suppress(ConflictError):  # a newer checkpoint took the name
+            store.swap(listed, None, expect=place)
     named = checkpoint_ref(point.name, point.task)
     folder = named.replace("checkpoint/", "folder/", 1)
     value = store.ref(named) or ""

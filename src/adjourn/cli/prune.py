@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from contextlib import suppress
 
 import click
@@ -11,6 +12,7 @@ from adjourn.cli.context import CommandContext, at_store, example, flag, for_mac
 from adjourn.cli.output import counted, safe, say, say_json, say_table, shown_bytes
 from adjourn.cli.terminal import Spinner
 from adjourn.errors import AdjournError
+from adjourn.host import clock, keys
 
 _UNITS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000, "": 86_400_000}
 _BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}
@@ -142,12 +144,13 @@ def gc(context: CommandContext, *, as_json: bool) -> None:
 )
 @for_machines
 def migrate_(context: CommandContext, *, partitions: int | None, as_json: bool) -> None:
-    """Bring a store to the newest schema while others use it.
+    """Bring a store to the newest schema, and index its tasks, while others use it.
 
     A SQLite store is brought there whenever it is opened. A PostgreSQL store is used as it is until this command runs. Update
     adjourn everywhere first: versions that do not know the new schema cannot append to it. With --partitions, events are copied in
     small batches. Sessions continue, with pauses of at most two seconds. After an interruption, run the same command again: it continues.
     """
+    from adjourn.handover.pending import add_earlier_tasks
     from adjourn.host.workspace_store import migrate_at, shown_store
     from adjourn.store.migrate import LATEST
 
@@ -155,6 +158,7 @@ def migrate_(context: CommandContext, *, partitions: int | None, as_json: bool) 
     _ = context.store  # it is there
     with Spinner("migrating"):
         copied = max(migrate_at(context.root, context.url, partitions or 0), default=0)
+        deque(add_earlier_tasks(context.store, clock.now, keys.secret()), maxlen=0)
     schema = LATEST["postgres" if where.startswith("postgresql:") else "sqlite"]
     if as_json:
         say_json(store=where, schema=schema, copied=copied)

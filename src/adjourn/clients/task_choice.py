@@ -36,7 +36,8 @@ class TaskChoice:
             if not self.id:
                 self.id = client.store.ref(self._ref) or ""
                 if not self.id:
-                    self._forget_dead_clients()
+                    if not client.replica:  # the clients of a gateway are no processes
+                        self._forget_dead_clients()
                     # A store that has lost what this client worked on is no reason to start at zero.
                     task = self._heads.bound(client.group) or self._new_id()
                     try:

@@ -44,6 +44,8 @@ CLOSE_SECONDS = 10.0
 LINGER_SECONDS = 2.0
 AGAIN_SECONDS = 0.25
 """How often a gateway that ends tries a store that is away."""
+INDEX_REST_SECONDS = 0.1
+"""Between two steps that add tasks of an earlier version to the index."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -115,11 +117,24 @@ class Contexts:
         self._secret: tuple[str, ...] = ()
         self._leaving: set[asyncio.Task[None]] = set()
         """For the servers of closed exchanges to end."""
+        self._is_ending = threading.Event()
 
     def start(self) -> None:
         """Take the lease of this process. Raises `StoreError`."""
         self._loop = asyncio.get_running_loop()
         self._replica.start()
+        threading.Thread(target=self._add_earlier_tasks, name="index", daemon=True).start()
+
+    def _add_earlier_tasks(self) -> None:
+        """Add the tasks of an earlier version to the index of work, in steps that leave room for calls."""
+        from adjourn.handover.pending import add_earlier_tasks
+
+        try:
+            for _ in add_earlier_tasks(self._gateway.store, now, keys.secret()):
+                if self._is_ending.wait(INDEX_REST_SECONDS):
+                    return
+        except AdjournError as error:
+            self._report.event("store.error", str(error))
 
     def all(self) -> Iterable[ClientContext]:
         """Those there are now. From any thread."""
@@ -244,6 +259,7 @@ class Contexts:
 
     async def release(self) -> None:
         """Give up the lease of this process."""
+        self._is_ending.set()
         await self._loop.run_in_executor(None, self._replica.stop)
 
     def _end(self, context: ClientContext, reason: str) -> None:

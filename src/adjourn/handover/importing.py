@@ -8,6 +8,7 @@ workspace exists.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Literal, NamedTuple
@@ -21,8 +22,11 @@ from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundE
 from adjourn.host.workspace import CHECKPOINTS, read_file, resolve_inside
 from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.event import decode
-from adjourn.store.base import Head, PermanentConflictError, Store, append_with_retry
+from adjourn.log.kinds import data_of
+from adjourn.store.base import Entry, Head, PermanentConflictError, Store, append_with_retry
 from adjourn.tasks import idempotency
+from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.work_index import checkpoint_names, named_refs, place_changes
 from adjourn.text.near_words import did_you_mean
 
 _CHUNK = 2000
@@ -138,12 +142,15 @@ def _extend(store: Store, verified: VerifiedFolder, shared: int, head: Head) -> 
     name, task = checkpoint.data.name, checkpoint.event.task
     # the store's claims are newer than the folder's where it has the whole history
     new = shared < audit.total
-    refs = idempotency.index(task, (decode(entry.data) for entry in audit.entries())) if new else {}
-    refs = {  # another task may have claimed the same effect since
-        ref: value for ref, value in refs.items() if not ref.startswith("effect/") or store.ref(ref) is None
+    index = idempotency.index(task, (decode(entry.data) for entry in audit.entries())) if new else {}
+    refs: dict[str, str | None] = {  # another task may have claimed the same effect since
+        ref: value for ref, value in index.items() if not ref.startswith("effect/") or store.ref(ref) is None
     }
     if _is_newer(store, checkpoint):
         refs[f"checkpoint/{name}"] = f"{task} {checkpoint.event.seq} {checkpoint.hash}"
+        refs[f"{named_refs(task)}{name}"] = f"{checkpoint.event.seq} {checkpoint.hash}"
+    if new:
+        refs |= place_changes(store, _folded(task, audit.entries(0, shared)), _folded(task, audit.entries()))
     if not verified.trusted_as and vouched_for(store, checkpoint) is None:
         refs[f"vouched/{task}"] = str(checkpoint.event.seq)
     texts = [text.encode() for text in (verified.extra.contract, verified.extra.policy) if text]
@@ -154,6 +161,14 @@ def _extend(store: Store, verified: VerifiedFolder, shared: int, head: Head) -> 
         last = following
     documents = [canonical(row) for row in (verified.extra.document, verified.extra.report) if row is not None]
     store.append(task, last, expect=head, refs=refs, blobs=[*texts, *documents])
+
+
+def _folded(task: str, entries: Iterable[Entry]) -> Ledger:
+    ledger = Ledger(task=task)
+    for entry in entries:
+        event = decode(entry.data)
+        ledger.apply(event, entry.hash, data_of(event))
+    return ledger
 
 
 def _is_newer(store: Store, checkpoint: TaskCheckpoint) -> bool:
@@ -222,7 +237,7 @@ def _contracts(root: str, place: str, kind: str) -> list[dict[str, Any]]:
 def _checkpoints(store: Store, root: str) -> list[dict[str, Any]]:
     """The checkpoints of the store, and those that only a folder has (git brought them)."""
     goals, untrusted = dict[str, str](), set[str]()
-    for name in (ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")):
+    for name in checkpoint_names(store):
         with suppress(InvalidError):  # one that is broken must not hide the others
             task_checkpoint = checkpoint.find(store, name)
             goals[name] = task_checkpoint.data.description

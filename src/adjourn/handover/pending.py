@@ -14,19 +14,19 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, find
 from adjourn.clients.client_process import ClientProcess
-from adjourn.errors import AdjournError
+from adjourn.errors import AdjournError, ConflictError
 from adjourn.log.event import timestamp
-from adjourn.store.base import EMPTY, Head, Store
+from adjourn.policy.principal import SpaceStore
+from adjourn.store.base import EMPTY, Store
+from adjourn.tasks import work_index
 from adjourn.tasks.entries import OpenSession
 from adjourn.tasks.lease import describe_holder, expire_dead_sessions, is_alive
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.task import Task
+from adjourn.tasks.task import Task, tasks_of
 from adjourn.text.quoting import one_line
 from adjourn.text.redact import without_secrets
 from adjourn.text.times import ago
@@ -43,9 +43,9 @@ MAX_TASKS = 20
 MAX_OTHERS = 5
 """Other open tasks that a hand-over lists."""
 INDEX_SECONDS = 0.04
-"""How long tasks are read to rank them, at one start. The others are ranked at later ones."""
-INDEX = "index/open-tasks"
-"""The ref that keeps the ranks: {task: [what it was made of, rank, time of the last event, until when it holds]}."""
+"""How long tasks are read to rank them, or to add them to the index, at one start. The others follow at later ones."""
+MAX_RANKED = 200
+"""Tasks of a space that are ranked."""
 OLD_DAYS = 30
 """Days after which work that nobody has touched is no longer announced, only mentioned."""
 RECOVERED = "recovered"
@@ -228,59 +228,89 @@ class RankedTask(NamedTuple):
 
 
 def ranked_tasks(store: Store, clock: Callable[[], int], secret: bytes, *, keep: bool = True) -> list[RankedTask]:
-    """All tasks of a store, the most important first, by the index that is kept: only a task that changed since is read. `keep` the index."""
-    heads, stamp = store.streams(), timestamp(clock())
-    index = _read_index(store)
-    tasks = [name for name in heads if "/" not in name]
-    entries = {name: entry for name in tasks if (entry := index.get(name)) and _holds(entry, _mark(heads, name), stamp)}
-    stale = sorted(
-        (name for name in tasks if name not in entries), key=lambda name: (name in index, name), reverse=True
-    )
+    """The first tasks of each space of a store, the most important first, by the index of work. Of a store of an earlier version those that
+    are in it by now; with `keep`, more are added.
+    """
     deadline = monotonic() + INDEX_SECONDS
-    for number, name in enumerate(stale):  # ids begin with their day
-        if number >= MAX_TASKS and monotonic() > deadline:
-            entries |= {name: index[name] for name in stale[number:] if name in index}
-            break
-        with suppress(AdjournError):
-            task = Task(store, name, clock=clock, secret=secret)
-            entries[name] = [_mark(heads, name), rank_of(task), task.ledger.touched, _until(task)]
-    if keep and entries != index:
-        with suppress(AdjournError):
-            store.swap(INDEX, msgspec.json.encode(entries).decode(), expect=store.ref(INDEX), durable=False)
-    ranking = [RankedTask(name, entry[1], entry[2]) for name, entry in entries.items()]
+    if keep and not isinstance(store, SpaceStore):  # a gateway adds those of all spaces
+        any(monotonic() > deadline for _ in add_earlier_tasks(store, clock, secret))
+    stamp = timestamp(clock())
+    ranking: list[RankedTask] = []
+    for number, place in enumerate(work_index.places(store, MAX_RANKED)):
+        rank, touched = max(0, int(place.rank) - 1), place.touched
+        is_uncertain = place.rank == work_index.OPEN or (place.rank == work_index.WAITS and "" < place.until <= stamp)
+        if is_uncertain and (number < MAX_TASKS or monotonic() < deadline):
+            with suppress(AdjournError):
+                task = Task(store, place.task, clock=clock, secret=secret)
+                rank, touched = rank_of(task), task.ledger.touched
+                if keep and place.ref != work_index.place_of(task.ledger):
+                    _remove(store, [place.ref])
+        ranking.append(RankedTask(place.task, rank, touched))
     ranking.sort(key=lambda entry: entry.touched, reverse=True)
     return sorted(ranking, key=lambda entry: entry.rank)
+
+
+def add_earlier_tasks(store: Store, clock: Callable[[], int], secret: bytes) -> Iterator[int]:
+    """Add tasks that an earlier version wrote to the index of work, the newest first. Yields how many are left after each `MAX_TASKS`; the
+    next caller continues. Raises `StoreError`.
+    """
+    reached = store.ref(work_index.INDEXED)
+    if reached == work_index.ALL:
+        return
+    if reached is None:
+        for name, value in store.refs("checkpoint/").items():
+            of, _, at = value.partition(" ")
+            _add(store, {f"{work_index.named_refs(of)}{name.removeprefix('checkpoint/').partition('@')[0]}": at})
+    tasks = sorted((name for name in tasks_of(store) if reached is None or name < reached), reverse=True)
+    for first in range(0, max(len(tasks), 1), MAX_TASKS):
+        batch = tasks[first : first + MAX_TASKS]  # ids begin with their day
+        for name in batch:
+            with suppress(AdjournError):  # a broken task must not hide the others
+                _add_earlier(store, Task(store, name, clock=clock, secret=secret))
+        left = len(tasks) - first - len(batch)
+        value = batch[-1] if left else work_index.ALL
+        try:
+            store.swap(work_index.INDEXED, value, expect=reached, durable=False)
+        except ConflictError:  # another process adds them as well
+            return
+        reached = value
+        yield left
+
+
+def _add_earlier(store: Store, task: Task) -> None:
+    refs = work_index.added(task.ledger, _notes_of(store, task.id))
+    _add(store, refs)
+    place = work_index.place_of(task.ledger)
+    if work_index.place_of(task.refresh()) != place:  # whoever has appended meanwhile knew of no such ref
+        _remove(store, [place])
+
+
+def _notes_of(store: Store, task: str) -> str:
+    """The place that the notes of a task give it; "" without notes."""
+    if store.head(f"record/{task}") == EMPTY:
+        return ""
+    from adjourn.knowledge.records.task_record import record_of
+    from adjourn.knowledge.records.version_log import place_of_notes
+
+    record = record_of(store, task)
+    return place_of_notes(record) if record is not None else ""
+
+
+def _remove(store: Store, refs: Sequence[str]) -> None:
+    for name in refs:
+        with suppress(AdjournError):
+            store.swap(name, None, expect=store.ref(name), durable=False)
+
+
+def _add(store: Store, refs: Mapping[str, str]) -> None:
+    for name, value in refs.items():
+        with suppress(ConflictError):  # it is there already
+            store.swap(name, value, expect=None, durable=False)
 
 
 def _offered(ranking: Sequence[RankedTask], now: int) -> Iterator[str]:
     oldest = oldest_announced(now)
     return (entry.task for entry in ranking if entry.rank < ONLY_READ and entry.touched >= oldest)
-
-
-def _read_index(store: Store) -> dict[str, list[Any]]:
-    """The kept ranks; none where they cannot be read."""
-    try:
-        return msgspec.json.decode(store.ref(INDEX) or "{}", type=dict[str, list[Any]])
-    except msgspec.DecodeError:
-        return {}
-
-
-def _mark(heads: Mapping[str, Head], task: str) -> str:
-    """What the rank of a task is made of: its last event, and the newest version of its record."""
-    return f"{heads[task].hash[:16]} {heads.get(f'record/{task}', EMPTY).hash[:16]}"
-
-
-def _holds(entry: Sequence[Any], mark: str, stamp: str) -> bool:
-    return len(entry) == 4 and entry[0] == mark and (not entry[3] or stamp < str(entry[3]))
-
-
-def _until(task: Task) -> str:
-    """Until when the rank of a task holds if nothing is written: "" for ever, "0" for no time (a session may die)."""
-    ledger = task.ledger
-    if any(is_alive(task.store, task.id, holder, task.clock()) is not False for holder in ledger.sessions.values()):
-        return "0"
-    stamp = timestamp(task.clock())
-    return min((approval.expires for approval in ledger.approvals.values() if approval.expires > stamp), default="")
 
 
 def rank_of(task: Task) -> int:
@@ -397,10 +427,12 @@ def best_checkpoint(task: Task) -> TaskCheckpoint | None:
 
 def _checkpoints(task: Task) -> list[TaskCheckpoint]:
     mine: list[TaskCheckpoint] = []
-    for ref, value in task.store.refs("checkpoint/").items():
-        if value.partition(" ")[0] == task.id:
-            with suppress(AdjournError):
-                mine.append(find(task.store, ref.removeprefix("checkpoint/")))
+    begin = work_index.named_refs(task.id)
+    for ref in task.store.refs(begin):
+        with suppress(AdjournError):
+            checkpoint = find(task.store, ref.removeprefix(begin))
+            if checkpoint.event.task == task.id:  # else the name has passed to another task
+                mine.append(checkpoint)
     return mine
 
 

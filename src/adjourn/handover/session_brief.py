@@ -235,8 +235,8 @@ def untrusted_work(client: ClientProcess) -> str:
 
 
 def _new_folders(client: ClientProcess) -> list[str]:
-    """The names in the folder of checkpoints that the store did not write; none for a client that was bound to a task."""
-    if client.options.task:
+    """The names in the folder of checkpoints that the store did not write; none for a client of a gateway, or bound to a task."""
+    if client.options.task or client.options.home:  # nobody clones the folder of a space
         return []
     try:
         names = os.listdir(os.path.join(client.options.checkpoint_root, CHECKPOINTS))

@@ -89,8 +89,12 @@ def _key(text: str) -> str:
 
 SHARED = ("tools/", "budget/", "replica/")
 """How refs start that are of the whole workspace: which tools its servers have, what all tasks have spent, which replicas live."""
-OF_TASKS = ("lease/", "fold/", "vouched/", "once/", "shown/", "run/", "record/", "cognition/")
+OF_TASKS = ("lease/", "fold/", "vouched/", "once/", "shown/", "run/", "record/", "cognition/", "noted/")
 """How refs start whose next part is a task."""
+OF_SPACES = ("work/", "named/")
+"""How refs start whose next part is the key of a space: the index of its tasks, and of the names of their checkpoints."""
+NO_SPACE = "-"
+"""Stands there for tasks of no space."""
 OF_CALLS = "open/"
 """How refs start that name a task behind the digest of a call."""
 BY_CONTENT = ("version/",)
@@ -112,6 +116,8 @@ class SpaceStore:
         """The clock of the store below, if it has one."""
         self.place: str = getattr(below, "place", "")
         """Where the store below is: what is kept beside the keys about its tasks holds here, too."""
+        self.keys = space.keys
+        """Those of the space."""
 
     def shows(self, stream: str) -> bool:
         """Whether the stream of a task, or one about a task (`record/TASK`), may be known of."""
@@ -172,7 +178,9 @@ class SpaceStore:
         values = (value for name in names if (value := self.below.ref(name)) is not None)
         return next((value for value in values if self._is_ours(name, value)), None)
 
-    def refs(self, prefix: str = "") -> dict[str, str]:
+    def refs(self, prefix: str = "", *, start: str = "", limit: int = 0) -> dict[str, str]:
+        if prefix.startswith(OF_SPACES) and prefix.count("/") > 1:
+            return self.below.refs(prefix, start=start, limit=limit) if self._names_shown(prefix) else {}
         below = self.below.refs(prefix)
         by_name: dict[str, str] = {}
         for name, value in below.items():
@@ -183,7 +191,7 @@ class SpaceStore:
             own, at, key = name.rpartition("@")
             if at and key in self._space.keys and (own not in by_name or key == self._space.home):
                 by_name[own] = value
-        return dict(sorted(by_name.items()))
+        return dict([pair for pair in sorted(by_name.items()) if pair[0] >= start][: limit or None])
 
     def swap(self, name: str, value: str | None, *, expect: str | None, durable: bool = True) -> None:
         task = (expect or value or "").partition(" ")[0] if name.startswith("checkpoint/") else ""
@@ -199,6 +207,8 @@ class SpaceStore:
     def _names_shown(self, name: str) -> bool:
         if name.startswith(OF_CALLS):
             return self._space.shows(name.split("/")[2]) if name.count("/") > 1 else False
+        if name.startswith(OF_SPACES):
+            return name.split("/", 2)[1] in self._space.keys
         return name.startswith(OF_TASKS) and self._space.shows(name.split("/", 2)[1])
 
     def _is_ours(self, name: str, value: str) -> bool:

@@ -105,8 +105,10 @@ class Store(Protocol):
     def ref(self, name: str) -> str | None:
         """The value of one ref."""
 
-    def refs(self, prefix: str = "") -> dict[str, str]:
-        """Refs whose name starts with `prefix`, sorted by name."""
+    def refs(self, prefix: str = "", *, start: str = "", limit: int = 0) -> dict[str, str]:
+        """Refs whose name starts with `prefix` and is not before `start`, sorted by name; with a `limit`, the first ones, at no cost
+        for the others.
+        """
 
     def swap(self, name: str, value: str | None, *, expect: str | None, durable: bool = True) -> None:
         """Set a ref (None deletes it) whose value is `expect` (None: absent), else raise `ConflictError`.

@@ -99,12 +99,13 @@ class MemoryStore:
             self._check_open()
             return self._refs.get(name)
 
-    def refs(self, prefix: str = "") -> dict[str, str]:
+    def refs(self, prefix: str = "", *, start: str = "", limit: int = 0) -> dict[str, str]:
         if prefix:
             check_name(prefix)
         with self._changed:
             self._check_open()
-            return {name: self._refs[name] for name in sorted(self._refs) if name.startswith(prefix)}
+            names = sorted(name for name in self._refs if name >= start and name.startswith(prefix))
+            return {name: self._refs[name] for name in names[: limit or None]}
 
     def swap(  # every swap is as durable as it gets here
         self,

@@ -106,13 +106,14 @@ class OverlayStore:
         with self._changed:
             return self._ref(name)
 
-    def refs(self, prefix: str = "") -> dict[str, str]:
+    def refs(self, prefix: str = "", *, start: str = "", limit: int = 0) -> dict[str, str]:
         if prefix:
             check_name(prefix)
         with self._changed:
-            here = {name: value for name, value in self._refs.items() if name.startswith(prefix)}
-            found = self._below_open().refs(prefix) | here
-        return {name: value for name, value in sorted(found.items()) if value is not None}
+            here = {name: value for name, value in self._refs.items() if name >= start and name.startswith(prefix)}
+            found = self._below_open().refs(prefix, start=start, limit=limit and limit + len(here)) | here
+        kept = ((name, value) for name, value in sorted(found.items()) if value is not None)
+        return dict(islice(kept, limit or None))
 
     def swap(
         self,

@@ -54,7 +54,7 @@ _STREAMS_OF = """(
 )"""
 _PARTITIONS = "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'adjourn_event'::regclass"
 _REF = "SELECT value FROM adjourn_ref WHERE name = %s"
-_REFS = "SELECT name, value FROM adjourn_ref WHERE name >= %s AND starts_with(name, %s) ORDER BY name"
+_REFS = "SELECT name, value FROM adjourn_ref WHERE name >= %s AND starts_with(name, %s) ORDER BY name LIMIT %s"
 _SET_REF = "INSERT INTO adjourn_ref VALUES (%s, %s) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 _DELETE_REF = "DELETE FROM adjourn_ref WHERE name = %s"
 _ADD_REF = "INSERT INTO adjourn_ref VALUES (%s, %s) ON CONFLICT DO NOTHING"
@@ -162,14 +162,14 @@ class PostgresStore:
         rows = self._query(_REF, (name,))
         return rows[0][0] if rows else None
 
-    def refs(self, prefix: str = "") -> dict[str, str]:
+    def refs(self, prefix: str = "", *, start: str = "", limit: int = 0) -> dict[str, str]:
         if prefix:
             checks.check_name(prefix)
 
         def fetch(connection: Connection) -> list[tuple[Any, ...]]:
             # With the prefix in the statement's text, the server plans for it: a range of the key.
             with self._psycopg.ClientCursor(connection) as cursor:
-                return cursor.execute(_REFS, (prefix, prefix)).fetchall()  # type: ignore[no-any-return]
+                return cursor.execute(_REFS, (max(prefix, start), prefix, limit or None)).fetchall()  # type: ignore[no-any-return]
 
         return dict(self._line.again(fetch))
 

@@ -68,7 +68,7 @@ _HEAD = "SELECT position, hash FROM event WHERE position BETWEEN ? AND ? ORDER B
 _READ = "SELECT hash, data FROM event WHERE position >= ? AND position < ? ORDER BY position"
 _COUNT = "SELECT count(*) FROM event WHERE position >= ? AND position < ?"
 _REF = "SELECT value FROM ref WHERE name = ?"
-_REFS = "SELECT name, value FROM ref WHERE name >= ? ORDER BY name"
+_REFS = "SELECT name, value FROM ref WHERE name >= ? ORDER BY name LIMIT ?"
 _SET_REF = "INSERT INTO ref VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 _DELETE_REF = "DELETE FROM ref WHERE name = ?"
 _PUT_BLOB = "INSERT INTO blob VALUES (?, ?) ON CONFLICT DO NOTHING"
@@ -235,11 +235,11 @@ class SqliteStore:
         row = self._one(_REF, (name,))
         return row[0] if row else None
 
-    def refs(self, prefix: str = "") -> dict[str, str]:
+    def refs(self, prefix: str = "", *, start: str = "", limit: int = 0) -> dict[str, str]:
         if prefix:
             check_name(prefix)
         # The names that start with the prefix are one run, from the prefix on.
-        return dict(self._all(_REFS, (prefix,), within=prefix))
+        return dict(self._all(_REFS, (max(prefix, start), limit or -1), within=prefix))
 
     def refs_version(self) -> object:
         """A value that changes when refs may have changed: this store wrote some, or another connection wrote anything.
@@ -418,7 +418,7 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise failure(self.path, error) from error
 
-    def _all(self, sql: str, parameters: tuple[str, ...] = (), within: str = "") -> list[Any]:
+    def _all(self, sql: str, parameters: tuple[str | int, ...] = (), within: str = "") -> list[Any]:
         """Every row, or those from the first on whose first column starts with `within`."""
         rows = []
         try:

@@ -736,3 +736,8 @@ _RULES: dict[type | None, Callable[[Ledger, Envelope, Any], None]] = {
     kinds.MakeResult: _make_result,
 }
 """What each kind does. A kind that is not here is history only."""
+
+
+def changes_ledger(data: kinds.Data) -> bool:
+    """Whether an event is more than history."""
+    return type(data) in _RULES

@@ -26,7 +26,8 @@ from adjourn.log.kinds import Data, data_of, prose_of
 from adjourn.log.merkle import Frontier
 from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Store, Swap, wait_for_turn
 from adjourn.tasks.heads import KeptHead, KeptHeads, verified_entries_from
-from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.ledger import Ledger, changes_ledger
+from adjourn.tasks.work_index import place_changes
 from adjourn.text.near_words import did_you_mean
 from adjourn.text.redact import without_secrets
 
@@ -237,9 +238,23 @@ class Task:
             written.append(_new_tuple(AppendedEvent, (event, after)))
             entries.append(_new_tuple(Entry, (after, stored)))
         changes = refs(written) if callable(refs) else refs
-        if is_open:
-            changes = {**changes, **open_changes(ledger, written)}
+        # While a session is open, its task stays where it is in the index of work.
+        if is_open or (not ledger.sessions and self._may_move(written)):
+            changes = {**changes, **self._index_changes(written, is_open=is_open)}
         return _new_tuple(StagedCommit, (head, entries, written, changes, waiting))
+
+    def _may_move(self, written: Sequence[AppendedEvent]) -> bool:
+        """Whether events may change where a task without sessions is in the index of work."""
+        ledger = self.ledger
+        return ledger.touched[:15] != self.stamp[:15] or any(changes_ledger(event.data) for event, _ in written)
+
+    def _index_changes(self, written: Sequence[AppendedEvent], *, is_open: bool) -> dict[str, str | None]:
+        """What events change in the indexes: of work, and of open calls if it `is_open` whether they change that."""
+        before, moved = self.ledger, _copy(self.ledger)
+        for event, event_hash in written:
+            moved.apply(event, event_hash, event.data)
+        changes = place_changes(self.store, before, moved)
+        return changes | open_changes(before, moved, written) if is_open else changes
 
     def take_in(self, staged: StagedCommit, *, durable: bool) -> None:
         """The store has what was staged: so has the ledger now."""
@@ -479,16 +494,12 @@ def open_entries(ledger: Ledger) -> dict[str, str]:
     return entries
 
 
-def open_changes(ledger: Ledger, events: Sequence[tuple[Envelope, str]]) -> Mapping[str, str | None]:
-    """What events, which are about to follow those of a ledger, make of the entries of its task.
+def open_changes(ledger: Ledger, after: Ledger, events: Sequence[tuple[Envelope, str]]) -> dict[str, str | None]:
+    """What events, which lead from a ledger to the one `after` them, make of the entries of its task.
 
     The entry of an approval that a call uses up is for its user to take away: no two tasks may.
     """
-    after, used = _copy(ledger), set()
-    for event, event_hash in events:
-        after.apply(event, event_hash, event.data)
-        if isinstance(event.data, kinds.ToolAllowed):
-            used.add(event.data.approval)
+    used = {event.data.approval for event, _ in events if isinstance(event.data, kinds.ToolAllowed)}
     before, now = open_entries(ledger), open_entries(after)
     gone: dict[str, str | None] = {
         name: None for name in before if name not in now and name.rpartition("/")[2] not in used

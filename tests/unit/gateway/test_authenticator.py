@@ -31,11 +31,11 @@ class CountedStore(MemoryStore):
         self.looks = 0
         self.is_down = False
 
-    def refs(self, prefix: str = "") -> dict[str, str]:
+    def refs(self, prefix: str = "", *, start: str = "", limit: int = 0) -> dict[str, str]:
         self.looks += 1
         if self.is_down:
             raise StoreError("the store is away")
-        return super().refs(prefix)
+        return super().refs(prefix, start=start, limit=limit)
 
 
 class Gateway:

@@ -10,9 +10,10 @@ import pytest
 
 from adjourn.checkpoints.save import finish
 from adjourn.handover import session_brief as carried_work
-from adjourn.handover.pending import INDEX, PendingWork
+from adjourn.handover.pending import PendingWork
 from adjourn.handover.session_brief import NewSession, brief_new_session, find_pending_work, untrusted_work
 from adjourn.knowledge.records.agent_notes import AgentNote, add
+from adjourn.tasks.work_index import INDEXED
 from support.forging import Forger
 from support.handover import FAR, carried, saved, trusting
 from support.workspace import ANN, Workspace
@@ -33,9 +34,9 @@ def _found(workspace: Workspace) -> PendingWork | None:
     events, before = workspace.everything()
     found = find_pending_work(workspace.context("reader"))
     events_now, refs = workspace.everything()
-    assert (events_now, {name: value for name, value in refs.items() if name != INDEX}) == (
+    assert (events_now, {name: value for name, value in refs.items() if name != INDEXED}) == (
         events,
-        {name: value for name, value in before.items() if name != INDEX},
+        {name: value for name, value in before.items() if name != INDEXED},
     )
     return found
 

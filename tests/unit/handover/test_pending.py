@@ -10,7 +10,7 @@ from adjourn.checkpoints.save import finish, reopen
 from adjourn.errors import NotFoundError
 from adjourn.handover import pending
 from adjourn.handover.inbox import find_waiting
-from adjourn.handover.pending import WorkVerdict, older_work, ranked_tasks, verdict_of
+from adjourn.handover.pending import WorkVerdict, add_earlier_tasks, older_work, ranked_tasks, verdict_of
 from adjourn.handover.resumption import Preview, resume
 from adjourn.handover.session_brief import NewSession, brief_new_session, find_pending_work, instructions
 from adjourn.host import keys
@@ -19,6 +19,7 @@ from adjourn.log.event import timestamp
 from adjourn.store.base import Store
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.task import NewEvent, Task
+from adjourn.tasks.work_index import NAMED, WORK
 from support.workspace import ANN, Workspace
 
 DAY = 86_400
@@ -88,15 +89,13 @@ def test_a_task_with_calls_in_doubt_comes_before_newer_ones(workspace: Workspace
     assert newer != doubt
 
 
-def test_a_kept_index_saves_reading_tasks_that_did_not_change(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A second look loads no task but the one that changed, and one that is offered."""
+def test_the_index_saves_reading_tasks(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who looks loads only tasks with an open session, since that may have died."""
     for number in range(4):
         _saved(workspace, f"g{number}")
-    context = workspace.context("reader")
-    ranked_tasks(context.store, context.clock, context.secret)
-    changed = _saved(workspace, "again")
+    at_work = workspace.work(workspace.context("at-work"), "file.write").task.id
+    reader = workspace.context("reader")
+    ranked_tasks(reader.store, reader.clock, reader.secret)
     loaded: list[str] = []
 
     def load(store: Store, name: str, *, clock: Callable[[], int], secret: bytes) -> Task:
@@ -104,8 +103,8 @@ def test_a_kept_index_saves_reading_tasks_that_did_not_change(
         return Task(store, name, clock=clock, secret=secret)
 
     monkeypatch.setattr(pending, "Task", load)
-    assert len(ranked_tasks(context.store, context.clock, context.secret)) == 5
-    assert loaded == [changed]
+    assert len(ranked_tasks(reader.store, reader.clock, reader.secret)) == 5
+    assert loaded == [at_work]
 
 
 def test_while_another_client_works_on_the_newest_task_nothing_is_offered(workspace: Workspace) -> None:
@@ -182,3 +181,29 @@ def test_other_tasks_are_named_without_saving_a_checkpoint_of_each(memory_worksp
     assert len(workspace.store.refs("checkpoint/")) == 2
     with pytest.raises(NotFoundError, match="no checkpoint is named"):
         workspace.resume(context, "20261121-unknown")
+
+
+def test_an_index_is_built_while_others_work(memory_workspace: Workspace) -> None:
+    """Of a store without an index all tasks are added, the newest first; a builder that stopped is continued."""
+    tasks = []
+    for number in range(45):
+        context = memory_workspace.context(f"g{number}")
+        memory_workspace.work(context, "file.write")
+        tasks.append(memory_workspace.save(context, f"c{number}").event.task)
+        memory_workspace.leave(context)
+    store = memory_workspace.store
+    before: dict[str, str] = {}
+    for prefix in (WORK, NAMED, "indexed/work"):
+        before |= store.refs(prefix)
+    for name, value in before.items():
+        store.swap(name, None, expect=value)
+    adding = add_earlier_tasks(store, memory_workspace.clock, keys.secret())
+    assert next(adding) == 25
+    assert len(store.refs(WORK)) == 20
+    memory_workspace.work(memory_workspace.context("g2"), "file.write")
+    assert list(add_earlier_tasks(store, memory_workspace.clock, keys.secret())) == [5, 0]
+    assert list(add_earlier_tasks(store, memory_workspace.clock, keys.secret())) == []
+    ranking = ranked_tasks(store, memory_workspace.clock, keys.secret())
+    assert {entry.task for entry in ranking} >= set(tasks)
+    assert len(store.refs(WORK)) == len(ranking)
+    assert store.refs(NAMED).items() >= {pair for pair in before.items() if pair[0].startswith(NAMED)}

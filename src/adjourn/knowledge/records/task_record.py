@@ -9,6 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from adjourn.errors import AdjournError
+from adjourn.policy.principal import SpaceStore
+from adjourn.store.base import EMPTY
 
 if TYPE_CHECKING:
     from adjourn.knowledge.model.documents import Tree
@@ -36,7 +38,7 @@ def read_record_of(store: Store, task: str) -> Tree | None:
 
     None where there is none. Raises `AdjournError` where it cannot be read.
     """
-    if not store.refs("record/"):
+    if store.head(f"record/{task}") == EMPTY and (isinstance(store, SpaceStore) or not store.refs("record/", limit=1)):
         return None
     from adjourn.knowledge.records.effect_lookup import current
     from adjourn.knowledge.records.store import RecordTrees

@@ -19,8 +19,10 @@ from adjourn.knowledge.model.documents import EncodedDocument, Tree
 from adjourn.knowledge.model.record import RecordContent
 from adjourn.knowledge.records.versions import Stored, link_of, root_after, sealed
 from adjourn.log.canonical_json import digest
+from adjourn.log.event import timestamp
 from adjourn.log.merkle import Frontier
 from adjourn.store.base import EMPTY, Entry, Head, Store
+from adjourn.tasks.work_index import NOTED, notes_ref
 
 FOLD_VERSIONS = 32
 FOLD_BYTES = 256 * 1024
@@ -149,10 +151,20 @@ class VersionStore:
             refs = {_index(name): f"{n} {record}" for n, name in enumerate(tail.hashes, tail.after + 1)}
             refs[_stream(record)] = _folded(at, tree)
             tail = UnfoldedTail(at.seq, (), 0)
+        encoded = encoded or EncodedDocument(stored.content, RecordContent)
+        refs |= self._moved(record, log.encoded.tree if log else None, encoded.tree)
         self.store.append(_stream(record), [entry], expect=log.at if log else EMPTY, refs=refs)
-        appended = VersionLog(record, at, root, encoded or EncodedDocument(stored.content, RecordContent), tree, tail)
+        appended = VersionLog(record, at, root, encoded, tree, tail)
         self._keep(appended)
         return appended
+
+    def _moved(self, record: str, before: Tree | None, after: Tree) -> dict[str, str | None]:
+        """The refs that put the task of a record where it belongs in the index of work."""
+        old, new = place_of_notes(before) if before else "", place_of_notes(after)
+        if record != after["task"]["id"] or old == new or self.store.head(record) == EMPTY:
+            return {}
+        gone: dict[str, str | None] = {old: None} if old else {}
+        return gone | {new: timestamp(after["lastModifiedAt"]), f"{NOTED}{record}": new}
 
     def copy(self, record: str, versions: Sequence[Stored], at: Head, tree: Frontier) -> Head:
         """Append verified versions of another store after the head `at`, whose frontier is `tree`. Raises `ConflictError`."""
@@ -334,6 +346,12 @@ def head_moved(record: str, expected: str, text: str) -> ConflictError:
         f"record {record} changed since you read it: its head is {text}, not {expected}; nothing was written",
         f"read it again and retry; or keep your change: `fork` version {expected[:12]}, then `merge` the fork",
     )
+
+
+def place_of_notes(record: Tree) -> str:
+    """The ref that lists the task of a record among those with work."""
+    waits = any(question["status"] == "open" for question in record["questionsForUser"])
+    return notes_ref(record["task"]["id"], record["lastModifiedAt"], waits=waits)
 
 
 def _stream(record: str) -> str:

@@ -42,7 +42,14 @@ class DocumentCases(Suite):
         assert store.refs() == {name: f"of {name}" for name in sorted(NAMES)}
         assert list(store.refs()) == sorted(NAMES)
         for prefix in ("a", "A", "a_", "5", "50%", "%", "_", "日", "🧵", "task/", "zzz"):
-            assert store.refs(prefix) == {n: f"of {n}" for n in sorted(NAMES) if n.startswith(prefix)}
+            names = [n for n in sorted(NAMES) if n.startswith(prefix)]
+            assert store.refs(prefix) == {n: f"of {n}" for n in names}
+            for limit in (1, 2, len(NAMES)):
+                assert list(store.refs(prefix, limit=limit)) == names[:limit]
+        assert list(store.refs(limit=2)) == sorted(NAMES)[:2]
+        for start in sorted(NAMES):
+            assert list(store.refs(start=start, limit=3)) == [n for n in sorted(NAMES) if n >= start][:3]
+        assert list(store.refs("task/", start="a")) == [n for n in sorted(NAMES) if n.startswith("task/")]
 
     # --- blobs
 

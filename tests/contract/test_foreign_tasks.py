@@ -1,0 +1,185 @@
+"""What opening a session reads does not depend on how much work others have in the store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from adjourn.clients.client import ClientContext
+from adjourn.clients.client_process import ClientOptions
+from adjourn.handover.importing import list_tasks
+from adjourn.handover.session_brief import find_pending_work, instructions
+from adjourn.policy.contract import read_contract
+from adjourn.policy.principal import Principal, Space, space_of
+from adjourn.store import Store
+from adjourn.store.base import Entry
+from adjourn.store.memory import MemoryStore
+from adjourn.store.postgres import PostgresStore
+from adjourn.store.sqlite import SqliteStore
+from adjourn.tasks.work_index import EFFECTS, NAMED, WORK
+from support.workspace import Workspace
+
+HASH = "a" * 64
+MANY = 100_000
+
+
+class Counted:
+    """A store that counts the calls of its methods, and the rows that they return."""
+
+    def __init__(self, below: Store) -> None:
+        self._below = below
+        self.calls: Counter[str] = Counter()
+        self.rows = 0
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._below, name)
+        if not callable(member):
+            return member
+
+        def call(*given: Any, **named: Any) -> Any:
+            self.calls[name] += 1
+            answer = member(*given, **named)
+            if name == "read":
+                return self._counted(answer)
+            self.rows += len(answer) if isinstance(answer, dict) else 1
+            return answer
+
+        return call
+
+    def _counted(self, entries: Iterator[Entry]) -> Iterator[Entry]:
+        for entry in entries:
+            self.rows += 1
+            yield entry
+
+
+def _foreign(number: int) -> tuple[str, dict[str, str]]:
+    """A task of somebody else, and its refs."""
+    space = space_of(Principal(id=f"user:{number % 1000}", name="other", type="human"))
+    task = space.named(f"20260501-{number:08}")
+    key = space.own
+    return task, {
+        f"checkpoint/done-{number}@{key}": f"{task} 0 {HASH}",
+        f"client/gateway/{key}/{number}@{key}": task,
+        f"folder/done-{number}@{key}": HASH,
+        f"fold/{task}": f"{HASH}:{{}}",
+        f"{NAMED}{key}/{task}/done-{number}": f"0 {HASH}",
+        f"record/{task}": f"0 {HASH}",
+        f"{WORK}{key}/{EFFECTS}79739487755/{task}": "2026-05-01T12:00:00.000Z ",
+    }
+
+
+def _fill(store: Store, count: int) -> None:
+    """Put tasks of others into a store, past its methods: 100,000 appends would take a minute."""
+    tasks = [_foreign(number) for number in range(count)]
+    refs = [pair for _, of_task in tasks for pair in of_task.items()]
+    if isinstance(store, MemoryStore):
+        store._streams.update((task, [Entry(HASH, b"{}")]) for task, _ in tasks)
+        store._refs.update(refs)
+    elif isinstance(store, SqliteStore):
+        assert store._cursor is not None
+        with store._lock:
+            store._cursor.execute("BEGIN")
+            store._cursor.executemany(
+                "INSERT INTO stream VALUES (?, ?)", ((1000 + n, task) for n, (task, _) in enumerate(tasks))
+            )
+            store._cursor.executemany(
+                "INSERT INTO event VALUES (?, ?, ?)", (((1000 + n) << 40, HASH, b"{}") for n in range(count))
+            )
+            store._cursor.executemany("INSERT INTO ref VALUES (?, ?)", refs)
+            store._cursor.execute("COMMIT")
+    else:
+
+        def copy(connection: Any) -> None:
+            with connection.cursor().copy("COPY adjourn_event (stream, seq, hash, data) FROM STDIN") as lines:
+                for task, _ in tasks:
+                    lines.write_row((task, 0, HASH, b"{}"))
+            with connection.cursor().copy("COPY adjourn_ref FROM STDIN") as lines:
+                for pair in refs:
+                    lines.write_row(pair)
+
+        cast("PostgresStore", store)._line.write(copy)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    return Workspace(tmp_path, monkeypatch)
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def new_store(
+    request: pytest.FixtureRequest, tmp_path: Path, new_postgres_url: Callable[[], str]
+) -> Callable[[str], Store]:
+    def new(name: str) -> Store:
+        if request.param == "memory":
+            return MemoryStore()
+        return SqliteStore(tmp_path / name) if request.param == "sqlite" else PostgresStore(new_postgres_url())
+
+    return new
+
+
+class Member:
+    """A member of a team: her work is in a space of her own."""
+
+    def __init__(self, workspace: Workspace, store: Store) -> None:
+        self.workspace = workspace
+        self.store = Counted(store)
+        self.principal = Principal(id="user:ann", name="ann", type="human")
+        self.space: Space = space_of(self.principal)
+
+    def context(self, group: str) -> ClientContext:
+        root = str(self.workspace.root)
+        options = ClientOptions(
+            root=root,
+            contract=read_contract(root),
+            principal=self.principal,
+            space=self.space,
+            home=str(self.workspace.root / "home"),
+        )
+        context = ClientContext(options, self.workspace.clock, store=cast("Store", self.store))
+        context.client, context.group, context.replica = "tester", group, "replica/1"
+        return context
+
+    def work(self, name: str) -> None:
+        context = self.context(name)
+        self.workspace.store = context.store
+        self.workspace.work(context, "file.write")
+        self.workspace.save(context, name)
+        self.workspace.leave(context)
+
+    def cost(self) -> tuple[Counter[str], int]:
+        """The calls and rows of the start of a session, and of a list."""
+        self.store.calls.clear()
+        self.store.rows = 0
+        context = self.context("new")
+        work = find_pending_work(context)
+        assert work is not None
+        assert instructions(context, work, "aex.resume")
+        listed = list_tasks(context.store, str(self.workspace.root), limit=100_000, home=str(self.workspace.root))
+        assert [entry["name"] for entry in listed["tasks"]] == ["one", "two"]
+        assert context.task.current()
+        return Counter(self.store.calls), self.store.rows
+
+
+def test_the_work_of_others_costs_nothing(workspace: Workspace, new_store: Callable[[str], Store]) -> None:
+    """A session's start and a list take as many statements and rows with 100,000 tasks of others as with 10."""
+    costs = []
+    for number, count in enumerate((10, 1000, MANY)):
+        with closing(new_store(f"{count}.db")) as store:
+            workspace.root.joinpath("home").mkdir(exist_ok=True)
+            member = Member(workspace, store)
+            _fill(store, count)
+            store.swap("indexed/work", ".", expect=None)
+            for name in ("one", "two"):
+                workspace.clock.move(seconds=60)
+                member.work(name)
+            costs.append(member.cost())
+            assert costs[number][1] < 100
+    few, some, many = costs
+    assert few[0] == some[0] == many[0]
+    assert max(some[1], many[1]) <= 1.5 * few[1]
+    assert many[0]["streams"] == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, get_args
 
 import msgspec
 from msgspec import UNSET, structs
@@ -97,29 +97,44 @@ def _attributes(kind: type[DocumentPart]) -> Mapping[str, str]:
     return dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
 
 
-def _keep_unknown(value: Any, tree: Any) -> None:
+@cache
+def _of_parts(kind: type) -> Sequence[tuple[str, str]]:
+    """The members of a type that have parts in them: their published names and attributes."""
+    if not issubclass(kind, DocumentPart):
+        return ()
+    return [(field.encode_name, field.name) for field in structs.fields(kind) if _has_parts(field.type)]
+
+
+def _has_parts(expected: Any) -> bool:
+    inner = get_args(expected)
+    return any(map(_has_parts, inner)) if inner else isinstance(expected, type) and issubclass(expected, DocumentPart)
+
+
+def _keep_unknown(value: DocumentPart, tree: Mapping[str, Any]) -> None:
     for part, members in _parts(value, tree):
-        known = _attributes(type(part))
-        if unknown := {name: member for name, member in members.items() if name not in known}:
+        known = _attributes(part.__class__)
+        if not members.keys() <= known.keys():
+            unknown = {name: member for name, member in members.items() if name not in known}
             part.__dict__["unknown_members"] = MappingProxyType(unknown)
 
 
-def _write_unknown(value: Any, tree: Any) -> None:
+def _write_unknown(value: DocumentPart, tree: dict[str, Any]) -> None:
     for part, members in _parts(value, tree):
-        members.update(part.unknown)
+        if isinstance(part, DocumentPart):  # a program may have put in a dict
+            members.update(part.unknown)
 
 
-def _parts(value: Any, tree: Any) -> Iterator[tuple[DocumentPart, dict[str, Any]]]:
+def _parts(value: Any, tree: Any) -> Iterator[tuple[Any, Any]]:
     """The parts of a typed value, each with its tree."""
     waiting = [(value, tree)]
     while waiting:
-        value, tree = waiting.pop()
-        if isinstance(value, DocumentPart):
-            for name, attribute in _attributes(type(value)).items():
-                if isinstance(member := getattr(value, attribute), DocumentPart | tuple | dict):
-                    waiting.append((member, tree[name]))
-            yield value, tree
-        elif isinstance(value, dict):
-            waiting += [(item, tree[name]) for name, item in value.items() if isinstance(item, DocumentPart)]
-        elif value and isinstance(value[0], DocumentPart):
-            waiting += zip(value, tree, strict=True)
+        part, members = waiting.pop()
+        for name, attribute in _of_parts(part.__class__):
+            member = getattr(part, attribute)
+            if isinstance(member, tuple | list):
+                waiting += zip(member, members[name], strict=True)
+            elif isinstance(member, dict):
+                waiting += [(item, members[name][key]) for key, item in member.items()]
+            elif member is not UNSET:
+                waiting.append((member, members[name]))
+        yield part, members

@@ -27,7 +27,7 @@ def table(root: Path) -> Table:
         f"What an agent asks about names and files drawn at random, always the same ones. As text no answer exceeds {MAX_TEXT:,} bytes, except "
         "bodies of symbols; a cursor continues it. JSON is for programs.",
     )
-    with CodeServer(str(root), CodeOptions(embeds=False, symbols=True)) as server:
+    with CodeServer(str(root), CodeOptions(symbols=True)) as server:
         codebase = server.codebases.of(str(root))
         codebase.sync()
         client, sizes = ClientConnection("bench"), dict[str, list[tuple[int, int]]]()

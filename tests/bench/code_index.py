@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import code_answers
-import code_meaning
 import code_truth
 from sizes import Sizes
 from tables import Table, median, percentile, ratio
@@ -67,7 +66,7 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
         codebase.sync()
         answering = _answering(sizes, codebase)
         truth = code_truth.table(sizes, codebase)
-    return [indexing, answering, code_answers.table(root), truth, code_meaning.table(sizes, Path(folder, "functions"))]
+    return [indexing, answering, code_answers.table(root), truth]
 
 
 def _corpus(root: Path, count: int) -> int:

@@ -88,7 +88,7 @@ def main() -> None:
         "--clones",
         type=Path,
         metavar="DIR",
-        help="ask the questions of tests/data/code_questions about the clones DIR/httpx, DIR/cobra and DIR/ripgrep; find the uses of names in these and DIR/zod",
+        help="ask the questions of tests/data/code_questions about the clones DIR/httpx and so on; find the uses of names in them",
     )
     options = parser.parse_args()
     beside = {name: Path(source).resolve() for name, _, source in (one.partition("=") for one in options.beside)}

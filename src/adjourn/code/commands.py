@@ -41,13 +41,7 @@ if TYPE_CHECKING:
 )
 @text_option("--store URL", "Store of the history (default: $ADJOURN_STORE, else .aex/adjourn.db).")
 @flag("--search-only", "Serve the search tools only, without sessions.")
-@flag("--no-embed", "Compute no vectors; use those that the index has (extra `semantic`).")
 @flag("--symbols", "Serve read_symbol, outline, rename_symbol and diagnostics, too.")
-@click.option(
-    "--vectors",
-    type=click.Choice(["pause", "continue"]),
-    help="Pause or continue the computing of vectors in this repository, and end.",
-)
 @text_option(
     "--test-command COMMAND",
     "Run this, without a shell, before a session's change counts as verified; repeatable.",
@@ -62,20 +56,11 @@ if TYPE_CHECKING:
 )
 @in_folder
 @for_machines
-def code_(*, resume: bool, vectors: str | None, as_json: bool, **served: Any) -> None:
+def code_(*, resume: bool, as_json: bool, **served: Any) -> None:
     """Serve code intelligence over MCP: search, symbols, and sessions that continue where they were interrupted.
 
     The server speaks MCP on stdin and stdout; a client starts it. `adjourn init --code` sets it up, and `adjourn serve` serves it over HTTP.
     """
-    if vectors is not None:
-        from adjourn.code.git.repository import CodeRepository
-        from adjourn.code.index.vectors import set_paused
-
-        repository = CodeRepository(".")
-        set_paused(repository, vectors == "pause")
-        done = "pauses" if vectors == "pause" else "continues"
-        say(f"the computing of vectors {done} in {safe(repository.home)}")
-        return
     if resume:
         _show(as_json=as_json)
         return
@@ -88,7 +73,6 @@ def code_(*, resume: bool, vectors: str | None, as_json: bool, **served: Any) ->
             strictness=served["strictness"],
             store=served["store"],
             search_only=served["search_only"],
-            embeds=not served["no_embed"],
             symbols=served["symbols"],
             test_commands=[command_words("--test-command", text) for text in served["test_commands"]],
             language_servers=dict(map(named_server, served["language_servers"])),

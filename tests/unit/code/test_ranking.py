@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.code.index import lookup as chunks
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.search import semantic as ranking
 from adjourn.code.search.routing import Question, query
@@ -166,17 +165,6 @@ def test_half_of_the_benchmark_s_questions_are_held_out() -> None:
         assert all(":" in answer for one in questions for answer in one["answers"])
         assert all(one["answers"] for one in questions)
         assert sum(one.get("held_out", False) for one in questions) * 2 == len(questions)
-
-
-def test_both_rankings_count_the_same(codebase: Codebase) -> None:
-    """The first of words and the first of vectors come before what only one of them ranks lower."""
-    assert codebase.index is not None
-    asked = ranking.asked_for("redirects followed connections")
-    words = chunks.search_chunks(codebase.index, asked.words, 10)
-    a, b, c = [hit._replace(score=score) for hit, score in zip(words, (0.9, 0.8, 0.7), strict=False)]
-    assert [hit.id for hit in ranking.fused([a, b], [b, c], ranking.AskedFor([], [], frozenset(ranking.PLACES)))] == [
-        b.id, a.id, c.id,
-    ]  # fmt: skip
 
 
 def test_a_question_in_plain_words_is_searched_for_as_a_whole(codebase: Codebase) -> None:

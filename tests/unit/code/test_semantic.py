@@ -10,8 +10,6 @@ import pytest
 import yaml
 
 from adjourn.code.commands import Engines, installed_engines, missing_engines
-from adjourn.code.deadline import Deadline
-from adjourn.code.index import vectors
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.languages import LANGUAGES
 from adjourn.code.search import context
@@ -239,53 +237,6 @@ def test_doctor_says_what_cannot_be_searched_with() -> None:
     assert "go: packages not installed: tree-sitter-go" in told["code-grammars"].message
     assert told.keys() == {"code-ripgrep", "code-grammars", "code-watching", "code-ctags"}
     assert all(one.help for one in told.values())
-
-
-@pytest.mark.skipif(not vectors.available(), reason="the model is an extra")
-def test_vectors_find_what_words_do_not(codebase: Codebase) -> None:
-    """Vectors are made once and kept by content; when all are there, a question without a common word is answered."""
-    index = codebase.index
-    assert index is not None
-    question = "geometric curve"
-    assert semantic_search(codebase, question)["hits"] == []
-    assert vectors.embed(index, Deadline(0)) == 0
-    assert codebase.meaning is None
-    codebase.embed(Deadline())
-    assert vectors.embed(index, Deadline()) == 0
-    hits = semantic_search(codebase, question)["hits"]
-    assert "shapes.py" in [hit["metadata"]["file"] for hit in hits[:3]]
-    assert 0.5 < hits[0]["score"] <= 1
-    elsewhere = semantic_search(codebase, question, "docs")["hits"]
-    assert {hit["metadata"]["file"] for hit in elsewhere} == {"docs/design.md"}
-    codebase.sync(force=True)
-    assert vectors.embed(index, Deadline()) == 0
-
-
-@pytest.mark.skipif(not vectors.available(), reason="the model is an extra")
-def test_vectors_follow_the_files(tmp_path: Path) -> None:
-    """They are read again when files have changed, and only then; a repository without code has none."""
-    with Codebase(str(tmp_path)) as codebase:
-        codebase.sync()
-        codebase.embed(Deadline())
-        assert semantic_search(codebase, "anything")["hits"] == []
-        (tmp_path / "a.py").write_text("def cat(): pass\n")
-        codebase.sync()
-        codebase.embed(Deadline())
-        before = codebase.meaning
-        assert "cat" in [hit["metadata"]["name"] for hit in semantic_search(codebase, "kitten")["hits"]]
-        codebase.sync()
-        codebase.embed(Deadline())
-        assert codebase.meaning is before
-
-
-@pytest.mark.skipif(not vectors.available(), reason="the model is an extra")
-def test_a_vector_of_what_is_gone_is_not_used(codebase: Codebase) -> None:
-    """Numbers of chunks that mean another one since the vectors were read lead to no hit."""
-    codebase.embed(Deadline())
-    meaning = codebase.meaning
-    assert meaning is not None
-    codebase.meaning = meaning._replace(keys=dict.fromkeys(meaning.keys, b"other"))
-    assert semantic_search(codebase, "geometric curve")["hits"] == []
 
 
 def test_chunks_follow_the_files(codebase: Codebase) -> None:

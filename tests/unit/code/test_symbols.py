@@ -223,19 +223,6 @@ def test_a_damaged_index_is_made_anew(codebase: Codebase, tmp_path: Path) -> Non
             assert find_definitions(again, "Circle", exact_match=True)["total"] == 1
 
 
-def test_vectors_outlive_the_schema(codebase: Codebase, tmp_path: Path) -> None:
-    """An index of another version is rebuilt, except for the vectors, which take longest."""
-    assert codebase.index is not None
-    with codebase.index.database.transaction() as cursor:
-        cursor.execute("INSERT INTO vector VALUES ('model', x'00', x'01')")
-    codebase.close()
-    _version(tmp_path / "r" / ".code-intel" / "index.db", 99)
-    with Codebase(str(tmp_path / "r")) as again:
-        assert again.index is not None
-        assert again.index.stats()["files"] == 0
-        assert again.index.database.all("SELECT * FROM vector") == [("model", b"\x00", b"\x01")]
-
-
 def _version(path: Path, number: int) -> None:
     connection = sqlite3.connect(path)
     connection.execute(f"PRAGMA user_version = {number}")

@@ -25,7 +25,6 @@ from adjourn.errors import InvalidError
 from adjourn.host.executables import find, for_others, outside
 
 MAX_TEXT = 4_000
-MAX_HEAD = 200
 _HEAD_LINES = 30
 _BLOCK_LINES = 50
 _MAX_CHUNKS = 2_000
@@ -41,7 +40,7 @@ _VALUE_LINES = 2
 class Chunk(msgspec.Struct, frozen=True, array_like=True):
     """Lines `line` to `end_line` of a file. `name` holds the enclosing names, with dots.
 
-    `head` is what a vector is made of. The text that it is found by stays in the file, from byte `start` to byte `end`.
+    The text that it is found by stays in the file, from byte `start` to byte `end`.
     """
 
     name: str
@@ -50,7 +49,6 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True):
     end_line: int
     signature: str
     doc: str
-    head: str
     start: int
     end: int
 
@@ -61,9 +59,9 @@ def chunks_of(data: bytes, file_outline: Outline | None) -> list[Chunk]:
     if not text_symbols:
         return _blocks(data)
     head = data.split(b"\n", _HEAD_LINES)[:_HEAD_LINES]
-    module = _chunk_from(data, Symbol(_FILE, _FILE, "", 1, len(head), 0, len(b"\n".join(head)), ""))
+    module = _chunk_from(Symbol(_FILE, _FILE, "", 1, len(head), 0, len(b"\n".join(head)), ""))
     starts = sorted(symbol.start for symbol in text_symbols)
-    return [module, *(_chunk(data, symbol, starts) for symbol in text_symbols[:_MAX_CHUNKS])]
+    return [module, *(_chunk(symbol, starts) for symbol in text_symbols[:_MAX_CHUNKS])]
 
 
 def _is_whole(symbol: Symbol) -> bool:
@@ -71,12 +69,12 @@ def _is_whole(symbol: Symbol) -> bool:
     return symbol.kind in _WHOLE or (symbol.kind in _VALUES and symbol.end_line - symbol.line >= _VALUE_LINES)
 
 
-def _chunk(data: bytes, symbol: Symbol, starts: list[int]) -> Chunk:
+def _chunk(symbol: Symbol, starts: list[int]) -> Chunk:
     end = symbol.end
     if symbol.kind not in FUNCTIONS:
         # What a class or a section contains has chunks of its own: here is what stands before them.
         end = next((start for start in starts if symbol.start < start < symbol.end), end)
-    return _chunk_from(data, symbol, end)
+    return _chunk_from(symbol, end)
 
 
 def _blocks(data: bytes) -> list[Chunk]:
@@ -91,17 +89,15 @@ def _blocks(data: bytes) -> list[Chunk]:
         if any(line.strip() for line in part):
             last = first + len(part)
             block = Symbol(f"lines {first + 1}-{last}", "block", "", first + 1, last, start, end, "")
-            blocks.append(_chunk_from(data, block))
+            blocks.append(_chunk_from(block))
         start = end + 1
     return blocks
 
 
-def _chunk_from(data: bytes, symbol: Symbol, end: int | None = None) -> Chunk:
+def _chunk_from(symbol: Symbol, end: int | None = None) -> Chunk:
     end = symbol.end if end is None else end
-    text = data[symbol.start : min(end, symbol.start + 8 * MAX_HEAD)].decode("utf-8", "replace")
-    head = " ".join(f"{symbol.doc[: MAX_HEAD // 2]} {text[: 2 * MAX_HEAD]}".split())[:MAX_HEAD]
     return Chunk(
-        symbol.dotted, symbol.kind, symbol.line, symbol.end_line, symbol.signature, symbol.doc, head, symbol.start, end
+        symbol.dotted, symbol.kind, symbol.line, symbol.end_line, symbol.signature, symbol.doc, symbol.start, end
     )
 
 

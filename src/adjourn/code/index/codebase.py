@@ -12,7 +12,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from threading import Lock
 from types import MappingProxyType
@@ -23,22 +22,19 @@ import msgspec
 from adjourn.code.deadline import CancelledError, Deadline
 from adjourn.code.git import repository
 from adjourn.code.git.repository import FOLDER, CodeRepository
-from adjourn.code.index import vectors
 from adjourn.code.index.index import CodeIndex, SyncReport
 from adjourn.code.index.languages import language_of
 from adjourn.code.language_servers.servers import LanguageServers
 from adjourn.errors import AdjournError
 
-READY_FIRST, READY_LAST, READY_VECTORS = ["definitions", "references"], "semantic_search", "vectors"
-"""What the index answers after its first pass, what only after its second, and what `semantic_search` uses once every chunk has one."""
+READY_FIRST, READY_LAST = ["definitions", "references"], "semantic_search"
+"""What the index answers after its first pass, and what only after its second."""
 NUDGE_SECONDS = 2.0
 _WATCH_STEP_MS, _WATCH_MOST_MS = 10, 500
 """How long the watcher waits for another change before it reports some, and for how long at most."""
 _WATCH_LOOK_MS = 50
 _FEW, _AT_ONCE = 50, 8
 """How many changed files are indexed without comparing all others: in the background, and before an answer."""
-_LOWEST_PRIORITY = 19
-_PAUSE_LOOK_SECONDS = 1.0
 _MEMO_NAMES, _MEMO_USES = 64, 50_000
 """How many names are kept with their uses, and how many uses of all of them: about 15 MB."""
 _WATCHER_SECONDS = 1.0
@@ -55,25 +51,14 @@ class Codebase:
     """A work tree with its index. Without `start`, the index holds what an earlier process left, or what `sync` adds."""
 
     def __init__(
-        self,
-        path: str = ".",
-        *,
-        embeds: bool = True,
-        language_servers: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        self, path: str = ".", *, language_servers: Mapping[str, Sequence[str]] = MappingProxyType({})
     ) -> None:
-        """`embeds` computes missing vectors in the background; without it, those that are there are used.
-
-        `language_servers`: by language, the commands of servers that the user names.
-        """
+        """`language_servers`: by language, the commands of servers that the user names."""
         self._named_servers = language_servers
         self.repository = CodeRepository(path)
         self.index: CodeIndex | None = None
         self.language_servers: LanguageServers | None = None
-        self.meaning: vectors.ChunkVectors | None = None
-        self._meant: tuple[Any, ...] = ()
-        self._embeds = embeds
         self.uses: Memo[Any] = Memo(_MEMO_NAMES, _MEMO_USES)
-        self._worded = threading.Event()
         self._lookups = {"hits": 0, "misses": 0}
         self._reason = ""
         self._wake = threading.Event()
@@ -110,8 +95,6 @@ class Codebase:
             targets.append(self._watch)
         else:
             self._watching.set()
-        if vectors.available():
-            targets.append(self._embed)
         self._threads = [threading.Thread(target=target, daemon=True, name="adjourn-index") for target in targets]
         for thread in self._threads:
             thread.start()
@@ -120,7 +103,6 @@ class Codebase:
         self._stop.set()
         self._watching.set()
         self._wake.set()
-        self._worded.set()
         if self.language_servers is not None:
             self.language_servers.close()
         for thread in self._threads:
@@ -146,7 +128,7 @@ class Codebase:
 
         `stale`: so many `stale_files` are known to have changed and are not indexed yet. `updating`: files are being compared.
         `ready` names what the index answers completely, once it has covered every file. `done` of `total` files are indexed.
-        `vectors` is `paused` while none are computed. `missing_grammars` names the languages that have no symbols, and the packages that would read them.
+        `missing_grammars` names the languages that have no symbols, and the packages that would read them.
         """
         if self.index is None:
             return {"state": "unavailable", "reason": self._reason}
@@ -161,15 +143,9 @@ class Codebase:
         else:
             state = {"state": "ready" if complete else "empty"}
         if complete:
-            state["ready"] = [
-                *READY_FIRST,
-                *([READY_LAST] if self.index.has_words() else []),
-                *([READY_VECTORS] if self.meaning is not None else []),
-            ]
+            state["ready"] = [*READY_FIRST, *([READY_LAST] if self.index.has_words() else [])]
         if total:
             state |= {"done": done, "total": total}
-        if self._embeds and self._is_paused():
-            state["vectors"] = "paused"
         if unparsed := self.index.unparsed():
             state["missing_grammars"] = unparsed
         if self._reason and not self._busy:
@@ -211,10 +187,9 @@ class Codebase:
             try:
                 self._update(deadline)
                 self._reason = ""
-                # Words of chunks and then vectors come last, and give way to the next change.
+                # Words of chunks come last, and give way to the next change.
                 self.index.add_words(Deadline(cancelled=self._interrupted, progress=self._tell))
                 self._progress = (0, 0)
-                self._worded.set()
             except CancelledError:
                 return
             except _LaterError:
@@ -246,52 +221,12 @@ class Codebase:
             self.index.refresh(paths)
             return True
 
-    def _embed(self) -> None:
-        """Make vectors whenever the words are complete, behind everything else that the machine does."""
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
-        while True:
-            self._worded.wait()
-            self._worded.clear()
-            if self._stop.is_set():
-                return
-            try:
-                self.embed(Deadline(cancelled=self._embedding_interrupted))
-            except CancelledError:
-                return
-            except _LaterError:
-                pass
-            except Exception as error:  # as above
-                self._reason = f"vectors could not be made: {error}"
-            while self._is_paused() and not self._stop.wait(_PAUSE_LOOK_SECONDS):
-                self._worded.set()  # what was left out is made once it may be
-
-    def embed(self, deadline: Deadline) -> None:
-        """Compute missing vectors if a model is installed, and load them once all are there."""
-        if self.index is None or not vectors.available():
-            return
-        contents = self.index.contents()
-        if self._meant == contents:
-            return
-        if self._embeds and not self._is_paused():
-            vectors.embed(self.index, deadline)
-        if not deadline.expired() and not vectors.missing(self.index):
-            self.meaning, self._meant = vectors.load(self.index), contents
-
-    def _is_paused(self) -> bool:
-        return self.index is not None and vectors.is_paused(self.index)
-
     def _interrupted(self) -> bool:
         if self._stop.is_set():
             return True
         if self._wake.is_set():
             raise _LaterError
         return False
-
-    def _embedding_interrupted(self) -> bool:
-        if self._is_paused():
-            raise _LaterError
-        return self._interrupted()
 
     def _contains(self, path: str) -> bool:
         assert self.index is not None

@@ -21,11 +21,10 @@ from adjourn.code.index.outline import RegionMarks
 from adjourn.code.index.workers import ChunkWords
 from adjourn.errors import RefusedError, StoreError
 
-SCHEMA = 7
+SCHEMA = 8
 """Incremented when the tables change, or when the same bytes would be analyzed differently; the index is then rebuilt."""
 _FILE = "index.db"
 _BUSY_SECONDS = 30
-# Vectors are kept when all else is forgotten: they took longest, and their keys say what they are of.
 _TABLES = ("content", "file", "name", "symbol", "chunk")
 _WORD_INDEXES = ("name_trigram", "content_words", "chunk_words")
 _CACHE_KIB = 16_384
@@ -106,7 +105,7 @@ class Database:
                 raise _failure(self.path, error) from error
 
     def empty(self) -> None:
-        """Delete everything but the vectors and the work-tree ids, which other processes still use."""
+        """Delete everything but the work-tree ids, which other processes still use."""
         with self.transaction() as cursor:
             cursor.execute("UPDATE tree SET synced = NULL")
             for table in _TABLES:
@@ -139,10 +138,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _drop(connection: sqlite3.Connection) -> None:
-    names = (
-        "SELECT name FROM sqlite_master"
-        " WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'vector' ORDER BY name"
-    )
+    names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
     for (name,) in connection.execute(names).fetchall():
         with suppress(sqlite3.OperationalError):  # the tables inside a virtual one go with it
             connection.execute(f'DROP TABLE "{name}"')
@@ -263,7 +259,7 @@ def _names(cursor: sqlite3.Cursor, names: set[str]) -> dict[str, int]:
 def _chunks(cursor: sqlite3.Cursor, content: int | None, chunks: list[Chunk]) -> None:
     first = _next_id(cursor, "chunk")
     cursor.executemany(
-        "INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO chunk VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         ((first + i, content, *msgspec.structs.astuple(c)) for i, c in enumerate(chunks)),
     )
 

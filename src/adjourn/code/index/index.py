@@ -123,11 +123,6 @@ class CodeIndex:
         """Whether the words of every chunk are in the index."""
         return not self.database.all(f"{_UNWORDED} LIMIT 1", (self.tree,))
 
-    def contents(self) -> tuple[Any, ...]:
-        """A value that changes when the indexed contents do."""
-        counted = "SELECT count(*), total(content), max(content) FROM file WHERE tree = ?"
-        return self.database.all(counted, (self.tree,))[0]
-
     def unparsed(self) -> dict[str, str]:
         """The languages of indexed files that cannot be parsed here, each with a package that is not installed."""
         packages = missing_grammars()

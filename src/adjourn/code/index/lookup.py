@@ -181,7 +181,7 @@ def _definition(row: tuple[Any, ...]) -> Definition:
 NAME_WEIGHT, DOC_WEIGHT, TEXT_WEIGHT = 3.0, 2.0, 1.0
 _MAX_TERMS = 32
 _CHUNK_PLACE = "file.path, file.mtime, file.size, file.content, content.language, content.engine"
-_CHUNK = "chunk.id, chunk.name, chunk.kind, chunk.line, chunk.end_line, chunk.signature, chunk.doc, chunk.head"
+_CHUNK = "chunk.id, chunk.name, chunk.kind, chunk.line, chunk.end_line, chunk.signature, chunk.doc"
 _SEARCH = f"""
 WITH found AS MATERIALIZED (
     SELECT rowid AS id, bm25(chunk_words, {NAME_WEIGHT}, {DOC_WEIGHT}, {TEXT_WEIGHT}) AS rank
@@ -195,10 +195,6 @@ _NAMED = f"""
 SELECT {_CHUNK_PLACE}, {_CHUNK}, 0.0 FROM file CROSS JOIN content ON content.id = file.content
 CROSS JOIN chunk ON chunk.content = file.content
 WHERE file.tree = ? AND file.path = ? AND chunk.name = ? ORDER BY abs(chunk.line - ?) LIMIT 1
-"""  # noqa: S608
-_BY_ID = f"""
-SELECT {_CHUNK_PLACE}, {_CHUNK}, 0.0 FROM chunk CROSS JOIN file INDEXED BY file_content ON file.content = chunk.content AND file.tree = :tree
-CROSS JOIN content ON content.id = file.content WHERE {UNDER} AND chunk.id IN (%s) ORDER BY file.path
 """  # noqa: S608
 _SPARE, _SPARE_UNDER = 2, 10
 
@@ -214,7 +210,6 @@ class ChunkHit(NamedTuple):
     end_line: int
     signature: str
     doc: str
-    head: str
     score: float
 
 
@@ -227,13 +222,6 @@ def search_chunks(index: CodeIndex, terms: Sequence[str], limit: int, under: str
     return [_hit(row) for row in index.database.all(_SEARCH, values)]
 
 
-def chunks_by_id(index: CodeIndex, numbers: Sequence[int], under: str = "") -> list[ChunkHit]:
-    """Chunks by id, limited to a folder or file of this work tree, each with its first path."""
-    listed = ", ".join(str(int(number)) for number in numbers)
-    hits = map(_hit, index.database.all(_BY_ID % listed, {"tree": index.tree, "under": under}))
-    return list({hit.id: hit for hit in reversed(list(hits))}.values())
-
-
 def nearest(index: CodeIndex, path: str, name: str, line: int) -> ChunkHit | None:
     """The chunk of a file with a name; of several, the nearest to a line."""
     row = index.database.one(_NAMED, (index.tree, path, name, line))
@@ -241,6 +229,6 @@ def nearest(index: CodeIndex, path: str, name: str, line: int) -> ChunkHit | Non
 
 
 def _hit(row: tuple[Any, ...]) -> ChunkHit:
-    number, name, kind, line, end_line, signature, doc, head, rank = row[6:]
+    number, name, kind, line, end_line, signature, doc, rank = row[6:]
     # BM25 of SQLite: the less, the better.
-    return ChunkHit(IndexedFile(*row[:6]), number, name, kind, line, end_line, signature, doc, head, score=-rank)
+    return ChunkHit(IndexedFile(*row[:6]), number, name, kind, line, end_line, signature, doc, score=-rank)

@@ -58,15 +58,8 @@ CREATE TABLE chunk (
     end_line INTEGER NOT NULL,
     signature TEXT NOT NULL,
     doc TEXT NOT NULL,
-    head TEXT NOT NULL,
     start_byte INTEGER NOT NULL,
     end_byte INTEGER NOT NULL
 );
 CREATE INDEX chunk_content ON chunk (content);
 CREATE VIRTUAL TABLE chunk_words USING fts5 (name, doc, text, content = '', tokenize = 'porter unicode61');
-CREATE TABLE IF NOT EXISTS vector (
-    model TEXT NOT NULL,
-    hash BLOB NOT NULL,
-    vector BLOB NOT NULL,
-    PRIMARY KEY (model, hash)
-) WITHOUT ROWID;

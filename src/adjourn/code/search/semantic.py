@@ -1,6 +1,6 @@
 """Semantic search: agreements first (the map), then chunks of code in the order of their fit (the forest).
 
-It never waits for vectors; word search always works.
+A search compares words: vectors found no more of what developers ask for (ADR 0085).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 from adjourn.code.deadline import Deadline
 from adjourn.code.git.repository import CodeRepository
-from adjourn.code.index import lookup, vectors
+from adjourn.code.index import lookup
 from adjourn.code.index.analysis import as_utf8, named_symbols, open_source, text_words
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.index import CodeIndex
@@ -91,7 +91,7 @@ def fetch_chunk_detail(codebase: Codebase, chunk_id: str) -> dict[str, Any]:
 
 def _search_code(codebase: Codebase, text: str, under: str, limit: int) -> list[dict[str, Any]]:
     assert codebase.index is not None
-    hits = _ranked_hits(codebase, codebase.index, text, under)
+    hits = _ranked_hits(codebase.index, text, under)
     read = islice(filter(None, (_read(codebase, hit) for hit in hits)), limit)
     return [
         {
@@ -104,12 +104,10 @@ def _search_code(codebase: Codebase, text: str, under: str, limit: int) -> list[
     ]
 
 
-def _ranked_hits(codebase: Codebase, index: CodeIndex, text: str, under: str) -> list[ChunkHit]:
-    """Symbols that the question names, then the chunks that fit its words and its meaning, the best first."""
+def _ranked_hits(index: CodeIndex, text: str, under: str) -> list[ChunkHit]:
+    """Symbols that the question names, then the chunks that fit its words, the best first."""
     wanted = asked_for(text)
     hits = ranked(lookup.search_chunks(index, wanted.words, _WORD_HITS, under), wanted)
-    if codebase.meaning is not None:
-        hits = fused(hits, vectors.similar(index, codebase.meaning, text, under), wanted)
     named = _hits_by_name(index, wanted, under)
     first = {hit.id for hit in named}
     return [*named, *(hit for hit in hits if hit.id not in first)]
@@ -214,8 +212,6 @@ NAMESAKE = 0.7
 """What each further symbol of a name in a file counts: `_parse` of twenty classes must not be all that is shown."""
 CANDIDATES = 200
 """How many chunks are ranked by their names, too."""
-_RANK = 10
-"""The smaller, the more the first ranks count."""
 _HALF = 12.0
 """The value that maps to a score of 0.5."""
 _TEST_FILE = re.compile(
@@ -274,19 +270,6 @@ def ranked(hits: Sequence[ChunkHit], wanted: AskedFor) -> list[ChunkHit]:
         namesakes[own] += 1
     order = sorted(values, key=lambda hit: -values[hit])
     return [hit._replace(score=values[hit] / (values[hit] + _HALF)) for hit in order]
-
-
-def fused(by_words: Sequence[ChunkHit], by_meaning: Sequence[ChunkHit], wanted: AskedFor) -> list[ChunkHit]:
-    """Both rankings in one, by reciprocal ranks. `score` is the similarity, 0 if it is not known."""
-    # Equally, as measured in tests/bench: where vectors weigh more, descriptions of code without comments are found better, and what
-    # developers ask is found worse.
-    near = sorted(by_meaning, key=lambda hit: -hit.score * place_weight(hit, wanted))
-    values: dict[int, float] = {}
-    for ranking in (by_words, near):
-        for rank, hit in enumerate(ranking):
-            values[hit.id] = values.get(hit.id, 0.0) + 1 / (_RANK + rank)
-    hits = {hit.id: hit._replace(score=0.0) for hit in by_words} | {hit.id: hit for hit in near}
-    return sorted(hits.values(), key=lambda hit: -values[hit.id])
 
 
 def weight(hit: ChunkHit, wanted: AskedFor) -> float:

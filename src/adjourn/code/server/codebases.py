@@ -44,7 +44,7 @@ class Codebases:
             if codebase is None:
                 if len(self._open) >= MAX_TREES:
                     self._open.pop(next(iter(self._open))).close()
-                codebase = Codebase(root, embeds=self._options.embeds, language_servers=self._options.language_servers)
+                codebase = Codebase(root, language_servers=self._options.language_servers)
                 codebase.start()
             self._open[root] = codebase  # the most recently used one is last
             return codebase
@@ -94,14 +94,13 @@ class Codebases:
 class CodeOptions(NamedTuple):
     """`search_only` serves the tools that search, and no sessions; `symbols`, those that read and rename symbols, too.
 
-    `embeds` computes missing vectors in the background. `test_commands` are run before a change counts as verified.
+    `test_commands` are run before a change counts as verified.
     `language_servers`: by language, the command of the server that the user names for it. `store`: its URL ("": the workspace's).
     """
 
     strictness: Strictness = "standard"
     store: str = ""
     search_only: bool = False
-    embeds: bool = True
     symbols: bool = False
     test_commands: Sequence[tuple[str, ...]] = ()
     language_servers: Mapping[str, tuple[str, ...]] = MappingProxyType({})

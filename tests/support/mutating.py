@@ -197,7 +197,8 @@ def _squashed(text: str) -> str:
 
 def source_of(values: Any, raw: str = "") -> str:
     """All texts of a transcript, those in JSON within texts as well, without what a page may change in them."""
-    found: list[str] = [raw, json.dumps(values, ensure_ascii=False)]
+    written = json.dumps(values, ensure_ascii=False)
+    found: list[str] = [raw, written, written.replace("Infinity", "null")]  # as the reader writes arguments
     open_ = [values]
     while open_:
         value = open_.pop()

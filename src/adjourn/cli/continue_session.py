@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from adjourn.cli.context import CommandContext, at_store, example, flag, for_machines, text_option
-from adjourn.cli.output import cut, say, say_json, say_table
+from adjourn.cli.context import CommandContext, at_store, example, flag, for_machines, text_option, with_model
+from adjourn.cli.output import complain, cut, say, say_json, say_table
 from adjourn.cli.terminal import interactive
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.host.executables import find
@@ -69,6 +69,12 @@ MAX_ARGUMENT = 16 * 1024
     default=8192,
     help="Size of the text (default: 8192).",
 )
+@flag(
+    "--summarise",
+    "Add a summary by the model; the session's words are sent to it. Says first how much.",
+    dest="summarises",
+)
+@with_model("summarises, with --summarise")
 @at_store
 @for_machines
 def continue_(
@@ -107,22 +113,50 @@ def continue_(
         file, story = (catalog.named(name), None) if name else _choose(context, files, last=last)
         others = catalog.others_of(file, files or catalog.sessions([file.folder]))
         account = catalog.account(file, here, _ledger_calls(context), others, story)
+        text = _text(account, limit, more) if more["summarises"] else _page(account, limit)
         if client:
-            _start(client, account, limit, context.root)
+            _start(client, text, context.root)
         if copies:
-            _copy(account, limit, context.root)
+            _copy(text, context.root)
             return
-        _print(account, limit, as_json=as_json)
+        _print(account, text, as_json=as_json)
 
 
-def _start(client: str, account: Account, limit: int, workspace: str) -> NoReturn:
-    """Replace this process by the client. It gets no option that the person did not give."""
+def _page(account: Account, limit: int) -> str:
     from adjourn.sessions.page import page
 
+    return page(account, limit)
+
+
+def _text(account: Account, limit: int, options: dict[str, Any]) -> str:
+    """The page, and behind it a summary by the model in at most a quarter of the bytes. The page stands where the model fails."""
+    from adjourn.adapters.models import choose
+    from adjourn.sessions import summary
+
+    model = choose(options["model"] or "", options["model_handler"] or "")
+    turns = summary.turns_of(account.story)
+    cost = f"about {summary.cost_of(turns):,} tokens of this session are sent to the model; its answer has about {summary.ANSWER_TOKENS}"
+    complain(cost)
+    if interactive() and not click.confirm("Send them", err=True):
+        return _page(account, limit)
+    try:
+        answer = model.complete(summary.SYSTEM, summary.prompt_of(turns))
+    except AdjournError as error:
+        complain(f"no summary: {error.message}", error.remedy)
+        return _page(account, limit)
+    cited, dropped = summary.checked(answer.text, turns)
+    added = summary.section(cited, dropped, turns, answer.model)
+    while cited and len(added.encode()) > limit // 4:
+        cited = cited[:-1]
+        added = summary.section(cited, dropped, turns, answer.model)
+    return _page(account, limit - len(added.encode()) - 1) + "\n" + added
+
+
+def _start(client: str, text: str, workspace: str) -> NoReturn:
+    """Replace this process by the client. It gets no option that the person did not give."""
     program = find(client, workspace)
     if program is None:
         raise NotFoundError(f"{client} is not on PATH", "install it, or print the text: adjourn continue --print")
-    text = page(account, limit)
     if len(text.encode()) > MAX_ARGUMENT:
         handle, path = tempfile.mkstemp(prefix="adjourn-continue-", suffix=".md")  # for this user alone
         with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -131,11 +165,9 @@ def _start(client: str, account: Account, limit: int, workspace: str) -> NoRetur
     os.execve(program, [*STARTS[client], text], dict(os.environ))  # noqa: S606  # the person's own client, without a shell
 
 
-def _copy(account: Account, limit: int, workspace: str) -> None:
+def _copy(page: str, workspace: str) -> None:
     """Give the text to the first program that puts it on the clipboard."""
-    from adjourn.sessions.page import page
-
-    text = page(account, limit).encode()
+    text = page.encode()
     for name, *words in CLIPBOARDS:
         if (program := find(name, workspace)) is not None and _gives([program, *words], text):
             say(f"copied {len(text):,} bytes to the clipboard ({name})")
@@ -171,10 +203,7 @@ def _print_found(context: CommandContext, found: list[tuple[SessionFile, str]], 
         say("no session has that text")
 
 
-def _print(account: Account, limit: int, *, as_json: bool) -> None:
-    from adjourn.sessions.page import page
-
-    text = page(account, limit)
+def _print(account: Account, text: str, *, as_json: bool) -> None:
     if not as_json:
         say(text.rstrip("\n"))
         return

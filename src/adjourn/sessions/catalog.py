@@ -25,6 +25,7 @@ from adjourn.sessions.joining import join
 from adjourn.sessions.opencode import OpenCode
 from adjourn.sessions.page import Account
 from adjourn.sessions.reader import SessionFile, TranscriptReader
+from adjourn.sessions.secrets import Secrets
 from adjourn.sessions.story import SessionStory
 
 READERS: Sequence[TranscriptReader] = (
@@ -118,7 +119,7 @@ def matching(files: Sequence[SessionFile], text: str) -> list[tuple[SessionFile,
             words = [*(prompt.text for prompt in story.prompts), *(answer.text for answer in story.answers)]
             hits = [line for part in words for line in part.splitlines() if wanted in line.casefold()]
             if hits:
-                found.append((file, hits[-1]))
+                found.append((file, Secrets(words).hide(hits[-1])))
     return found
 
 

@@ -124,7 +124,7 @@ def read_into(builder: StoryBuilder, path: str, top: str, scan: files.Scan) -> N
         elif isinstance(record.value, dict):
             translate.record(record.value)
         else:
-            builder.skip("no object")
+            builder.skip("no-object")
     translate.keep()
 
 

@@ -68,7 +68,7 @@ def read(path: str, top: str = "") -> SessionStory:
         elif isinstance(record.value, dict):
             _tell(record.value, builder)
         else:
-            builder.skip("no object")
+            builder.skip("no-object")
     story = builder.finish()
     story.size, story.unread = scan.size, scan.unread
     return story

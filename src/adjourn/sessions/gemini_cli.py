@@ -74,7 +74,7 @@ def read(path: str, top: str = "") -> SessionStory:
         elif isinstance(record.value, dict):
             _fold(record.value, messages, builder)
         else:
-            builder.skip("no object")
+            builder.skip("no-object")
     for message in messages.values():
         _tell(message, builder)
     story = builder.finish()

@@ -85,6 +85,16 @@ def test_a_secret_is_hidden_wherever_it_occurs(home: Path) -> None:
     assert "rye-and-salt" not in told(transcript, home)
 
 
+def test_a_search_shows_no_secret(home: Path) -> None:
+    """The line that is found is without what another line of its session called a password."""
+    transcript = ClaudeTranscript()
+    transcript.ask("The staging password is rye-and-salt, use it.")
+    transcript.say("Then run login --with rye-and-salt once.")
+    transcript.save(home)
+    ((_, line),) = catalog.matching(catalog.sessions([]), "LOGIN")
+    assert line == "Then run login --with [redacted] once."
+
+
 @for_each("before", [0, 300, 580, 595, 780, 960, 990, 7980, 7995])
 def test_no_piece_of_a_secret_is_left_by_a_cut(before: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever a text is cut, in a prompt, a result or the name of another session, no part of a key in it is shown."""

@@ -8,7 +8,7 @@ workspace exists.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Literal, NamedTuple
@@ -192,8 +192,10 @@ UNTRUSTED = "an untrusted signer"
 """The author of the description of a checkpoint without a trusted signer, or not verified yet."""
 
 
-def list_tasks(store: Store, root: str, *, limit: int, more: str = "", home: str = "") -> dict[str, Any]:
-    """`tasks`: `{name, path, type, goal, tools?}` of contracts, runs and checkpoints, in this order, in at most `limit` bytes.
+def list_tasks(
+    store: Store, root: str, *, limit: int, more: str = "", home: str = "", sessions: Sequence[dict[str, Any]] = ()
+) -> dict[str, Any]:
+    """`tasks`: `{name, path, type, goal, tools?}` of contracts, runs, checkpoints and `sessions`, in this order, in at most `limit` bytes.
 
     Who has its checkpoints in a `home` of its own sees no run. If they do not fit, checkpoints come first, `left` counts those that are missing, and `more` is the cursor of the next answer.
     Raises `InvalidError` for another cursor.
@@ -201,7 +203,7 @@ def list_tasks(store: Store, root: str, *, limit: int, more: str = "", home: str
     if more and not (more.isascii() and more.isdecimal() and len(more) < MAX_CURSOR):
         raise InvalidError(f"unknown cursor: {more[:40]!r}", "give the `more` of an earlier answer, or leave it out")
     contracts = [entry for place, kind in FOLDERS[: 1 if home else None] for entry in _contracts(root, place, kind)]
-    checkpoints = _checkpoints(store, home or root)
+    checkpoints = [*_checkpoints(store, home or root), *sessions]
     room = limit - 1000
     if not more and sum(map(shown_size, contracts + checkpoints)) <= room:
         return {"tasks": contracts + checkpoints}

@@ -131,9 +131,12 @@ def _join(client: ClientContext, name: str) -> Resumed:
     try:
         checkpoint, source, signer = _take_in(client.store, root, name)
     except NotFoundError:
-        if not recover(client, name):
+        from adjourn.handover.client_sessions import take_in_session  # few names are a client's session
+
+        taken = name if recover(client, name) else take_in_session(client, name)
+        if not taken:
             raise
-        checkpoint, source, signer = _take_in(client.store, root, name)
+        checkpoint, source, signer = _take_in(client.store, root, taken)
     facts: list[kinds.Data] = [kinds.CheckpointResumed(checkpoint=checkpoint.hash, name=name, source=source)]
     if not signer:
         key = checkpoint.data.key

@@ -323,10 +323,12 @@ def is_preview(tool: str, arguments: Arguments | None) -> bool:
 
 
 def _list_tasks(context: ClientContext, arguments: Arguments) -> Any:
+    from adjourn.handover.client_sessions import session_rows
     from adjourn.handover.importing import list_tasks
 
     more, options = _text(arguments, "more", ""), context.options
-    return list_tasks(context.store, options.root, home=options.home, limit=MAX_ANSWER_BYTES, more=more)
+    rows = session_rows(context)
+    return list_tasks(context.store, options.root, home=options.home, limit=MAX_ANSWER_BYTES, more=more, sessions=rows)
 
 
 def _review_task(context: ClientContext, arguments: Arguments) -> Any:

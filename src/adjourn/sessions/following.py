@@ -64,6 +64,15 @@ def follow(client: str, path: str, tree: str, known: TranscriptFacts, now: int) 
         )  # fmt: skip
 
 
+def facts_of(story: SessionStory, tree: str, now: int) -> TranscriptFacts:
+    """The facts of a story that was read whole. `now` is in milliseconds."""
+    _shorten(story, Secrets(_texts(story)))
+    return TranscriptFacts(
+        report=report_of(story, tree), client=story.client, session=story.id, file=story.path, end=story.size, at=now,
+        story=msgspec.Raw(msgspec.json.encode(story)),
+    )  # fmt: skip
+
+
 def _read_into(client: str, builder: StoryBuilder, path: str, scan: files.Scan) -> None:
     if client == "codex":
         from adjourn.sessions.codex import read_into  # a hook is of one client

@@ -62,7 +62,7 @@ def read_week(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Ite
 
 ADDRESSES = {
     "/": "6 things wait for you",
-    "/now": "Nobody is at work",
+    "/now": "12 calls left, about 5 min of work",
     "/tasks": "Release acme-api 1.3.0",
     "/task?id=release-1-3": "What happened",
     "/task?id=invoices-schema": "its process had exited",

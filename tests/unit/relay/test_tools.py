@@ -80,6 +80,13 @@ def test_meta_tools_are_described_with_their_exact_inputs(tmp_path: Path) -> Non
                 ["successCriteria", "tags", "resumePoints", "blockers", "invariants", "withdraw", "answers"], "array"
             ),
             "adjourn.record": {"section": "string", "more": "string"},
+            "adjourn.effect": {
+                "action": "enum",
+                "key": "string",
+                "effect": "string",
+                "inputs": "object",
+                "outputs": "object",
+            },
             "adjourn.ask": {"question": "string", "context": "string", "options": "array", "priority": "enum"},
         }
         assert [schema.get("required", []) for schema in inputs.values()] == [
@@ -91,6 +98,7 @@ def test_meta_tools_are_described_with_their_exact_inputs(tmp_path: Path) -> Non
             ["task"],
             [],
             [],
+            ["action", "key"],
             ["question"],
         ]
 

@@ -35,7 +35,7 @@ MODULES: Final = {
         "test_pin", "test_uninstall", "test_workspace_of_before",
     },
     "several processes a test": {
-        "test_hook_budget", "test_hook_proxies", "test_hook_standby", "test_patterns", "test_run_otlp",
+        "test_hook_budget", "test_hook_proxies", "test_hook_standby", "test_patterns", "test_run_otlp", "test_troubles_told",
     },
     "benchmarks, simulations and evaluations": {"test_bench_smoke", "test_foreign_tasks", "test_scoring", "test_sim"},
     "thousands of lines held against bash": {"test_shell_jail"},

@@ -55,7 +55,7 @@ MAX_LATER = 3
 """Later prompts that are shown beside a mission that somebody stated."""
 SHOWN = 200
 MAX_NAME = 60
-FAILURES = ("failed", "tests failed")
+FAILURES = ("failed", "tests failed", "build failed")
 """Kinds of troubles that come before any next step that was stated."""
 _T = TypeVar("_T")
 
@@ -63,7 +63,8 @@ _T = TypeVar("_T")
 class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What the history says. `at` is in milliseconds, `began` the time stamp of the session's start, `budget` a number of calls,
     `last` the last call's tool and arguments, `failed` what went wrong before this checkpoint, `produced` are paths,
-    `produced_more` is the number of further ones, `by` who reports ("": unknown), `transcript` what the client's transcript says.
+    `produced_more` is the number of further ones, `gone` are results of earlier pages that are not there now,
+    `by` who reports ("": unknown), `transcript` what the client's transcript says.
     """
 
     ledger: Ledger
@@ -74,6 +75,7 @@ class TaskFacts(msgspec.Struct, frozen=True, kw_only=True):
     last: tuple[str, str] | None = None
     failed: str = ""
     produced: Sequence[str] = ()
+    gone: Sequence[str] = ()
     produced_more: int = 0
     by: str = ""
     transcript: AgentReport = NO_REPORT
@@ -324,8 +326,10 @@ def _state_lines(happened: TaskFacts) -> Iterable[str]:
         tool, arguments = happened.last
         yield f"Last tool call: {tool} {fit_text(arguments, SHOWN)}".strip()
     yield f"Checkpoint made: {happened.trigger}"
-    for trouble in open_troubles(ledger):
-        if trouble.kind not in ("in doubt", *FAILURES):
+    known_wrong = open_troubles(ledger, happened.gone)
+    as_next_step = [trouble for trouble in known_wrong if trouble.kind in FAILURES][-1:]
+    for trouble in known_wrong:
+        if trouble.kind != "in doubt" and trouble not in as_next_step:
             yield f"Wrong: {trouble.text}"
     for call in list(ledger.doubts.values())[:MAX_DOUBTS]:
         yield f"In doubt: {tool_name(call)} {fit_text(call.arguments, SHOWN)} ({call.call})"

@@ -22,7 +22,14 @@ from msgspec import UNSET
 from adjourn.checkpoints import plans
 from adjourn.checkpoints.builder import TaskFacts, compose
 from adjourn.checkpoints.checkpoint import TaskCheckpoint
-from adjourn.checkpoints.environment import RecentWork, carried_digests, current_commit, file_digests, recent
+from adjourn.checkpoints.environment import (
+    RecentWork,
+    carried_digests,
+    current_commit,
+    file_digests,
+    missing_files,
+    recent,
+)
 from adjourn.checkpoints.page import (
     MAX_PAGE_BYTES,
     NO_REPORT,
@@ -125,6 +132,8 @@ def write(
         before = continued.page
         notes += continued.notes
         ledger = _as_it_is(task)
+        earlier = before.machine.get("artifacts") if before is not None and before.task == task.id else None
+        carried = carried_digests(root, earlier, work)
         happened = TaskFacts(
             ledger=ledger,
             at=at,
@@ -135,6 +144,7 @@ def write(
             failed=failed,
             produced=work.produced,
             produced_more=work.produced_more,
+            gone=missing_files(root, carried),
             by=_whose(checkpoint.event.by),
             transcript=read_facts(task.store, task.id).report,
         )
@@ -161,9 +171,8 @@ def write(
             record=record_of(task.store, task.id),
             machine=machine,
         )
-        earlier = before.machine.get("artifacts") if before is not None and before.task == task.id else None
         stated = said.artifacts if isinstance(said.artifacts, tuple) else ()
-        page = _with_artifacts(page, root, carried_digests(root, earlier, work), {file.path for file in stated})
+        page = _with_artifacts(page, root, carried, {file.path for file in stated})
         data = render(page).encode()
         if len(data) > MAX_PAGE_BYTES:
             raise InvalidError(

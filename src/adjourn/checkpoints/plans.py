@@ -6,7 +6,10 @@ all that was stated until then: a report, in canonical JSON. A page that is miss
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import suppress
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -26,8 +29,8 @@ from adjourn.checkpoints.page import (
     merge_reports,
     redacted_text,
 )
-from adjourn.checkpoints.page_files import PageSummary, find_active, page_summary
-from adjourn.errors import InvalidError
+from adjourn.checkpoints.page_files import FOLDER, PageSummary, find_active, names_in, page_summary, read
+from adjourn.errors import AdjournError, InvalidError
 from adjourn.log.canonical_json import canonical
 from adjourn.store.base import Store
 from adjourn.tasks.ledger import Ledger
@@ -41,6 +44,8 @@ RULES = "reflection/rules"
 """The ref that has the rules of reflection for hand-overs, as JSON."""
 MAX_RULES = 2
 MAX_SHOWN, MAX_UNCHANGED = 100, 10
+MAX_ACTIVE = 256
+"""Active pages that are looked at for results that are gone."""
 _CHANGE = re.compile(
     r"(?i)\b(?:add|build|change|convert|create|delete|deploy|drop|edit|extract|fix|implement|install|migrate|move|port|publish|refactor"
     r"|release|remove|rename|replace|rewrite|split|update|upgrade|write)(?:e?[sd]|ing)?\b"
@@ -134,6 +139,30 @@ def gone_results(root: str, ledger: Ledger) -> list[str]:
         return []
     seen = page.machine.get("artifacts")
     return missing_files(root, list(seen)[:MAX_ITEMS]) if isinstance(seen, dict) else []
+
+
+def gone_by_task(root: str) -> dict[str, list[str]]:
+    """`gone_results` of the tasks with an active page, where there are any. Pages are read again only where their files changed."""
+    folder = os.path.join(os.path.realpath(root), FOLDER)
+    gone: dict[str, list[str]] = {}
+    for name in names_in(folder)[:MAX_ACTIVE]:
+        if not name.startswith("checkpoint-active"):
+            break  # active ones come first
+        with suppress(AdjournError, OSError):
+            path = os.path.join(folder, name)
+            status = os.lstat(path)
+            task, named = _results_on(root, f"{FOLDER}/{name}", (status.st_ino, status.st_size, status.st_mtime_ns))
+            if missing := missing_files(root, named):
+                gone[task] = missing
+    return gone
+
+
+@lru_cache(maxsize=MAX_ACTIVE)
+def _results_on(root: str, path: str, _version: tuple[int, int, int]) -> tuple[str, tuple[str, ...]]:
+    """The task of a page, and the files that were there when it was written."""
+    page = read(root, path)
+    seen = page.machine.get("artifacts")
+    return page.task, tuple(seen)[:MAX_ITEMS] if isinstance(seen, dict) else ()
 
 
 def kept_rules(store: Store) -> list[str]:

@@ -29,7 +29,8 @@ def inbox(context: CommandContext, *, task: str, as_list: bool, as_json: bool) -
     """Show everything that waits for a person, the most urgent first; on a terminal, answer it with a few keys.
 
     Approvals of calls, questions, resume points, calls in doubt, contested decisions and blockers, of all tasks in the store: first what
-    expires soon, then what a living session waits for. Below, what is wrong with tasks: failed steps and tests. TASK is an id or a prefix
+    expires soon, then what a living session waits for. Below, what is wrong with tasks: failed steps, tests and
+    builds, edits without a test, spent budgets, results that are gone. TASK is an id or a prefix
     of one. On a terminal: arrow keys or j and k select, a and d answer, ? shows all keys, q quits. Elsewhere, and with --list, each item
     is printed with the commands that answer it. Exit code 1 when a task or record cannot be read.
     """
@@ -71,7 +72,8 @@ def inbox(context: CommandContext, *, task: str, as_list: bool, as_json: bool) -
 
 
 def _find(context: CommandContext, task: str, streams: dict[str, KnownStream] | None = None) -> Inbox:
-    return find_waiting(context.store, clock=context.clock, secret=reading_secret(), task=task, known=streams)
+    secret = reading_secret()
+    return find_waiting(context.store, clock=context.clock, secret=secret, task=task, known=streams, tree=context.tree)
 
 
 def counted(count: int) -> str:

@@ -232,7 +232,7 @@ class StatusView:
         return [("next", self._next_step())]
 
     def _next_step(self) -> str:
-        return task_view.next_step(self._context, self._ledger, self._sessions)
+        return task_view.next_step(self._context, self._ledger, self._sessions, self._wrong)
 
 
 def _plain(rows: Sequence[_Row]) -> list[tuple[str, str, str]]:

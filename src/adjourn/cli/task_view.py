@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,7 +25,7 @@ from adjourn.tasks.lease import describe_holder, is_alive
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.rates import rate_of, rate_used
 from adjourn.tasks.task import GRAPH_HEADS, GRAPH_WRITES, Task, last_worked_on, tasks_of
-from adjourn.tasks.troubles import open_troubles
+from adjourn.tasks.troubles import OpenTrouble, open_troubles
 from adjourn.text.times import period
 
 
@@ -230,7 +230,7 @@ def state(holder: Holder) -> str:
     return "dead" if holder.alive is False else "lease expired"
 
 
-def next_step(context: StoreContext, ledger: Ledger, sessions: list[Holder]) -> str:
+def next_step(context: StoreContext, ledger: Ledger, sessions: list[Holder], troubles: Sequence[OpenTrouble]) -> str:
     """The next step for a person, in one line."""
     from adjourn.runs.journal import name_of
 
@@ -240,7 +240,7 @@ def next_step(context: StoreContext, ledger: Ledger, sessions: list[Holder]) -> 
     unsure = doubts(ledger, sessions)
     if unsure:
         return f"check the effect of {tool_name(unsure[0])}, then: adjourn settle {unsure[0].call} --done   (or --not-done)"
-    if troubles := open_troubles(ledger):
+    if troubles:
         return troubles[0].text
     if any(holder.alive for holder in sessions):
         return "nothing; a session is active"

@@ -28,7 +28,7 @@ from adjourn.tasks.entries import Approval, OpenCall, OpenSession
 from adjourn.tasks.lease import is_alive
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
-from adjourn.tasks.troubles import OpenTrouble, open_troubles
+from adjourn.tasks.troubles import OpenTrouble, gone_trouble, open_troubles
 from adjourn.text.redact import without_secrets
 
 if TYPE_CHECKING:
@@ -129,6 +129,7 @@ class KnownStream(NamedTuple):
     sessions: tuple[OpenSession, ...] = ()
     troubles: tuple[TaskTrouble, ...] = ()
     granted: tuple[WaitingItem, ...] = ()
+    goal: str = ""
 
     def holds(self, head: Head, stamp: str) -> bool:
         """Whether it is still so, at the time `stamp` and where the stream ends now."""
@@ -143,11 +144,12 @@ def find_waiting(
     task: str = "",
     known: MutableMapping[str, KnownStream] | None = None,
     heads: Mapping[str, Head] | None = None,
+    tree: str = "",
 ) -> Inbox:
     """All that waits for a person in a store, or in one task of it.
 
     Who looks again and again gives the same `known`: what is in it, by stream, is not read before it may have changed. `heads` are
-    where the streams end, for who knows it already.
+    where the streams end, for who knows it already. In the working tree `tree`, results that are gone are looked for.
     """
     now = clock()
     stamp = timestamp(now)
@@ -173,6 +175,13 @@ def find_waiting(
         doubts.update(stream.doubts)
         if stream.is_finished:
             finished.add(name)
+    if tree:
+        from adjourn.checkpoints.plans import gone_by_task  # reads pages, which few callers do
+
+        for name, gone in gone_by_task(tree).items():
+            stream = known.get(name)
+            if stream is not None and name in heads and name not in finished and task in ("", name):
+                troubles.append(TaskTrouble(name, stream.goal, gone_trouble(gone)))
     names = [name for name in heads if name.startswith(RECORDS)]
     if names:
         of_records, broken = _Records(store, heads, doubts, now).read(names, task, known)
@@ -220,7 +229,9 @@ def waiting_in_task(task: Task, now: int) -> KnownStream:
     )
     sessions = tuple(ledger.sessions.values())
     head = Head(ledger.seq, ledger.hash)
-    return KnownStream(head, items, doubts, _is_finished(ledger), until, sessions, troubles, granted)
+    return KnownStream(
+        head, items, doubts, _is_finished(ledger), until, sessions, troubles, granted, _shown(ledger.goal)
+    )
 
 
 def waiting_in_record(store: Store, ledger: Ledger, now: int) -> list[WaitingItem]:

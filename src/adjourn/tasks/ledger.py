@@ -19,7 +19,7 @@ from adjourn.log.kinds import full_name, tool_name
 from adjourn.log.merkle import MAX_LATE, Frontier
 from adjourn.tasks.entries import Approval, FailedStep, NotableCall, OpenCall, OpenSession, Sitting
 from adjourn.tasks.rates import Rates, count_rates
-from adjourn.text.command_lines import WorkStep, command_of, scope_of_tests, step_of
+from adjourn.text.command_lines import VERIFICATIONS, WorkStep, command_of, scope_of_run, step_of
 from adjourn.text.fitting import fit_text
 
 MAX_LISTED_TOOLS = 1000
@@ -99,8 +99,8 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     before; both by `definition_key`. `answered` are effects that happened and whose session's client has said nothing since; `unseen` those
     of which the client did not get the answer, as its session ended first. `told` says which session
     has learnt that a call is `unseen`. `finished` is since when the task is finished (empty: it is active),
-    `finished_by` the type of actor that said so. `failed` are destructive calls that failed, by call; `red` are runs
-    of tests that failed, until they, or more, pass; `failed_more` and `red_more` count those that are no longer kept.
+    `finished_by` the type of actor that said so. `failed` are destructive calls that failed, by call; `red` are builds and
+    runs of tests that failed, until they, or more, pass; `failed_more` and `red_more` count those that are no longer kept.
     `checked` is the command that ran tests last, `unchecked` counts the edits since. `changes` counts the calls that
     may have changed something, `sees_edits` says whether those of the client's own tools are among them; `unchanged`
     are items of the plan that were called done without any. `milestones` are steps of the work that are done and have
@@ -454,7 +454,7 @@ def _tool_settled(ledger: Ledger, event: Envelope, data: kinds.ToolSettled) -> N
             ledger.answered[call.call] = ended
     if call.effectful:
         step = step_of(call.tool, call.arguments)
-        if data.outcome == "ok" and step != "tests" and not call.tool.startswith(NO_CHANGE):
+        if data.outcome == "ok" and step not in VERIFICATIONS and not call.tool.startswith(NO_CHANGE):
             ledger.changes += 1
         if step:
             _take_step(ledger, step, call, data)
@@ -476,8 +476,8 @@ def _tool_readings(ledger: Ledger, event: Envelope, data: kinds.ToolReadings) ->
 def _take_step(ledger: Ledger, step: WorkStep, call: OpenCall, data: kinds.ToolSettled) -> None:
     """Keep whether tests fail, what was edited since they ran, and which step of the work was done."""
     shown = fit_text(command_of(call.arguments) or tool_name(call), MAX_MILESTONE)
-    if step == "tests":
-        _take_tests(ledger, call, data, shown)
+    if step in VERIFICATIONS:
+        _take_verification(ledger, step, call, data, shown)
     elif data.outcome != "ok":
         return
     elif step == "edit":
@@ -487,23 +487,25 @@ def _take_step(ledger: Ledger, step: WorkStep, call: OpenCall, data: kinds.ToolS
         _reach(ledger, f"{step}: {shown}")
 
 
-def _take_tests(ledger: Ledger, call: OpenCall, data: kinds.ToolSettled, shown: str) -> None:
+def _take_verification(ledger: Ledger, step: WorkStep, call: OpenCall, data: kinds.ToolSettled, shown: str) -> None:
     if data.outcome not in ("ok", "tool-error", "error"):
         return  # nobody knows how they ended
-    ledger.checked, ledger.unchecked = shown, 0
-    words = scope_of_tests(call.tool, call.arguments)
-    was_red = bool(ledger.red)
-    for red in [red for red in ledger.red.values() if words <= scope_of_tests(red.call.tool, red.call.arguments)]:
-        del ledger.red[red.call.call]
+    if step == "tests":
+        ledger.checked, ledger.unchecked = shown, 0
+    words = scope_of_run(call.tool, call.arguments)
+    red = [failed.call for failed in ledger.red.values() if step_of(failed.call.tool, failed.call.arguments) == step]
+    covered = [failed for failed in red if words <= scope_of_run(failed.tool, failed.arguments)]
+    for failed in covered:
+        del ledger.red[failed.call]
     if data.outcome != "ok":
         ledger.red[call.call] = FailedStep(call, data.message[:MAX_NOTED])
         if len(ledger.red) > MAX_RED:
             del ledger.red[next(iter(ledger.red))]
             ledger.red_more += 1
         return
-    if len(words) <= 1:  # all tests ran
+    if step == "tests" and len(words) <= 1:  # all tests ran
         ledger.red_more = 0
-    if was_red and not ledger.red and not ledger.red_more:
+    if step == "tests" and red and len(covered) == len(red) and not ledger.red_more:
         _reach(ledger, f"tests pass again: {shown}")
 
 

@@ -36,7 +36,7 @@ FOLD_EVERY = 2048
 READERS_FOLD_AFTER = 64
 """Events beyond the cached fold from which on somebody who only reads the task keeps another."""
 MAX_FOLD_BYTES = 1_000_000
-FOLD_FORM = ".10"
+FOLD_FORM = ".11"
 """Ends the seal of a cached fold. One with another end knows less of the events than a ledger does now: it is made again."""
 TASK_ALPHABET = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 

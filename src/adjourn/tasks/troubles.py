@@ -6,7 +6,7 @@ from typing import NamedTuple
 from adjourn.log.kinds import tool_name
 from adjourn.tasks.entries import OpenCall
 from adjourn.tasks.ledger import Ledger
-from adjourn.text.command_lines import command_of
+from adjourn.text.command_lines import command_of, step_of
 from adjourn.text.fitting import fit_text
 
 MAX_GONE = 3
@@ -20,7 +20,7 @@ class OpenTrouble(NamedTuple):
     """A trouble: its kind, what happened, what to do next, its call ("": none), and what the server said. That is no part of
     `text`: a server does not say what comes next.
 
-    Kinds: `failed`, `in doubt`, `tests failed`, `not listed`, `rolled back`, `gone`, `unchanged`, `not verified`, `spent`.
+    Kinds: `failed`, `in doubt`, `tests failed`, `build failed`, `not listed`, `rolled back`, `gone`, `unchanged`, `not verified`, `spent`.
     """
 
     kind: str
@@ -65,9 +65,8 @@ def _troubles(ledger: Ledger, gone: Sequence[str]) -> Iterator[OpenTrouble]:
     for red in ledger.red.values():
         what = command_of(red.call.arguments) or _shown(red.call)
         then = "find out why, and run it again before you call the work done"
-        yield OpenTrouble(
-            "tests failed", f"{fit_text(what, 2 * SHOWN)} failed", then, red.call.call, fit_text(red.why, SHOWN)
-        )
+        kind = "build failed" if step_of(red.call.tool, red.call.arguments) == "build" else "tests failed"
+        yield OpenTrouble(kind, f"{fit_text(what, 2 * SHOWN)} failed", then, red.call.call, fit_text(red.why, SHOWN))
     if more := ledger.failed_more + ledger.red_more:
         yield OpenTrouble(
             "not listed",
@@ -78,18 +77,25 @@ def _troubles(ledger: Ledger, gone: Sequence[str]) -> Iterator[OpenTrouble]:
         then = "effects outside the workspace were not undone; check them before you repeat a step"
         yield OpenTrouble("rolled back", f"the work was rolled back to {ledger.rolled_back}", then)
     if gone:
-        others = f" and {len(gone) - MAX_GONE} more" if len(gone) > MAX_GONE else ""
-        listed = ", ".join(fit_text(path, SHOWN) for path in gone[:MAX_GONE])
-        then = "find out why; restore what is still needed"
-        yield OpenTrouble("gone", f"a result of the work is gone: {listed}{others}", then)
+        yield gone_trouble(gone)
     for item in ledger.unchanged:
         what = f'"{item}" was called done, and nothing was changed since it began'
         yield OpenTrouble("unchanged", what, "check whether it is done")
-    if ledger.unchecked and not ledger.red:
+    if ledger.unchecked and not any(
+        step_of(red.call.tool, red.call.arguments) == "tests" for red in ledger.red.values()
+    ):
         edits = "the last edit" if ledger.unchecked == 1 else f"the last {ledger.unchecked} edits"
         what = f"{ledger.checked} was not run after {edits}"
         yield OpenTrouble("not verified", what, "run it before you call the work done")
     yield from _spent(ledger)
+
+
+def gone_trouble(gone: Sequence[str]) -> OpenTrouble:
+    """That these results, one at least, are gone."""
+    others = f" and {len(gone) - MAX_GONE} more" if len(gone) > MAX_GONE else ""
+    listed = ", ".join(fit_text(path, SHOWN) for path in gone[:MAX_GONE])
+    then = "find out why; restore what is still needed"
+    return OpenTrouble("gone", f"a result of the work is gone: {listed}{others}", then)
 
 
 def _spent(ledger: Ledger) -> Iterator[OpenTrouble]:

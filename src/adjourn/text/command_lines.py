@@ -1,4 +1,4 @@
-"""What a call of a tool is for in the course of some work, by its name and its command line: it tests, edits, commits or merges."""
+"""What a call of a tool is for in the course of some work, by its name and its command line: it tests, builds, edits, commits or merges."""
 
 from __future__ import annotations
 
@@ -8,15 +8,32 @@ from typing import Literal
 
 import msgspec
 
-WorkStep = Literal["", "tests", "edit", "commit", "merge"]
+WorkStep = Literal["", "tests", "build", "edit", "commit", "merge"]
+VERIFICATIONS: tuple[WorkStep, ...] = ("tests", "build")
+"""Steps that show whether the work is right."""
 MAX_COMMAND = 2_000
 """Characters of a command line that are looked at."""
 
 _TEST_MARKS = ("test", "check", "tox", "nox", "jest", "mocha", "rspec", "phpunit")
 """One of them is in each command that tests."""
+_BUILD_MARKS = (
+    "build",
+    "compile",
+    "make",
+    "tsc",
+    "ninja",
+    "javac",
+    "gcc",
+    "g++",
+    "clang",
+    "webpack",
+    "mvn",
+    "assemble",
+)
+"""One of them is in each command that builds."""
 _EDITORS = frozenset(("edit", "write", "patch", "replace", "insert"))
 """A tool with one of these words in its name edits, if it names a file."""
-_STEP_MARKS = (*_TEST_MARKS, *_EDITORS, "commit", "merge", "sed ", "perl ", "git a")
+_STEP_MARKS = (*_TEST_MARKS, *_BUILD_MARKS, *_EDITORS, "commit", "merge", "sed ", "perl ", "git a")
 _COMMAND = re.compile(r'"(?:command|cmd|script)"\s*:\s*("(?:[^"\\]|\\.)*)')
 _A_FILE = re.compile(r'"(?:[a-z]+_)?(?:file|path|filename|filepath|filePath)"\s*:|\*\*\* (?:Add|Update|Delete) File: ')
 _WORDS = re.compile(r"[._\-/]+")
@@ -26,6 +43,7 @@ _SHELLS = frozenset(
 """A tool with one of these words in its name runs command lines."""
 _NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _OF_TESTS = frozenset(("test", "tests", "pytest"))
+_OF_BUILDS = frozenset(("build", "compile"))
 _STARTERS = frozenset(("python", "python3", "uv", "run", "poetry", "npx", "pipx", "bundle", "exec", "cd", "&&"))
 """Words that start another program, and say nothing of what is tested."""
 
@@ -37,6 +55,19 @@ def _tests() -> re.Pattern[str]:
         r"(?i)(?<![\w-])(?:pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|"
         r"(?:go|cargo|npm|pnpm|yarn|bun|deno|make|mvn|gradlew?|dotnet|swift|bazel|rake|mix|just)\s+(?:run\s+)?[\w:-]*(?:test|check)[\w:-]*|"
         r"[\w./-]*(?:run[-_]?)?tests?(?:[-_]\w+)?\.(?:sh|py|js|ts|rb|pl))(?![\w-])"
+    )
+
+
+@cache
+def _builds() -> re.Pattern[str]:
+    """A builder that starts a command of the line; `make` only with no target, or one that is named as a build."""
+    return re.compile(
+        r"(?i)(?:^|[;&|]\s*)(?:(?:\w+=\S*|time|sudo|env|npx|uv run|poetry run|python3? -m|bundle exec)\s+)*(?:"
+        r"(?:go|cargo|npm|pnpm|yarn|bun|deno|mvnw?|gradlew?|dotnet|swift|bazel|rake|mix|just|hatch|mkdocs|vite|next|nix|flutter|"
+        r"\./gradlew|\./mvnw)\s+(?:-\S+\s+)*(?:run\s+|clean\s+)?[\w:-]*(?:build|compile|assemble|package)[\w:-]*|"
+        r"(?:docker|podman)\s+(?:(?:compose|buildx|image)\s+)?build\b|cmake\s+--build|(?:tsc|ninja|javac|gcc|g\+\+|clang(?:\+\+)?|webpack|msbuild|xcodebuild|build)(?=\s|$)|"
+        r"(?:\./)?(?:build|compile)[-_\w]*\.(?:sh|py|js|ts|rb|pl)(?=\s|$)|"
+        r"g?make(?:\s+(?:-C\s+\S+|-\S+|\w+=\S*))*\s*(?:$|[;&|]|(?:all|[\w-]*(?:build|compile)[\w-]*)(?=\s|$)))"
     )
 
 
@@ -59,6 +90,11 @@ def runs_tests(command: str) -> bool:
     """Whether a command line runs tests."""
     lower = command.lower()
     return any(mark in lower for mark in _TEST_MARKS) and _tests().search(command[:MAX_COMMAND]) is not None
+
+
+def _builds_something(command: str) -> bool:
+    lower = command.lower()
+    return any(mark in lower for mark in _BUILD_MARKS) and _builds().search(command) is not None
 
 
 @lru_cache(maxsize=256)
@@ -100,17 +136,21 @@ def step_of(tool: str, arguments: str) -> WorkStep:
     if command := command_of(arguments):
         if runs_tests(command):
             return "tests"
+        if _builds_something(command):
+            return "build"
         if (match := _git_step().search(command)) is not None:
             return "commit" if match[1] == "commit" else "merge"
         return "edit" if _edits().search(command) else ""
     if words & _OF_TESTS and (words & {"run", "execute", "exec"} or words <= _OF_TESTS):
         return "tests"
+    if words & _OF_BUILDS and (words & {"run", "project", "execute"} or words <= _OF_BUILDS):
+        return "build"
     if "git" in words and "commit" in words:
         return "commit"
     return "merge" if "merge" in words and words & {"git", "branch", "pr", "request"} else ""
 
 
-def scope_of_tests(tool: str, arguments: str) -> frozenset[str]:
-    """What a run of tests was limited to, and by which program: one with fewer words tests all that one with more does."""
+def scope_of_run(tool: str, arguments: str) -> frozenset[str]:
+    """What a run of tests or a build was limited to, and by which program: one with fewer words covers one with more."""
     words = (command_of(arguments) or tool).split()
     return frozenset(word for word in words if word[:1] != "-" and word not in _STARTERS)

@@ -142,8 +142,10 @@ class Overview:
         """Where all streams ended at the last look."""
         return self._heads
 
-    def waiting(self, store: Store, within: float = 0, share: float = 1) -> tuple[Inbox, int]:
-        """What waits in the tasks that are read and in all records, and how many tasks could not be read yet."""
+    def waiting(self, store: Store, within: float = 0, share: float = 1, tree: str = "") -> tuple[Inbox, int]:
+        """What waits in the tasks that are read and in all records, and how many tasks could not be read yet. Results that are gone are
+        looked for in `tree`.
+        """
         from adjourn.host.keys import reading_secret
 
         with self._lock:
@@ -155,7 +157,9 @@ class Overview:
             heads = {name: head for name, head in self._heads.items() if "/" in name}
             heads |= {name: row.head for name, row in self._rows.items()}
             secret = reading_secret()
-            return find_waiting(store, clock=self._clock, secret=secret, known=self._known, heads=heads), left
+            return find_waiting(
+                store, clock=self._clock, secret=secret, known=self._known, heads=heads, tree=tree
+            ), left
 
     def answered(self, store: Store, within: float = 0) -> tuple[list[AnsweredItem], int]:
         """What people answered, the newest first, and how many tasks and records could not be read yet."""

@@ -87,6 +87,26 @@ def test_tests_that_fail_are_told_until_they_or_more_pass(shared_task: SharedTas
     assert second.task.ledger.milestones == ["tests pass again: python -m pytest"]
 
 
+def test_a_build_that_fails_is_told_until_it_or_a_wider_one_passes(shared_task: SharedTask) -> None:
+    """It survives the session and an agent's checkpoint. Tests that pass say nothing of it, and it says nothing of them."""
+    session = shared_task.opened(policy=POLICY)
+    run_tests(session, "cargo test", "tool-error")
+    run_tests(session, "cargo build -p core", "tool-error")
+    checkpoint(session, "later", "agent", report=ONE)
+    session.close("client-eof")
+    second = shared_task.opened("g2", policy=POLICY)
+    assert kinds_of(second) == ["tests failed", "build failed"]
+    run_tests(second, "cargo test", "ok")
+    (trouble,) = open_troubles(second.task.refresh())
+    assert trouble.text == "cargo build -p core failed: find out why, and run it again before you call the work done"
+    assert second.task.ledger.milestones == ["tests pass again: cargo test"]
+    edit(second, "a.rs")
+    run_tests(second, "cargo build -p other", "ok")
+    assert kinds_of(second) == ["build failed", "not verified"]
+    run_tests(second, "cargo build", "ok")
+    assert kinds_of(second) == ["not verified"]
+
+
 def edit(session: Session, path: str, outcome: str = "ok") -> None:
     """An edit of a file by the client's own tool."""
     arguments = json.dumps({"file_path": path, "content": "x"})

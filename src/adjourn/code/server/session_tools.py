@@ -248,10 +248,15 @@ LAST: tuple[type[CodeTool], ...] = (
 
 
 def _with_review(call: ToolInvocation, reply: dict[str, Any]) -> dict[str, Any]:
-    """The reply, with the changes to review if it enters PRE_COMMIT. That counts as a call of review_changes."""
+    """The reply, if it enters PRE_COMMIT with what is known to be wrong and the changes to review. That counts as a call of
+    review_changes.
+    """
     active = call.client.active
     if active is None or reply.get("phase") != Phase.PRE_COMMIT:
         return reply
+    with suppress(AdjournError):
+        if troubles := call.sessions.known_troubles(call.root):
+            reply = reply | {"open_troubles": troubles}
     with active.lock, suppress(AdjournError):  # the step was accepted: review_changes reports what failed
         listed = call.changes()
         if len(listed) <= MAX_REVIEW_FILES:

@@ -1,4 +1,4 @@
-"""The commands that the journal has of a client: those of its own shell, from hooks, and those of shell servers behind the proxy."""
+"""What the journal has of a client: the commands of its own shell, from hooks, those of shell servers behind the proxy, and what is wrong."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from typing import Any
 
 import msgspec
 
+from adjourn.checkpoints.plans import gone_by_task
 from adjourn.code.workflow.request import RecordedCommand
-from adjourn.errors import InvalidError
+from adjourn.errors import AdjournError, InvalidError
+from adjourn.host.clock import now
+from adjourn.host.keys import reading_secret
 from adjourn.log import kinds
 from adjourn.log.event import decode, milliseconds
 from adjourn.setup.checks import hook_commands
 from adjourn.store.base import Store
 from adjourn.tasks.heads import verified_entries_from
-from adjourn.tasks.task import tasks_of
+from adjourn.tasks.task import Task, tasks_of
+from adjourn.tasks.troubles import open_troubles
 from adjourn.text.command_lines import is_shell
 
 _OF_HOOKS = ("shell.exec", "file.write")
@@ -29,6 +33,9 @@ _CUT = re.compile(
     r'\{(?:"\w+":\s*(?:"(?:[^"\\]|\\.)*"|[\w.+-]+),\s*){0,9}"(?:command|cmd|script)":\s*"((?:[^"\\]|\\.)*)("?)'
 )
 """A command in arguments that were cut: a member of the object itself, not of one within it, which an agent may write."""
+
+_TASKS, _TROUBLES = 20, 10
+"""How many tasks are looked at for troubles, and how many troubles are shown."""
 
 
 def recorded_commands(store: Store, root: str, client: str, since: str) -> list[RecordedCommand] | None:
@@ -64,6 +71,17 @@ def recorded_commands(store: Store, root: str, client: str, since: str) -> list[
                 commands.append(RecordedCommand(command, data.outcome == "ok", _milliseconds(event.timestamp)))
     recent = [command for command in commands if command.ended_ms >= began]
     return sorted(recent, key=lambda command: command.ended_ms) if is_recorded else None
+
+
+def known_troubles(store: Store, root: str) -> list[str]:
+    """What is known to be wrong with the newest open tasks of a workspace, one line each with its next step, as the hand-over has it."""
+    gone, lines = gone_by_task(root), list[str]()
+    for name in list(reversed(tasks_of(store)))[:_TASKS]:
+        with suppress(AdjournError):  # one that cannot be read hides no other
+            ledger = Task(store, name, clock=now, secret=reading_secret()).ledger
+            lines += (f"{name}: {trouble.text}" for trouble in open_troubles(ledger, gone.get(name, ())))
+    more = len(lines) - _TROUBLES
+    return lines if more <= 0 else [*lines[:_TROUBLES], f"and {more} more: `adjourn inbox` lists them"]
 
 
 def command_in(arguments: str) -> str:

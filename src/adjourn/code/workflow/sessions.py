@@ -25,7 +25,7 @@ from adjourn.code.workflow import active_session, flow, payloads, phases
 from adjourn.code.workflow.active_session import ActiveSession, ClientConnection, SessionJournal, is_fresh, repair
 from adjourn.code.workflow.delivery import learn
 from adjourn.code.workflow.phases import FlowError
-from adjourn.code.workflow.recorded import recorded_commands
+from adjourn.code.workflow.recorded import known_troubles, recorded_commands
 from adjourn.code.workflow.request import RecordedCommand, SessionRequest, Worktree
 from adjourn.code.workflow.tasks import progress
 from adjourn.errors import AdjournError
@@ -320,6 +320,10 @@ class Sessions:
             test_commands=self._test_commands,
             recorded=recorded,
         )
+
+    def known_troubles(self, root: str) -> list[str]:
+        """What is known to be wrong with the tasks of the workspace that a work tree belongs to."""
+        return known_troubles(self._store(root), workspace_of(root).root)
 
     def _store(self, root: str) -> Store:
         """The store of the workspace that a work tree belongs to."""

@@ -69,7 +69,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     store = site.find_store()
     if store is None:
         return values
-    waiting, left = site.overview.waiting(store, site.within)
+    waiting, left = site.overview.waiting(store, site.within, tree="" if site.home else site.tree)
     held = site.held.held
     items, snoozed = _sorted_out(site, store, waiting.items)
     put_off = snoozed_items(store, site.person.id, timestamp(site.clock()))

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from adjourn.checkpoints import checkpoint
+from adjourn.checkpoints.transcript_facts import read_facts
 from adjourn.host.clock import now
 from adjourn.host.process import Process, lives
 from adjourn.host.workspace_store import open_at
@@ -30,7 +31,7 @@ from adjourn.log.chain import verify_chain
 from adjourn.log.event import decode
 from adjourn.log.kinds import data_of
 from adjourn.tasks.task import Task, tasks_of
-from support.real.clients import CLAUDE, CODEX, SERVER, Agent
+from support.real.clients import CLAUDE, CODEX, SERVER, TASK, Agent
 from support.real.model import Model, Use, running
 from support.real.servers import SERVERS, Place
 from support.real.starting import command_of, prepare, proxied
@@ -82,7 +83,7 @@ def place(tmp_path: Path) -> Place:
 @contextmanager
 def at_work(agent: Agent, place: Place, model: Model) -> Iterator[subprocess.Popen[bytes]]:
     """The agent, started; killed at the end, if it still runs."""
-    home = place.root / "home" / agent.name
+    home = place.root.parent / "home" / agent.name
     command = proxied(command_of(GIT, place), "--confirm-timeout", "5")
     command = ["sh", "-c", 'exec "$@" 2>>"$0"', str(home / "proxy.log"), *command]
     process = agent.start(place.root, home, model.address, command, place.environment())
@@ -132,7 +133,7 @@ def test_another_agent_goes_on_where_one_was_killed(first: Agent, second: Agent,
     """The first is killed in the middle of a commit. The second is informed, must not blindly repeat it, and has what is left of the budget."""
     site = {"repo_path": str(place.site)}
     commit = Use("git_commit", site | {"message": "ready"})
-    home = place.root / "home"
+    home = place.root.parent / "home"
 
     (place.root / "slow").touch()
     begin = [
@@ -219,8 +220,8 @@ def named_in(context: str) -> dict[str, Any]:
 
 def set_up(agent: Agent, place: Place, *, for_every_project: bool = False) -> None:
     """What a user has of the agent, and then runs: `adjourn init`, and `adjourn init --user`."""
-    home = place.root / "home" / agent.name
-    home.mkdir(parents=True)
+    home = place.root.parent / "home" / agent.name
+    home.mkdir(parents=True, exist_ok=True)
     own = {name: value for name, value in place.environment().items() if name not in ("PATH", "ADJOURN_CONFIG")}
     agent.as_user(place.root, home, command_of(GIT, place), own)
     done = at_terminal(  # as a person does, outside the clients that this process has started
@@ -239,7 +240,7 @@ def set_up(agent: Agent, place: Place, *, for_every_project: bool = False) -> No
 @contextmanager
 def set_up_at_work(agent: Agent, place: Place, model: Model) -> Iterator[subprocess.Popen[bytes]]:
     """The agent with what `adjourn init` made of its files; killed at the end, if it still runs."""
-    process = agent.start_as_set_up(place.root, place.root / "home" / agent.name, model.address, around(place))
+    process = agent.start_as_set_up(place.root, place.root.parent / "home" / agent.name, model.address, around(place))
     try:
         yield process
     finally:
@@ -256,7 +257,7 @@ def around(place: Place) -> dict[str, str]:
 @pytest.mark.parametrize("agent", [CLAUDE, CODEX], ids=lambda agent: agent.name)
 def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Agent, place: Place) -> None:
     """`adjourn init`; a session is killed in a commit, with its proxy; the next one is informed as it begins, resumes, finishes."""
-    site, home = {"repo_path": str(place.site)}, place.root / "home" / agent.name
+    site, home = {"repo_path": str(place.site)}, place.root.parent / "home" / agent.name
     (place.root / ".aex" / "policy.aex").write_text(GOVERNED)
     set_up(agent, place)
 
@@ -264,7 +265,7 @@ def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Age
     (place.root / "slow").touch()
     begin = [own_write(agent, place, "note.txt", "begun"), Use("git_add", site | {"files": ["a.txt"]}), commit]
     with running(begin, SERVER) as model, set_up_at_work(agent, place, model) as process:
-        until((place.root / "started").exists, "the commit", place.root / "home")
+        until((place.root / "started").exists, "the commit", place.root.parent / "home")
         [task] = tasks_of(open_at(str(place.root)))
         sittings = list(_task(place, task).ledger.sessions.values())
         assert {sitting.era for sitting in sittings} == {"hook", agent.era}
@@ -278,7 +279,7 @@ def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Age
         own_write(agent, place, "note.txt", "done"),
     ]
     with running(finish, SERVER) as model, set_up_at_work(agent, place, model) as process:
-        until(lambda: process.poll() is not None, "the end of the script", place.root / "home")
+        until(lambda: process.poll() is not None, "the end of the script", place.root.parent / "home")
     assert len(model.results) == len(finish), model.results
     assert "Unfinished work in this workspace" in model.context
     assert "git_commit" in model.context
@@ -287,9 +288,14 @@ def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Age
     assert [doubt["tool"] for doubt in told["inDoubt"]] == ["git_commit"]
     assert "committed successfully" in model.results[2]
     assert (place.root / "note.txt").read_text() == "done"
+    facts = read_facts(open_at(str(place.root)), task)  # from the agent's own transcript, read by its hooks
+    assert facts.client == agent.name
+    assert str(facts.report.mission).startswith(TASK)
+    assert "note.txt" in "\n".join(facts.report.current_state or ())
+    assert str(home) in facts.file
 
     assert list(tasks_of(open_at(str(place.root)))) == [task]
-    until(lambda: not _living(place, task), "the end of the proxy", place.root / "home")
+    until(lambda: not _living(place, task), "the end of the proxy", place.root.parent / "home")
     ledger = _task(place, task).ledger
     assert ledger.calls_used == 6
     assert [doubt.tool for doubt in ledger.doubts.values()] == ["git_commit"]
@@ -322,7 +328,7 @@ def test_set_up_without_a_policy_the_first_read_works(agent: Agent, place: Place
     )
     script = [Use("git_status", site), own_read, Use("git_add", site | {"files": ["a.txt"]})]
     with running(script, SERVER) as model, set_up_at_work(agent, place, model) as process:
-        until(lambda: process.poll() is not None, "the end of the script", place.root / "home")
+        until(lambda: process.poll() is not None, "the end of the script", place.root.parent / "home")
     assert "a.txt" in model.results[0]
     assert "buy milk" in model.results[1]
     assert "requires confirmation" in model.results[2]
@@ -345,7 +351,7 @@ def test_three_sessions_of_two_clients_are_told_what_the_one_before_did(place: P
         Use("git_commit", site | {"message": "ready"}),
     ]
     with running(begin, SERVER) as model, set_up_at_work(CLAUDE, place, model) as process:
-        until((place.root / "started").exists, "the commit", place.root / "home")
+        until((place.root / "started").exists, "the commit", place.root.parent / "home")
         kill_with_proxy(process, place)
         (place.root / "slow").unlink()
 
@@ -356,7 +362,7 @@ def test_three_sessions_of_two_clients_are_told_what_the_one_before_did(place: P
         own_write(CODEX, place, "waits", "now"),
     ]
     with running(go_on, SERVER) as model, set_up_at_work(CODEX, place, model) as process:
-        until((place.root / "waits").exists, "the last call", place.root / "home")
+        until((place.root / "waits").exists, "the last call", place.root.parent / "home")
         kill_with_proxy(process, place)
     second = model.context
     assert "Commit a.txt, then say so in note.txt" in second
@@ -365,7 +371,7 @@ def test_three_sessions_of_two_clients_are_told_what_the_one_before_did(place: P
 
     finish = [Use("aex.resume", named_in), own_write(CLAUDE, place, "note.txt", "done")]
     with running(finish, SERVER) as model, set_up_at_work(CLAUDE, place, model) as process:
-        until(lambda: process.poll() is not None, "the end of the script", place.root / "home")
+        until(lambda: process.poll() is not None, "the end of the script", place.root.parent / "home")
     third = model.context
     assert "Say in note.txt that it is committed" in third
     assert "Commit a.txt, then say so" not in third
@@ -384,7 +390,7 @@ def kill_with_proxy(agent: subprocess.Popen[bytes], place: Place) -> None:
         os.kill(proxy.pid, signal.SIGKILL)
     agent.kill()
     agent.wait()
-    until(lambda: not any(lives(proxy) for proxy in proxies), "the end of the proxy", place.root / "home")
+    until(lambda: not any(lives(proxy) for proxy in proxies), "the end of the proxy", place.root.parent / "home")
 
 
 def _task(place: Place, task: str) -> Task:
@@ -431,9 +437,9 @@ def test_a_session_below_the_project_or_in_a_work_tree_is_governed(agent: Agent,
     words = tuple(listed if word == ".mcp.json" else word for word in agent.plain_arguments)
     with running([Use("git_status", site), own_read], SERVER) as model:
         process = replace(agent, plain_arguments=words).start_as_set_up(
-            cwd, place.root / "home" / agent.name, model.address, around(place)
+            cwd, place.root.parent / "home" / agent.name, model.address, around(place)
         )
-        until(lambda: process.poll() is not None, "the end of the script", place.root / "home")
+        until(lambda: process.poll() is not None, "the end of the script", place.root.parent / "home")
     assert "a.txt" in model.results[0]
     assert "buy milk" in model.results[1]
     assert not (cwd / ".aex" / "adjourn.db").exists()

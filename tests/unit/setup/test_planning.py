@@ -110,7 +110,7 @@ def test_hooks_that_are_empty_are_set_up_and_taken_back(root: Path, home: Home, 
     path = put(root, HOOKS, text)
     made = plan(str(root), home)
     hooks = json.loads(made.changes[str(path)].after)["hooks"]
-    assert len(hooks) == 8
+    assert len(hooks) == 9
     assert all("adjourn hook" in json.dumps(groups) for groups in hooks.values())
     undo.make(made.pending, str(root))
     files, left = undo.undoable(str(root), home)

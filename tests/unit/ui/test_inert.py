@@ -71,7 +71,8 @@ def filled(attack: str) -> PageInMemory:
     asked(task, "k3", "late", arguments="[]")
     answer(task, "k3", yes=False, via="elicitation:decline", by=Actor("client", "system"))
     noted(shared, attack)
-    return PageInMemory(shared.store, shared.clock, root=f"/srv/{attack}").enter()
+    root = f"/srv/{attack}".replace("\0", "")  # no folder has one
+    return PageInMemory(shared.store, shared.clock, root=root).enter()
 
 
 @for_each("attack", ATTACKS)

@@ -153,12 +153,12 @@ def test_undo_takes_its_change_out_of_files_that_were_edited_since(at: Home) -> 
     home.write_text(json.dumps(json.loads(home.read_text()) | {"numStartups": 3}, indent=4))
     codex.write_text("# new\n\n" + codex.read_text() + "\n[tui]\nx = 1\n")
     settings = at.root / ".claude" / "settings.json"
-    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"permissions": {}}))
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"model": "x"}))
     undone = at.run("init", "--undo", "--yes")
     assert (undone.code, undone.err) == (0, "")
     assert json.loads(home.read_text()) == {"mcpServers": {"s": {"command": "no-s"}}, "numStartups": 3}
     assert codex.read_text() == "# new\n\n" + CODEX + "\n[tui]\nx = 1\n"
-    assert json.loads(settings.read_text()) == {"permissions": {}}
+    assert json.loads(settings.read_text()) == {"model": "x"}
 
 
 def test_settings_that_cannot_be_parsed_are_an_error(at: Home) -> None:

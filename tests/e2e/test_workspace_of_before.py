@@ -50,7 +50,7 @@ def _questions(work: ElsewhereThen) -> dict[str, str]:
 def test_doctor_finds_nothing_that_stops_work(work: ElsewhereThen) -> None:
     """Before `init` is run again the policy is valid, the servers start, and names are what is missing; afterwards nothing is."""
     work.adjourn("check", ".aex/policy.aex")
-    assert _missing(work) == {".aex/.gitignore", ".mcp.json", ".codex/config.toml"}
+    assert _missing(work) == {".aex/.gitignore", ".claude/settings.json", ".mcp.json", ".codex/config.toml"}
     work.adjourn("init", "--yes")
     assert _missing(work) == set()
 

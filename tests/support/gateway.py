@@ -157,7 +157,7 @@ class GatewayWorkspace:
             [sys.executable, "-m", "adjourn", *arguments],
             cwd=self.root, env=self.environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
 

@@ -388,8 +388,11 @@ def show(setup: SetupPlan, servers: Sequence[ListedServer], changed: Sequence[st
         shell = shell or ["shell.exec"] * (not has_codex)
         reading = (["file.read"] + ["shell.exec to read"] * has_codex) * is_first + _named(tools, "allow")
         asking = ["file.write", "network.*", *shell] * is_first + _named(tools, "confirm")
+        unasking = [client for client in (CLAUDE, CODEX) if setup.behind.get(client)]
+        verb = "do" if unasking[1:] else "does"
+        unasked = f"; {' and '.join(unasking)} {verb} not ask, either" if unasking else ""
         rows += [
-            ("allowed", _some(reading)),
+            ("allowed", _some(reading) + unasked),
             ("would ask" if is_trial else "asks first", _some(asking)),
             (
                 "would refuse" if is_trial else "refused",

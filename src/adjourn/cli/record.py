@@ -229,17 +229,17 @@ def _blocker(item: Tree) -> tuple[str, Sequence[tuple[str, str]]]:
 
 
 @click.command(
-    epilog=example("adjourn record check", 'adjourn record check invariant-9a --holding --evidence "make lint passes"')
+    epilog=example("adjourn record check", 'adjourn record check invariant-9a --holding --note "make lint passes"')
 )
 @click.argument("invariant", default="")
 @flag("--holding", "Record that it is true now.")
 @flag("--violated", "Record that it is not true now.")
-@text_option("--evidence TEXT", "Record how you know.")
+@text_option("--note TEXT", "Record how you know.")
 @RECORD_OPTION
 @at_store
 @for_machines
 def check(
-    context: CommandContext, invariant: str, *, holding: bool, violated: bool, evidence: str, record: str, as_json: bool
+    context: CommandContext, invariant: str, *, holding: bool, violated: bool, note: str, record: str, as_json: bool
 ) -> None:
     """Record the result of checking an invariant; without INVARIANT, list all of them.
 
@@ -255,7 +255,7 @@ def check(
         raise UsageError("no result is given", "give --holding or --violated")
     target = one_item(invariants, invariant, "invariant", "list them: adjourn record check", record)
     status = "holding" if holding else "violated"
-    after = store.check_invariant(target.cr_id, target.id, status, author(), evidence=evidence)
+    after = store.check_invariant(target.cr_id, target.id, status, author(), evidence=note)
     if as_json:
         say_json(written(after, invariant=next(item for item in after["invariants"] if item["id"] == target.id)))
         return

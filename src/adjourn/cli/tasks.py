@@ -114,10 +114,10 @@ def finish_(context: CommandContext, task: str, *, note: str, as_json: bool) -> 
 
 @click.command(epilog=example("adjourn tasks reopen 20261121"))
 @click.argument("task", type=TASK_NAME)
-@text_option("--note TEXT", "Record why.")
+@text_option("--because TEXT", "Give the reason.")
 @at_store
 @for_machines
-def reopen_(context: CommandContext, task: str, *, note: str, as_json: bool) -> None:
+def reopen_(context: CommandContext, task: str, *, because: str, as_json: bool) -> None:
     """Make the finished TASK active again: new sessions are offered it.
 
     TASK is an id or a prefix of one. Its last archived page becomes the active one.
@@ -125,7 +125,7 @@ def reopen_(context: CommandContext, task: str, *, note: str, as_json: bool) -> 
     from adjourn.checkpoints.save import reopen
 
     writable = context.writable(task)
-    if not reopen(writable, context.tree, note=note, by=user()):
+    if not reopen(writable, context.tree, note=because, by=user()):
         raise NotFoundError(f"task {writable.id} is not finished", "list the finished tasks: adjourn tasks")
     if as_json:
         say_json(task=writable.id, state="active")

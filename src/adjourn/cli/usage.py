@@ -47,7 +47,7 @@ _OPTIONS: Final = {
     "--limit": "--tail", "--last": "--tail", "--count": "--tail", "--watch": "--follow", "--output": "--out",
     "-o": "--out", "--config": "--policy", "--rules": "--policy", "--db": "--store", "--database": "--store",
     "--url": "--store", "--cwd": "-C", "--dir": "-C", "--directory": "-C", "--root": "-C", "--path": "-C",
-    "--reason": "--because", "--comment": "--note", "--timeout": "--confirm-timeout",
+    "--reason": "--because", "--comment": "--note", "--evidence": "--note", "--timeout": "--confirm-timeout",
     "--auto-approve": "--auto-confirm", "--verbose": "--more", "--all": "--full",
 }  # fmt: skip
 """Options of other tools, and those of the same meaning here."""

@@ -15,7 +15,7 @@ import msgspec
 from adjourn.cli.annexes import AnnexCommand
 from adjourn.cli.context import CommandContext, example, flag, for_machines, in_folder, needing, text_option
 from adjourn.cli.output import complain, safe, say, say_facts, say_json
-from adjourn.errors import AdjournError, NotFoundError
+from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.findings import Finding
 from adjourn.host.clock import now
 from adjourn.text.times import ago
@@ -64,6 +64,8 @@ def code_(*, resume: bool, as_json: bool, **served: Any) -> None:
     if resume:
         _show(as_json=as_json)
         return
+    if as_json:
+        raise UsageError("a server speaks MCP, not --json", "show the sessions as JSON: adjourn code --resume --json")
     with needing("code"):
         from adjourn.code.server.codebases import CodeOptions, command_words, named_server
         from adjourn.code.server.server import CodeServer

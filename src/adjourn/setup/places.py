@@ -267,6 +267,7 @@ HOME_FILES = tuple(
 )
 """Files of the home folder, which count in every project. A proxy belongs to a workspace, so only `init --user` changes most of them."""
 CLAUDE_HOOKS, CODEX_HOOKS = ".claude/settings.json", ".codex/hooks.json"
+CODEX_SERVERS = ".codex/config.toml"
 CLAUDE_LOCAL = ".claude/settings.local.json"
 POLICY, IGNORED = ".aex/policy.aex", ".aex/.gitignore"
 

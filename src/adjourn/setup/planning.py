@@ -27,6 +27,7 @@ from adjourn.setup.places import (
     CLAUDE_LOCAL,
     CODEX,
     CODEX_HOOKS,
+    CODEX_SERVERS,
     EVENTS,
     HOME_FILES,
     IGNORED,
@@ -94,6 +95,8 @@ class SetupPlan:
     """The servers that start a command, as the settings list them."""
     proxied: set[str] = field(default_factory=set)
     """The servers that are, or will be, behind the proxy of a client with hooks, as it names them."""
+    behind: dict[str, list[str]] = field(default_factory=dict)
+    """Those of them that Claude Code and Codex start here, as their settings name them."""
 
     @property
     def pending(self) -> list[SettingsChange]:
@@ -156,7 +159,7 @@ class _Planner:
             behind[entry.client] += self._servers(entry)
         if self._has_claude:
             self._plugins()
-            names = behind[CLAUDE] + self._claude_home()
+            names = self._plan.behind[CLAUDE] = behind[CLAUDE] + self._claude_home()
             for folder in ("", *self._starting(".claude", ".mcp.json")):
                 self._hooks(CLAUDE, "claude-code", os.path.join(folder, CLAUDE_HOOKS), names)
         elif behind[CLAUDE]:
@@ -166,7 +169,7 @@ class _Planner:
                 "if you use it, make the folder .claude and run adjourn init again",
             )
         if has_codex(self._root, self._home):
-            names = behind[CODEX] + self._codex_home()
+            names = self._plan.behind[CODEX] = behind[CODEX] + self._codex_home()
             for folder in ("", *self._starting(".codex")):
                 self._hooks(CODEX, "codex", os.path.join(folder, CODEX_HOOKS), names)
         for entry in HOME_FILES:
@@ -457,7 +460,7 @@ class _Planner:
 
     def _codex_home(self) -> list[str]:
         """Servers of Codex's own file: each gets an entry of this project, which counts before it."""
-        own = self._path(".codex/config.toml")
+        own = self._path(CODEX_SERVERS)
         mine = table(self._understood(own, toml_text.read), "mcp_servers") or {}
         document = self._understood(self._home.codex, toml_text.read)
         names = []

@@ -6,15 +6,15 @@ Nothing is written here, and no server started.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from adjourn.aex.layers import discover
-from adjourn.aex.match import NOTHING_KNOWN, KnownTools
+from adjourn.aex.match import NOTHING_KNOWN, KnownTools, as_client_names_it
 from adjourn.errors import AdjournError
-from adjourn.setup import first_policy
+from adjourn.setup import first_policy, jsonc, toml_text
 from adjourn.setup.first_policy import ListedServer
-from adjourn.setup.places import CODEX, POLICY, read_plain
+from adjourn.setup.places import CLAUDE, CLAUDE_HOOKS, CODEX, CODEX_SERVERS, POLICY, read_plain, table
 from adjourn.setup.planning import SettingsChange, SetupNote, SetupPlan
 from adjourn.setup.probe import Probed, ProbedTool, ServerStart
 from adjourn.setup.servers import ServerEntry, start_of
@@ -86,6 +86,7 @@ def with_tools(
         server = ListedServer(entry.name, entry.source, probed)
         listed[entry.name] = _both(listed[entry.name], server) if entry.name in listed else server
     servers = [*listed.values(), *new_tools(setup, known, written)]
+    _ask_once(setup, servers)
     text = _there(setup)
     if text is None:
         path = os.path.join(setup.root, POLICY)
@@ -99,6 +100,55 @@ def with_tools(
     if observe:
         setup.notes.append(SetupNote(path, "is there already, and its mode stays", _OBSERVE))
     return servers
+
+
+def _ask_once(setup: SetupPlan, servers: Sequence[ListedServer]) -> None:
+    """Have clients not ask about what the policy allows unasked: tools that only read, by their names, and adjourn's own.
+
+    A server that is taken from behind the proxy later is then still asked about, but for these. Codex does not ask about adjourn's own.
+    """
+    names = {entry.name: entry.title or entry.name for entry in setup.servers}
+    reads = [
+        (names[tool.server], tool.tool.name)
+        for server in servers
+        for tool in first_policy.ruled(server)
+        if tool.ruling == "allow" and tool.server in names
+    ]
+    in_claude, in_codex = setup.behind.get(CLAUDE, ()), setup.behind.get(CODEX, ())
+    own = [(name, tool) for name in in_claude for tool in ("aex_*", "adjourn_*")]
+    rules = [
+        f"mcp__{as_client_names_it(name)}__{tool if (name, tool) in own else as_client_names_it(tool)}"
+        for name, tool in (*own, *reads)
+        if name in in_claude
+    ]
+    _edit(setup, CLAUDE_HOOKS, lambda text: _allowing(text, rules))
+    tables = [("mcp_servers", name, "tools", tool) for name, tool in reads if name in in_codex]
+    approved = {"approval_mode": "approve"}
+    _edit(setup, CODEX_SERVERS, lambda text: toml_text.with_new_tables(text, tables, approved) if tables else text)
+
+
+def _edit(setup: SetupPlan, name: str, edited: Callable[[str], str]) -> None:
+    """Change a client's settings further. Those in another spelling stay: nothing is broken without this."""
+    path = os.path.join(setup.root, name)
+    with suppress(AdjournError):
+        text = setup.changes[path].after if path in setup.changes else read_plain(path, setup.root)
+        if (after := edited(text)) != text:
+            before = setup.changes.get(path) or SettingsChange(path, text, text, [])
+            about = [*before.about, "no question about what the policy allows unasked"]
+            setup.changes[path] = before._replace(after=after, about=about)
+
+
+def _allowing(text: str, rules: Sequence[str]) -> str:
+    """Claude Code's settings with these rules among those that it allows."""
+    place = ("permissions", "allow")
+    allowed = table(table(jsonc.read(text).value, place[0]), place[1])
+    there = allowed if isinstance(allowed, list) else []
+    new = [rule for rule in dict.fromkeys(rules) if rule not in there]
+    if new and not there:
+        return jsonc.edited(text, place, new)
+    for number, rule in enumerate(new, len(there)):
+        text = jsonc.edited(text, (*place, number), rule)
+    return text
 
 
 def _both(first: ListedServer, second: ListedServer) -> ListedServer:

@@ -7,7 +7,7 @@ stay as they were.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from adjourn.errors import InvalidError
@@ -67,6 +67,30 @@ def with_table(
         raise InvalidError(
             f"[{'.'.join(path)}] is written in a form that adjourn cannot edit", "edit the file by hand"
         ) from error
+
+
+def with_new_tables(text: str, paths: Iterable[Sequence[str]], values: Mapping[str, str]) -> str:
+    """The text with a table of these values at its end for each path where nothing is. Raises `InvalidError` as `with_table` does.
+
+    A parse for all of them: `with_table` would need one for each.
+    """
+    from tomlkit import items
+
+    meant, after = read(text), text.rstrip("\n") + "\n"
+    for path in paths:
+        table = meant
+        for name in path[:-1]:
+            table = table.setdefault(name, {})
+        if path[-1] not in table:
+            table[path[-1]] = dict(values)
+            header = ".".join(items.SingleKey(name).as_string() for name in path)
+            members = "".join(
+                f"{name} = {items.String.from_raw(value).as_string()}\n" for name, value in values.items()
+            )
+            after += f"\n[{header}]\n{members}"
+    if read(after) != meant:
+        raise InvalidError("it is written in a form that adjourn cannot edit", "edit the file by hand")
+    return after
 
 
 def with_words(text: str, path: Sequence[str], name: str, after: str, words: Sequence[str]) -> str:

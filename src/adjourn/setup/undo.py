@@ -442,7 +442,8 @@ def _without_elements(text: str, piece: _Piece, left: list[str]) -> str:
     """The text without the elements that were added to a list, wherever they stand by now; those before must still be there."""
     before = piece.before if isinstance(piece.before, list) else []
     added = [value for value in piece.wrote if value not in before]
-    if any(value not in piece.wrote for value in before) or any(isinstance(value, str) for value in added):
+    words = piece.path != ("permissions", "allow") and any(isinstance(value, str) for value in added)
+    if words or any(value not in piece.wrote for value in before):
         left.append(_dotted(piece.path))  # it was changed, or the order of its words counts
         return text
     for value in added:

@@ -125,7 +125,7 @@ def test_invariants_are_checked_and_a_violated_hard_one_holds_the_task_open(run:
     assert "no note is lost (unknown)" in run("record", "check")
     assert "no result" in run("record", "check", "i1", code=2)
     run("answer", "q1", "yes")
-    assert run("record", "check", "i1", "--violated", "--evidence", "2 missing") == "violated: no note is lost\n"
+    assert run("record", "check", "i1", "--violated", "--note", "2 missing") == "violated: no note is lost\n"
     assert run.json("record", "show")["invariants"][0]["evidence"] == "2 missing"
     assert "invariant i1 is violated" in run("record", "complete", code=3)
     assert run("record", "check", "i1", "--holding") == "holding: no note is lost\n"

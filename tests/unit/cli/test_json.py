@@ -58,7 +58,7 @@ def test_whatever_fails_is_one_document(
     """In a folder without a store, each command that fails prints a document: its verdict, or `error` with code, message and help."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
-    for path in set(paths()) - {"init", "code"}:
+    for path in set(paths()) - {"init"}:
         for words in ([], ["nothing"], ["nothing", "other", "third"]):
             code = main([*path.split(), *words, "--json"])
             told = json.loads(capsys.readouterr().out or "null")

@@ -49,11 +49,12 @@ def test_the_documentation_stays_within_its_budget() -> None:
 
 
 def test_what_the_meta_tools_add_to_a_context() -> None:
-    """docs/costs.md names the number of meta-tools, and their size in kB."""
-    text = (REPOSITORY / "docs" / "costs.md").read_text("utf-8")
+    """docs/costs.md names the number of meta-tools, and their size in kB; README.md has that size, too."""
+    text, head = ((REPOSITORY / name).read_text("utf-8") for name in ("docs/costs.md", "README.md"))
     size = sum(len(msgspec.json.encode({"name": name, **tool})) for name, tool in DEFINITIONS.items())
     assert len(DEFINITIONS) == 10
     assert f"ten meta-tools add {size / 1000:.1f} kB" in text
+    assert f"[{size / 1000:.1f} kB to the list of tools]" in head
 
 
 def test_pages_import_public_names() -> None:

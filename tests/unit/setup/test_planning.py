@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from adjourn.setup import undo
+from adjourn.setup import policy_plan, undo
 from adjourn.setup.places import Home
 from adjourn.setup.places import home as home_of
 from adjourn.setup.planning import SetupPlan, plan
+from adjourn.setup.probe import Probed, ProbedTool
 from adjourn.setup.servers import names_of
 from support.cases import for_each
 from support.home import BIN
@@ -260,3 +261,57 @@ def test_servers_of_plugins_get_rules(root: Path, home: Home, *, is_list: bool) 
     ]
     assert str(inner) not in made.changes
     assert made.proxied == set()
+
+
+@for_each(
+    ("text", "edited"),
+    [
+        (None, {"hooks": {}, "permissions": {"allow": ["Bash(ls)"]}}),
+        ('{"permissions": {"allow": ["Read(a)"]}, "model": "x"}', {"permissions": {"allow": ["Read(a)", "Bash(ls)"]}, "model": "x"}),
+        ('{"permissions": {"allow": null}}', None),
+        ('{"permissions": {"deny": ["mcp__my_inv__get_item"]}}', None),
+    ],
+)  # fmt: skip
+def test_claude_code_does_not_ask_again_about_what_is_allowed(
+    root: Path, home: Home, text: str | None, edited: dict[str, Any] | None
+) -> None:
+    """Its settings allow the servers' tools that only read, and adjourn's own; the undo takes these out of a list that has more by now."""
+    put(root, ".mcp.json", listed(**{"my.inv": {"command": "run", "args": []}}))
+    path = root / HOOKS
+    if text is not None:
+        path.write_text(text)
+    made = plan(str(root), home)
+    tools = tuple(ProbedTool(name) for name in ("get_item", "add_item", "remove_item"))
+    policy_plan.with_tools(made, [(entry, Probed(tools=tools)) for entry in made.servers], observe=False)
+    allowed = json.loads(made.changes[str(path)].after)["permissions"]["allow"]
+    assert allowed[-3:] == ["mcp__my_inv__aex_*", "mcp__my_inv__adjourn_*", "mcp__my_inv__get_item"]
+    undo.make(made.pending, str(root))
+    if edited is not None:
+        now = json.loads(path.read_text())
+        now["permissions"]["allow"].append("Bash(ls)")
+        path.write_text(json.dumps(now))
+    files, left = undo.undoable(str(root), home)
+    assert not left
+    undo.take_back(files, str(root), keep=False)
+    if edited is None:
+        assert path.read_text() == text
+    else:
+        edited.pop("hooks", None)
+        assert json.loads(path.read_text()) == edited
+
+
+def test_codex_does_not_ask_again_about_what_is_allowed(root: Path, home: Home) -> None:
+    """Each tool that only reads is approved in Codex's settings, whatever its name; a choice that is there stays."""
+    (root / ".codex").mkdir()
+    text = '[mcp_servers.inv]\ncommand = "run"\n\n[mcp_servers.inv.tools.get_item]\napproval_mode = "prompt"\n'
+    path = put(root, ".codex/config.toml", text)
+    made = plan(str(root), home)
+    tools = tuple(ProbedTool(name) for name in ("get_item", "get.all", "add_item"))
+    policy_plan.with_tools(made, [(entry, Probed(tools=tools)) for entry in made.servers], observe=False)
+    server = tomllib.loads(made.changes[str(path)].after)["mcp_servers"]["inv"]
+    assert server["tools"] == {"get_item": {"approval_mode": "prompt"}, "get.all": {"approval_mode": "approve"}}
+    undo.make(made.pending, str(root))
+    files, left = undo.undoable(str(root), home)
+    assert not left
+    undo.take_back(files, str(root), keep=False)
+    assert path.read_text() == text

@@ -73,18 +73,19 @@ def verify_store(
 
     `deep` is whether the meaning of events is checked, not the chains only. Raises `StoreError`.
     """
-    heads = tasks_of(store)
+    names = store.refs("checkpoint/")
+    known = [head.task for head in KeptHeads(store, around.secret).known()] if around.secret else []
+    heads = tasks_of(store)  # after what follows from events, of which sessions may write more meanwhile
     total = sum(head.seq + 1 for head in heads.values())
     report = VerificationReport(deep=deep, tasks=[])
     for task in heads:
         done = report.events
         step = None if progress is None else _shifted(progress, done, total)
         report.tasks.append(_cut(store, TaskCheck(store, task, deep=deep).run(progress=step), around))
-    if around.secret:
-        missing = [head.task for head in KeptHeads(store, around.secret).known() if head.task not in heads]
-        report.tasks += [_cut(store, TaskReport(task=task, findings=[]), around) for task in missing]
+    missing = [task for task in known if task not in heads]
+    report.tasks += [_cut(store, TaskReport(task=task, findings=[]), around) for task in missing]
     report.loose += _ahead(store, around)
-    for name, value in store.refs("checkpoint/").items():
+    for name, value in names.items():
         if value.partition(" ")[0] not in heads:
             message = f'checkpoint "{name.removeprefix("checkpoint/")}" belongs to a task that is not in the store'
             report.loose.append(Located(finding=finding("ref-mismatch", message), task=value.partition(" ")[0][:64]))
@@ -205,20 +206,36 @@ _LINK_BYTES = len('{"after":""') + len(GENESIS)
 _RECREATED = "it is a cache: the next checkpoint recreates it"
 
 
+def _cached_fold(store: Store, task: str) -> tuple[Ledger | None, bool]:
+    """The ledger that the store keeps of a task, and whether what it keeps is none."""
+    seal, _, text = (store.ref(f"fold/{task}") or "").partition(":")
+    try:
+        return (msgspec.json.decode(text, type=Ledger) if text and seal.endswith(FOLD_FORM) else None), False
+    except (msgspec.DecodeError, InvalidError):
+        return None, True
+
+
 class TaskCheck:
     """The verification of one task, done once by `run`."""
 
     def __init__(self, store: Store, task: str, *, deep: bool) -> None:
         self.store = store
         self.deep = deep
+        # before the head: what sessions write meanwhile must not stand beside events that were read earlier
+        self._cached, fold_is_damaged = _cached_fold(store, task) if deep else (None, False)
+        self._names = store.refs("checkpoint/")
+        self._graph_refs = {
+            name: value for kind in (GRAPHS, GRAPH_WRITES) for name, value in store.refs(f"{kind}{task}/").items()
+        }
         self.report = TaskReport(task=task, total=store.head(task).seq + 1, findings=[])
+        if fold_is_damaged:
+            self._warn_of_fold()
         self.ledger = Ledger(task=task)
         self._known = {fingerprint(public): public for public in keys.trusted().values()} if deep else {}
         self._strangers: set[str] = set()
         self._graphs: dict[str, tuple[int, str]] = {}
         """The documents of a LangGraph thread that events name, with the event's position and hash."""
         self._folding = deep
-        self._cached = self._cached_fold() if deep else None
 
     def run(self, *, expect_head: str = "", progress: Progress | None = None) -> TaskReport:
         report = self.report
@@ -369,14 +386,6 @@ class TaskCheck:
 
     # --- what stands beside the chain
 
-    def _cached_fold(self) -> Ledger | None:
-        seal, _, text = (self.store.ref(f"fold/{self.report.task}") or "").partition(":")
-        try:
-            return msgspec.json.decode(text, type=Ledger) if text and seal.endswith(FOLD_FORM) else None
-        except (msgspec.DecodeError, InvalidError):
-            self._warn_of_fold()
-            return None
-
     def _warn_of_fold(self) -> None:
         self._add("stale-fold", CODES["stale-fold"], severity="warning", help=_RECREATED)
 
@@ -397,7 +406,7 @@ class TaskCheck:
     def _check_refs(self) -> None:
         """Every checkpoint's name that points into this task must point at that checkpoint."""
         task = self.report.task
-        for ref, value in self.store.refs("checkpoint/").items():
+        for ref, value in self._names.items():
             named, _, text = value.partition(" ")
             position, _, event_hash = text.partition(" ")
             if named != task:
@@ -411,13 +420,12 @@ class TaskCheck:
     def _check_graphs(self) -> None:
         """What the refs of a LangGraph thread name must be in its history, and there with all that it names."""
         checked: set[str] = set()
-        for kind in (GRAPHS, GRAPH_WRITES):
-            for ref, document in self.store.refs(f"{kind}{self.report.task}/").items():
-                if document not in self._graphs:
-                    self._add("ref-mismatch", f"{ref[:200]} names a document that no event of the thread names")
-                    continue
-                self.report.documents += 1
-                self._check_documents(document, checked)
+        for ref, document in self._graph_refs.items():
+            if document not in self._graphs:
+                self._add("ref-mismatch", f"{ref[:200]} names a document that no event of the thread names")
+                continue
+            self.report.documents += 1
+            self._check_documents(document, checked)
 
     def _check_documents(self, document: str, checked: set[str]) -> None:
         seq, event_hash = self._graphs[document]

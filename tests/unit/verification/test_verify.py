@@ -83,6 +83,29 @@ def test_a_good_history_is_valid_and_counted() -> None:
     assert report.tasks[0].head == entries[-1].hash
 
 
+@pytest.mark.parametrize("before", ["read", "head", "ref", "refs"])
+def test_a_session_may_write_meanwhile(before: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint that is saved between any two steps of the verification makes no finding, of its own task or of a new one."""
+    store, _ = history()
+    original = getattr(store, before)
+    steps: list[int] = []
+
+    def saving(*arguments: Any, **options: Any) -> Any:
+        if len(steps) < 40:
+            steps.append(1)
+            monkeypatch.setattr(store, before, original)
+            for name in ("t", f"new{len(steps)}"):
+                task = Task(store, name, clock=lambda: NOON, secret=b"s" * 32)
+                task.commit(lambda ledger: [] if ledger.exists else [NewEvent(kinds.TaskOpened(goal="g"))])
+                checkpoint.create(task, f"one{len(steps)}" if name != "t" else "one", by=AGENT)
+            monkeypatch.setattr(store, before, saving)
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(store, before, saving)
+    report = verify_store(store)
+    assert (bool(steps), report.findings) == (True, [])
+
+
 @given(st.data())
 def test_every_changed_byte_is_found_at_its_event(data: st.DataObject) -> None:
     """A changed byte in any event is a hash mismatch at that event, also in a quick verification."""

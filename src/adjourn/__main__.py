@@ -1,5 +1,5 @@
-"""Entry point. `proxy` (started once a session), `hook` (once a call) and `status` (often in scripts and prompts) take a fast path;
-everything else goes to the command line proper.
+"""Entry point. `proxy` (started once a session), `hook` (once a call), `status` and `resume` (often in scripts) take a fast path; everything
+else goes to the command line proper.
 
 Owns: that choice, and turning errors into exit codes. Must never: import click for a fast path.
 """
@@ -35,8 +35,8 @@ def _run(program: str, arguments: list[str]) -> None:
         _leave(_hook(arguments[1:]))
     _open_closed_streams()
     _leave_working_folder()
-    if arguments[:1] == ["status"] and program == "adjourn":
-        _status(arguments[1:])
+    if arguments[:1] in (["status"], ["resume"]) and program == "adjourn":
+        _plain(*arguments)
     from adjourn.cli import main as run  # the slow path
 
     if arguments[:1] == ["gate"] and program == "adjourn":
@@ -108,13 +108,16 @@ def _hook(arguments: list[str]) -> int:
     return code
 
 
-def _status(arguments: list[str]) -> None:
-    """Show the status and end the process, unless the arguments need the command line proper."""
+def _plain(command: str, *arguments: str) -> None:
+    """Run a command without the framework and end the process, unless the arguments need the command line proper."""
     gc.disable()  # as for a hook
     _load_msgspec()
-    from adjourn.cli.status_view import run  # without the framework
+    if command == "status":
+        from adjourn.cli.status_view import run
+    else:
+        from adjourn.cli.resume_view import run
 
-    if (code := run(arguments)) is not None:
+    if (code := run([*arguments])) is not None:
         _leave(code)
     gc.enable()
 

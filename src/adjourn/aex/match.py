@@ -249,6 +249,33 @@ def shares(pattern: str, tool: str) -> bool:
     return tool in OWN_TOOLS and matches(split_scope(pattern)[0], tool)
 
 
+# --- the proxy's own tools, which it answers itself
+
+META_TOOLS = (
+    "aex.checkpoint", "aex.resume", "aex.finish", "aex.rollback", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record",
+    "adjourn.effect", "adjourn.ask",
+)  # fmt: skip
+
+
+def spellings(name: str) -> tuple[str, str]:
+    """How a meta-tool may be called: by its name, and as clients spell it that take no dots."""
+    return name, name.replace(".", "_")
+
+
+_OWN = {spelling: name for name in META_TOOLS for spelling in spellings(name)}
+_FOLDED = frozenset(map(fold, META_TOOLS))
+
+
+def meta_tool(tool: str) -> str:
+    """The dotted name of a meta-tool in either spelling; "" for any other tool."""
+    return _OWN.get(tool, "")
+
+
+def imitates_meta_tool(tool: str) -> bool:
+    """Whether a tool of a server has a meta-tool's name, in any letter case and with any separators: people and models mix them up."""
+    return fold(tool) in _FOLDED
+
+
 # --- names of servers and of their tools: `inv.remove_item` is the tool `remove_item` of the server `inv`
 
 MAX_SERVER_NAME = 64

@@ -22,7 +22,6 @@ from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import Event, decode, milliseconds
 from adjourn.log.kinds import tool_name
-from adjourn.policy.calls import paths_of
 from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.task import Task
 
@@ -61,6 +60,8 @@ def recent(task: Task, root: str, *, since: int) -> RecentWork:
     `produced` are files that the arguments of calls after event `since` name and that were written after the call, at most
     `MAX_PRODUCED`; `named` and `worked` are of these calls, too. Raises `IntegrityError` for a history that was changed.
     """
+    from adjourn.policy.calls import paths_of  # not where a checkpoint is only read
+
     began, last = "", None
     checkpoints: list[int] = []
     produced: dict[str, None] = {}
@@ -77,8 +78,9 @@ def recent(task: Task, root: str, *, since: int) -> RecentWork:
             if event.seq > since:
                 worked = _seconds(event.timestamp) if worked is None else worked
             if event.seq > since and data.arguments:
-                named.update(paths_of(_decoded(data.arguments), os.path.realpath(root)))
-                produced |= dict.fromkeys(_written(data.arguments, root, event.timestamp))
+                paths = list(paths_of(_decoded(data.arguments), os.path.realpath(root)))
+                named.update(paths)
+                produced |= dict.fromkeys(_written(paths, root, event.timestamp))
         elif isinstance(data, kinds.CheckpointCreated):
             checkpoints.append(event.seq)
     if not began:
@@ -104,13 +106,13 @@ def named_in(arguments: str) -> list[str]:
     return [value for value in _decoded(arguments).values() if isinstance(value, str)]
 
 
-def _written(arguments: str, root: str, stamp: str) -> Iterator[str]:
-    """The files that a call's arguments name and that were written after the call."""
+def _written(paths: Iterable[str], root: str, stamp: str) -> Iterator[str]:
+    """The files among those that a call named that were written after the call."""
     try:
         after = milliseconds(stamp) / 1000 - 2
     except InvalidError:
         return
-    for path in paths_of(_decoded(arguments), os.path.realpath(root)):
+    for path in paths:
         if os.path.isabs(path) or path.startswith(_OURS):
             continue
         try:

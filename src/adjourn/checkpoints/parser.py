@@ -278,7 +278,7 @@ class _OtherLines:
 
 def _time(stamp: str) -> int | None:
     try:
-        return int(datetime.strptime(stamp, "%Y-%m-%d %H:%M").replace(tzinfo=UTC).timestamp()) * 1000
+        return int(datetime.fromisoformat(stamp).replace(tzinfo=UTC).timestamp()) * 1000
     except ValueError:
         return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from adjourn.checkpoints import folder
 from adjourn.checkpoints.attachments import imported_history
 from adjourn.checkpoints.checkpoint import document, document_of, find, known_to, trusted_signer
+from adjourn.cli import resume_view
 from adjourn.cli.context import (
     CHECKPOINT_NAME,
     TASK_NAME,
@@ -32,10 +33,7 @@ from adjourn.cli.lookup import (
 )
 from adjourn.cli.output import (
     complain,
-    counted,
-    cut,
     described,
-    facts,
     imported_line,
     safe,
     safe_lines,
@@ -45,22 +43,14 @@ from adjourn.cli.output import (
     say_prose,
     say_table,
 )
-from adjourn.cli.task_view import who
-from adjourn.cli.terminal import width
-from adjourn.errors import AdjournError, IntegrityError, UsageError
+from adjourn.errors import AdjournError, IntegrityError
 from adjourn.handover.rendering import MAX_ROOM, MIN_ROOM, ROOM
-from adjourn.host.keys import reading_secret
 from adjourn.log.event import decode
 from adjourn.log.kinds import data_of
 from adjourn.store.base import Head
 from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.ledger import Ledger
-from adjourn.text.fitting import fit_text
 from adjourn.text.times import ago, local
-
-if TYPE_CHECKING:
-    from adjourn.handover.rendering import Handover
-    from adjourn.tasks.task import Task
 
 
 @click.command(epilog=example("adjourn checkpoint list", "adjourn checkpoint list --json"))
@@ -174,9 +164,6 @@ def _of_folder(root: str, name: str) -> dict[str, Any] | None:
 
 # --- `adjourn resume`
 
-LINES_BESIDE = 200
-"""Bytes of the first line and the last one, at the most."""
-
 
 @click.command(epilog=example("adjourn resume fix-auth", "adjourn resume fix-auth --json"))
 @click.argument("name", default="", type=CHECKPOINT_NAME)
@@ -204,126 +191,7 @@ def resume(
     To resume, start any MCP client behind `adjourn proxy` and let it call the tool `aex.resume`. Exit code 3 when that would be
     refused for an untrusted signer.
     """
-    from adjourn.handover.pending import open_work
-    from adjourn.handover.resumption import Preview
-    from adjourn.handover.resumption import resume as handover_resume
-
-    if verdict:
-        if name:
-            raise UsageError("--verdict is about the whole workspace", "leave out NAME")
-        return _print_verdict(context, as_json=as_json)
-    reader = Preview(lambda: context.store, context.root, context.clock, reading_secret(), context.tree)
-    if not name and context.store_or_none() is not None:
-        listed = open_work(context.store, context.clock, reading_secret(), context.tree)
-        if len(listed) > 1 or (listed and not listed[0][1]):
-            _print_open(listed, as_json=as_json)
-            return None
-        name = listed[0][1] if listed else ""
-    resumed = handover_resume(reader, name or only_checkpoint(context))
-    if as_json:
-        say_json(resumed.to_json(more, brief_bytes))
-    elif more:
-        _print_history(resumed.to_json(more, brief_bytes))
-    else:
-        _print(resumed.handover(), context.now, brief_bytes)
-
-    sessions = resumed.task.ledger.sessions
-    if holders := list(dict.fromkeys(who(sessions[holder]) for holder in resumed.holders())):
-        complain(
-            f"task {resumed.task.id} is held by {safe(' and by '.join(holders))}",
-            f"another client's resume is refused until {'those sessions end' if holders[1:] else 'that session ends'}, "
-            "or it starts with --take-over",
-        )
-    return None
-
-
-VERDICTS = {"resume": 0, "nothing": 4, "wait": 5, "settle": 6, "ask": 7}
-"""The exit code of each verdict."""
-
-
-def _print_verdict(context: CommandContext, *, as_json: bool) -> int:
-    from adjourn.handover.inbox import find_waiting
-    from adjourn.handover.pending import WorkVerdict, verdict_of
-
-    found = WorkVerdict("nothing", "no session has run here yet")
-    if (store := context.store_or_none()) is not None:
-        secret = reading_secret()
-        waiting = find_waiting(store, clock=context.clock, secret=secret)
-        found = verdict_of(store, context.clock, secret, context.tree, waiting.items)
-    if as_json:
-        say_json({name: value for name, value in found._asdict().items() if value})
-    else:
-        say(f"{found.verdict}: {safe(found.why)}")
-        if found.command:
-            say(f"  {safe(found.command)}")
-    return VERDICTS[found.verdict]
-
-
-def _print(handover: Handover, now: int, room: int) -> None:
-    from adjourn.handover.rendering import to_lines
-
-    left_over = "" if handover.calls_left is None else f", {handover.calls_left} left"
-    unsure = f"; {handover.doubts} in doubt" if handover.doubts else ""
-    say_prose(
-        f"{handover.name}: task {safe(handover.task)}, {counted(handover.calls_used, 'call')} used{left_over}{unsure}",
-        "bold",
-    )
-    key = handover.untrusted_signer
-    rows = (
-        ("state", handover.state),
-        ("last session", handover.worked),
-        ("as of", handover.as_of),
-        ("goal", handover.goal),
-        ("asked", handover.asked),
-        ("policy goal", handover.policy_goal),
-        ("mission", handover.mission),
-        ("description", described(fit_text(handover.description, room // 10), "" if key else "trusted", key)),
-        ("made", ago(handover.made, now)),
-        ("imported", imported_line(dict(handover.imported) if handover.imported else None)),
-    )
-    for note in handover.notes:
-        complain(safe(note))
-    say_facts(*rows)
-    left = room - len(facts(rows).encode()) - LINES_BESIDE
-    for line in to_lines(handover, left, lambda text: facts([("-", text)])):
-        title = line.removeprefix("## ")
-        if title != line:
-            say("")
-        say_prose(title, "bold") if title != line else say(line)
-    say("")
-    say(f"history: adjourn resume {handover.name} --more {handover.events}")
-
-
-def _print_open(listed: list[tuple[Task, str]], *, as_json: bool) -> None:
-    from adjourn.handover.pending import RANKS, open_line, rank_of
-
-    if as_json:
-        say_json(
-            open=[
-                {
-                    "name": name,
-                    "task": task.id,
-                    "goal": task.ledger.goal,
-                    "why": RANKS[rank_of(task)],
-                    "touched": task.ledger.touched,
-                }
-                for task, name in listed
-            ]
-        )
-        return
-    say_prose(counted(len(listed), "open task") + ", the most important first", "bold")
-    for task, name in listed:
-        say(cut(f"  {safe(open_line(task, name))}", width()))
-    say("resume one: adjourn resume NAME")
-
-
-def _print_history(answer: dict[str, Any]) -> None:
-    say("what happened")
-    for entry in answer["auditSummary"]:
-        about = " ".join(f"{value}" for value in entry["data"].values())
-        say(cut(f"  {safe(entry['event']):<18} {safe(about)}", width()))
-    if "more" in answer:
-        say(f"  older: adjourn resume {answer['name']} --more {answer['more']}")
+    return resume_view.show(context, name, more=more, room=brief_bytes, verdict=verdict, as_json=as_json)
 
 
 # --- `adjourn checkpoint show`

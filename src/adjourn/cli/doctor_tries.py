@@ -18,7 +18,7 @@ from typing import Literal
 
 from adjourn import __version__
 from adjourn.aex.layers import discover
-from adjourn.aex.match import NOTHING_KNOWN
+from adjourn.aex.match import NOTHING_KNOWN, meta_tool
 from adjourn.cli import task_view
 from adjourn.cli.clients import AskedStart, agreed
 from adjourn.cli.context import CommandContext, check_person
@@ -34,7 +34,6 @@ from adjourn.host.workspace import create_file
 from adjourn.log import kinds
 from adjourn.log.event import decode
 from adjourn.log.kinds import tool_name
-from adjourn.policy.calls import meta_tool
 from adjourn.policy.contract import read_contract
 from adjourn.setup import policy_plan, undo
 from adjourn.setup.checks import RegisteredServer, hooks_to_try, moved_programs, registered_servers

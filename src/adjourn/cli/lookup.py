@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 from adjourn.checkpoints import folder_verification
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, as_checkpoint
-from adjourn.cli.context import CommandContext
 from adjourn.cli.output import safe, say, say_facts
+from adjourn.cli.start import StoreContext
 from adjourn.cli.task_view import readable_ledgers
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, UsageError
 from adjourn.host.keys import reading_secret
@@ -34,12 +34,12 @@ class FoundCheckpoint(NamedTuple):
     source: Literal["store", "folder"]
     store: Store
 
-    def task(self, context: CommandContext) -> Task:
+    def task(self, context: StoreContext) -> Task:
         """The task it is of, as it is now."""
         return Task(self.store, self.checkpoint.event.task, clock=context.clock, secret=reading_secret())
 
 
-def find_checkpoint(context: CommandContext, name: str) -> FoundCheckpoint:
+def find_checkpoint(context: StoreContext, name: str) -> FoundCheckpoint:
     """A checkpoint by its name, by `TASK/NAME`, by six digits or more of its hash, or the last one of a task."""
     from adjourn.checkpoints.checkpoint import find as checkpoints_find
 
@@ -68,7 +68,7 @@ def find_checkpoint(context: CommandContext, name: str) -> FoundCheckpoint:
     return FoundCheckpoint(own, "store", context.store)
 
 
-def only_checkpoint(context: CommandContext) -> str:
+def only_checkpoint(context: StoreContext) -> str:
     """The newest checkpoint of the only unfinished task that has one; without a store, the only folder. Raises `UsageError`."""
     if context.store_or_none() is None and (names := checkpoint_folders(context.root)):
         candidates = names
@@ -95,7 +95,7 @@ def checkpoint_folders(root: str) -> list[str]:
         return []
 
 
-def _by_name(context: CommandContext, name: str) -> FoundCheckpoint:
+def _by_name(context: StoreContext, name: str) -> FoundCheckpoint:
     from adjourn.checkpoints.checkpoint import find as checkpoints_find
 
     store = context.store_or_none()

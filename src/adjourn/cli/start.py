@@ -1,6 +1,6 @@
 """What a command has without the command-line framework: exit codes of failures, the version, its workspace and store.
 
-Nothing here imports click: `adjourn status` starts without it. Reading never makes a store.
+Nothing here imports click: `adjourn status` and `resume` start without it. Reading never makes a store.
 """
 
 from __future__ import annotations
@@ -8,12 +8,14 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from adjourn import __version__
 from adjourn.errors import AdjournError, NotFoundError
+from adjourn.host.executables import leave_working_folder
+from adjourn.store.url import check_argument
 
 if TYPE_CHECKING:
     from adjourn.findings import Finding
@@ -115,6 +117,64 @@ def say_version(program: str, *, as_json: bool) -> None:
         print(json.dumps(facts, indent=2))
     else:
         print(f"{program} {__version__}")
+
+
+# --- commands that start without the framework
+
+
+def run_plain(
+    arguments: list[str],
+    options: Collection[str],
+    switches: Collection[str],
+    work: Callable[[StoreContext, dict[str, str]], int | None],
+    accepts: Callable[[dict[str, str]], bool] = bool,
+) -> int | None:
+    """Run `work` in the workspace that the arguments name and return the exit code; None if only the framework can read the arguments.
+
+    Besides -C, --store, --json and one word, `options` take a text and `switches` none. `work` gets the value of each by its name, ""
+    without one, and the word by ""; `accepts` says whether it can use them.
+    """
+    values = plain_values(arguments, options, switches)
+    if values is None or not accepts(values):
+        return None
+
+    def in_workspace() -> int | None:
+        if values["-C"]:
+            os.chdir(values["-C"])
+            leave_working_folder()
+        context = StoreContext(check_argument(values["--store"]))
+        try:
+            return work(context, values)
+        finally:
+            context.close()
+
+    return exit_code(in_workspace, as_json=bool(values["--json"]))
+
+
+def plain_values(
+    arguments: list[str], options: Collection[str] = (), switches: Collection[str] = ()
+) -> dict[str, str] | None:
+    """The value of each option, a switch that is given being its own; None for anything unusual."""
+    values = dict.fromkeys(("", "-C", "--store", "--json", *options, *switches), "")
+    words = list(arguments)
+    while words:
+        word = words.pop(0)
+        name, equals, value = word.partition("=")
+        if not word.startswith("-"):
+            name, value = "", word
+        elif word == "--json" or word in switches:
+            values[word] = word
+            continue
+        elif (name == "-C" and not equals and words) or (name in ("--store", *options) and (equals or words)):
+            value = value if equals else words.pop(0)
+        else:
+            return None
+        if not value or value.startswith("-") or values[name]:
+            return None
+        values[name] = value
+    if values["-C"] and not (os.path.isdir(values["-C"]) and os.access(values["-C"], os.X_OK)):
+        return None
+    return values
 
 
 # --- the workspace of a command, and its store

@@ -5,7 +5,6 @@ This module and what it imports at its top do not import click.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +12,11 @@ import msgspec
 
 from adjourn.cli import task_view
 from adjourn.cli.output import safe, say, say_facts, say_json
-from adjourn.cli.start import StoreContext, exit_code
+from adjourn.cli.start import StoreContext, run_plain
 from adjourn.cli.terminal import fancy, shown_amount
 from adjourn.errors import AdjournError
 from adjourn.handover.inbox import WaitingItem, waiting_in_record
-from adjourn.host.executables import leave_working_folder
 from adjourn.log.kinds import tool_name
-from adjourn.store.url import check_argument
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.troubles import OpenTrouble, open_troubles
 from adjourn.text.times import ago, left, period
@@ -37,47 +34,11 @@ MAX_NOTED = 10
 
 def run(arguments: list[str]) -> int | None:
     """Run `adjourn status` and return its exit code; None if only the framework can read the arguments."""
-    values = _read(arguments)
-    if values is None:
-        return None
-    folder, url, task, as_json = values
 
-    def work() -> None:
-        if folder:
-            os.chdir(folder)
-            leave_working_folder()
-        context = StoreContext(check_argument(url))
-        try:
-            show(context, task, as_json=as_json)
-        finally:
-            context.close()
+    def work(context: StoreContext, values: dict[str, str]) -> None:
+        show(context, values[""], as_json=bool(values["--json"]))
 
-    return exit_code(work, as_json=as_json)
-
-
-def _read(arguments: list[str]) -> tuple[str, str, str, bool] | None:
-    """The folder, the store, the task, and whether to print JSON; None for anything unusual."""
-    values = {"-C": "", "--store": "", "": ""}
-    as_json = False
-    words = list(arguments)
-    while words:
-        word = words.pop(0)
-        name, equals, value = word.partition("=")
-        if word == "--json":
-            as_json = True
-            continue
-        if not word.startswith("-"):
-            name, value = "", word
-        elif (name == "-C" and not equals and words) or (name == "--store" and (equals or words)):
-            value = value if equals else words.pop(0)
-        else:
-            return None
-        if not value or value.startswith("-") or values[name]:
-            return None
-        values[name] = value
-    if values["-C"] and not (os.path.isdir(values["-C"]) and os.access(values["-C"], os.X_OK)):
-        return None
-    return values["-C"], values["--store"], values[""], as_json
+    return run_plain(arguments, (), (), work)
 
 
 def show(context: StoreContext, task: str, *, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from adjourn.aex.explanation import CallQuery, Explanation, explain
-from adjourn.aex.match import NOTHING_KNOWN, OWN_TOOLS, KnownTools, canonical_server, names_own
+from adjourn.aex.match import NOTHING_KNOWN, OWN_TOOLS, KnownTools, canonical_server, meta_tool, names_own
 from adjourn.aex.policy import Policy
 from adjourn.clients.client_process import ClientOptions
 from adjourn.clients.served_tools import known_tools
@@ -22,7 +22,7 @@ from adjourn.log import kinds
 from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.event import Event, decode, milliseconds
 from adjourn.log.kinds import full_name, tool_name
-from adjourn.policy.calls import READING_VERBS, arguments_digest, call_paths, meta_tool
+from adjourn.policy.calls import READING_VERBS, arguments_digest, call_paths
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.tool_effects import reading_of, shared_words
 from adjourn.store.base import Store

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from adjourn.aex.match import meta_tool
 from adjourn.log import kinds
 from adjourn.log.event import Event, decode
 from adjourn.log.kinds import tool_name
-from adjourn.policy.calls import meta_tool
 from adjourn.store.base import Head, Store
 from adjourn.tasks.approvals import AFTER_NO
 from adjourn.tasks.entries import NotableCall
@@ -139,11 +139,12 @@ def fold(events: Iterable[Event], stamp: str) -> RecentCalls:
     return RecentCalls(folded.made, refused, folded.calls, folded.consents, folded.names)
 
 
+@lru_cache(maxsize=2048)
 def telling_argument(arguments: str) -> str:
     """The argument that says what a call was for, of arguments as JSON, which may be cut; "" for none."""
     by_name: dict[str, str] = {}
     for key, text, closed, bare in _PAIR.findall(arguments):
-        value = bare or _unescaped(text) + ("" if closed else "…")
+        value = bare or (_unescaped(text) if "\\" in text else text) + ("" if closed else "…")
         by_name.setdefault(key.lower(), value)
     named = next((by_name[key] for key in TELLING if by_name.get(key)), "")
     short = next((value for value in by_name.values() if 0 < len(value) <= _SHORT), "")
@@ -221,7 +222,7 @@ class CallsFold:
         if (call := self.made.get(data.call)) is not None:
             is_ours = data.outcome != "tool-error" and (not data.answer or data.message == NOT_DELIVERED)
             call.outcome = _OUTCOMES[data.outcome]
-            call.message = data.message if is_ours else spoken(call.speaker, data.message)
+            call.message = data.message if is_ours or not data.message else spoken(call.speaker, data.message)
 
     def settled_by_hand(self, event: Event, data: kinds.EffectSettled) -> None:
         if (call := self.made.get(data.call)) is not None:

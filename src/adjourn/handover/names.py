@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from adjourn.handover.calls import CallReport, RecentCalls
+from adjourn.handover.calls import RecentCalls
 from adjourn.log.kinds import HasTool, tool_name
 from adjourn.tasks.ledger import Ledger
 
@@ -48,13 +48,13 @@ def _open(ledger: Ledger) -> Iterable[HasTool]:
 
 def renamed(recent: RecentCalls, names: ToolNames) -> RecentCalls:
     """The same calls, by the names that the reader can call."""
-
-    def call(report: CallReport) -> CallReport:
-        return msgspec.structs.replace(report, tool=names(report.tool))
-
+    own = {full: names(full) for full in {report.tool for report in recent.made.values()}}
     return msgspec.structs.replace(
         recent,
-        made={key: call(report) for key, report in recent.made.items()},
+        made={
+            key: report if own[report.tool] == report.tool else msgspec.structs.replace(report, tool=own[report.tool])
+            for key, report in recent.made.items()
+        },
         refused=[msgspec.structs.replace(refusal, tool=names(refusal.tool)) for refusal in recent.refused],
         consents=[msgspec.structs.replace(consent, tool=names(consent.tool)) for consent in recent.consents],
     )

@@ -1,4 +1,4 @@
-"""Resume a checkpoint: compose everything that the next session learns, and show it the record and the history behind that.
+"""Resume a checkpoint: compose everything that the next session learns, and show it the history behind that.
 
 There is one way to resume, for a client whose session joins the task and for a preview that joins nothing. A hand-over is read from the
 task's ledger, its last events, its page, its record and the policy. Nothing here lowers a budget, applies a history that was not
@@ -7,7 +7,7 @@ verified, or guesses about a call in doubt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from adjourn.aex.policy import Policy
 from adjourn.checkpoints import folder
-from adjourn.checkpoints.attachments import AUDITED, audit_entry, imported_history, shown_size
+from adjourn.checkpoints.attachments import AUDITED, audit_entry, imported_history
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, create, document, trusted_signer
 from adjourn.checkpoints.environment import missing_files
 from adjourn.checkpoints.page import LATER, NO_REPORT, AgentReport, members_of, stated_parts, statements_of
@@ -30,11 +30,7 @@ from adjourn.handover.names import ToolNames, renamed
 from adjourn.handover.pending import mark_cut_off_calls, open_work, recover
 from adjourn.handover.rendering import ROOM, Handover, history_answer, to_json
 from adjourn.handover.sections import Sources, sections
-from adjourn.knowledge.brief.knowledge_sections import Recorded, recorded
-from adjourn.knowledge.cognition.repository import SessionRepository
-from adjourn.knowledge.model.documents import Tree
-from adjourn.knowledge.model.record import COLLECTIONS
-from adjourn.knowledge.records.dependencies import NO_SURROUNDINGS, Surroundings, around_here, shown_fact, stale_facts
+from adjourn.knowledge.brief.lines import Recorded
 from adjourn.knowledge.records.task_record import expire_due_items, record_of
 from adjourn.log import kinds
 from adjourn.log.event import decode, milliseconds, timestamp
@@ -49,7 +45,6 @@ from adjourn.tasks.lease import describe_holder, is_alive
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import Task
-from adjourn.text.redact import preview
 from adjourn.text.times import ago
 
 if TYPE_CHECKING:
@@ -242,7 +237,7 @@ def hand_over(
     page = statements_of(summary.page) if summary is not None and summary.page is not None else NO_REPORT
     heard, stated_page = read_facts(task.store, task.id), page
     page = filled(page, heard.report)
-    known = _known(task, checkpoint, _around(reader, task), now)
+    known = _known(task, checkpoint, reader, now)
     missing, gone = ([], []) if reader.is_remote else _missing(page, summary, reader.tree)
     page = _without(page, [*missing, *gone])
     text = checkpoint.event.timestamp
@@ -372,18 +367,17 @@ def _is_asked(ledger: Ledger, stamp: str) -> bool:
     )
 
 
-def _around(reader: Reader, task: Task) -> Surroundings:
-    return around_here("" if reader.is_remote else reader.tree, task.secret)
-
-
-def _known(task: Task, checkpoint: TaskCheckpoint, around: Surroundings, now: int) -> Recorded:
-    """What the task's record and state of mind say, and which facts are stale `around` the reader; nothing without a record."""
+def _known(task: Task, checkpoint: TaskCheckpoint, reader: Reader, now: int) -> Recorded:
+    """What the task's record and state of mind say, and which facts are stale where the reader is; nothing without a record."""
     store = task.store
     named = said(checkpoint.data.record, MAX_HASH)
     record = record_of(store, task.id)
     if record is None:
         return Recorded(notes=(_MISSING.format(named),) if named else ())
-    from adjourn.knowledge.records.interventions import expire_due  # most tasks have no record
+    from adjourn.handover.record_sections import mind_of  # most tasks have no record
+    from adjourn.knowledge.brief.knowledge_sections import recorded
+    from adjourn.knowledge.records.dependencies import around_here, stale_facts
+    from adjourn.knowledge.records.interventions import expire_due
     from adjourn.knowledge.records.store import RecordTrees
 
     records, texts = RecordTrees(store), list[str]()
@@ -394,6 +388,7 @@ def _known(task: Task, checkpoint: TaskCheckpoint, around: Surroundings, now: in
     except AdjournError as error:
         mind = None
         texts.append(f"the recorded facts, questions and goals cannot be read: {error.message}")
+    around = around_here("" if reader.is_remote else reader.tree, task.secret)
     due = expire_due(record, now)  # the next resume or decision writes it; it is shown already
     return recorded(
         due.record if due else record,
@@ -451,106 +446,3 @@ def _audit(store: Store, task: str, stop: int, room: int, head: Head) -> tuple[l
 def _before(page: list[Entry], seq: int) -> Head:
     """The head that the first event of a verified page, at position `seq`, follows."""
     return Head(seq - 1, decode(page[0].data).after)
-
-
-# --- the record of a task, section by section
-
-ANSWER_BYTES = 8 * 1024
-"""The limit of one answer; `more` pages through the rest."""
-_MAX_SECTION_CURSOR = 12
-ITEM_CHARACTERS = 2_000
-"""How much is shown of an item that is too large for an answer."""
-_OF_THE_MIND = ("facts", "assumptions", "openQuestions", "beliefs")
-SECTIONS = (*COLLECTIONS, "actions", "conflicts", *_OF_THE_MIND, "goals", "nodes")
-"""The sections that a request can name, under the names of the record's format."""
-
-
-class SectionRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The input of `adjourn.record`."""
-
-    section: str = ""
-    more: str = ""
-
-
-def read_section_request(arguments: Mapping[str, Any]) -> SectionRequest:
-    """Read a request from outside. Raises `InvalidError` for an unknown section or cursor."""
-    try:
-        request = msgspec.convert(arguments, SectionRequest)
-    except msgspec.ValidationError as error:
-        raise InvalidError(str(error), "see the tool's description") from error
-    section, more = request.section, request.more
-    if section and section not in SECTIONS:
-        raise InvalidError(f"unknown section: {section[:40]!r}", "use one of: " + ", ".join(SECTIONS))
-    if more and not (section and more.isascii() and more.isdecimal() and len(more) < _MAX_SECTION_CURSOR):
-        raise InvalidError(
-            f"unknown cursor: {more[:40]!r}",
-            "give the `more` of an earlier answer together with its section, or leave it out",
-        )
-    return request
-
-
-def describe_record(
-    store: Store, task: str, request: SectionRequest, around: Surroundings = NO_SURROUNDINGS
-) -> dict[str, Any]:
-    """Describe the record of a task: its task, and the number of items of each section. For a section: its newest items, oldest first.
-
-    With `more`, the cursor of an earlier answer: older items. Facts that are stale `around` the reader say so.
-    """
-    record = record_of(store, task)
-    if record is None:
-        return {"task": task, "message": "This task has no record yet; adjourn.note creates it."}
-    answer = {"record": record["id"], "version": record["sequence"], "contentHash": record["contentHash"]}
-    found = _sections(record, mind_of(store, record))
-    if request.section == "facts":
-        stale = stale_facts(found["facts"], around)
-        found["facts"] = [shown_fact(fact, stale) for fact in found["facts"]]
-    if request.section:
-        return answer | _page(request.section, found[request.section], request.more)
-    about = {name: _shortened(value) for name, value in record["task"].items()}
-    return answer | {"task": about, "sections": {name: len(items) for name, items in found.items() if items}}
-
-
-def mind_of(store: Store, record: Tree) -> Tree | None:
-    """The state of mind that belongs to a record; None without one."""
-    name = record.get("checkpointId", "")
-    return SessionRepository(store).checkpoint(name) if name else None
-
-
-def _sections(record: Tree, mind: Tree | None) -> dict[str, list[Tree]]:
-    known = mind["epistemicState"] if mind else {}
-    return {
-        **{name: record[name] for name in COLLECTIONS},
-        "actions": record["executionSummary"]["actions"],
-        "conflicts": record.get("conflicts", []),
-        **{name: known.get(name, []) for name in _OF_THE_MIND},
-        "goals": mind["intentGraph"]["goals"] if mind else [],
-        "nodes": mind["nodes"] if mind else [],
-    }
-
-
-def _page(section: str, items: list[Tree], more: str) -> dict[str, Any]:
-    stop = min(int(more), len(items)) if more else len(items)
-    rows: list[Tree] = []
-    room = ANSWER_BYTES - 500  # for the members beside the items
-    while stop > 0:
-        item = items[stop - 1]
-        if shown_size(item) > room and not rows:
-            item = _shortened_item(item)
-        room -= shown_size(item)
-        if room < 0:
-            break
-        rows.append(item)
-        stop -= 1
-    page: dict[str, Any] = {"section": section, "count": len(items), "items": rows[::-1]}
-    return page | ({"more": str(stop)} if stop else {})
-
-
-def _shortened_item(item: Tree) -> Tree:
-    """The id and the beginning of an item that is too large for an answer."""
-    named = {"id": item["id"]} if "id" in item else {}
-    return {**named, "cut": preview(item, ITEM_CHARACTERS)}
-
-
-def _shortened(value: object) -> object:
-    """A member of the task, cut if it is too long for an answer."""
-    return value if shown_size(value) <= ITEM_CHARACTERS else preview(value, ITEM_CHARACTERS // 3)

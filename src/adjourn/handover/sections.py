@@ -15,7 +15,7 @@ from adjourn.checkpoints.page import AgentReport
 from adjourn.handover.calls import CallReport, RecentCalls, Refusal, said, telling_argument
 from adjourn.handover.names import ToolNames
 from adjourn.handover.rendering import Section, SectionItem
-from adjourn.knowledge.brief.knowledge_sections import Recorded, RecordLine
+from adjourn.knowledge.brief.lines import Recorded, RecordLine
 from adjourn.log.event import milliseconds
 from adjourn.tasks.decision import budgets_used
 from adjourn.tasks.entries import Approval, OpenCall
@@ -165,13 +165,12 @@ def _next_step(sources: Sources, progress: Sequence[SectionItem]) -> list[Sectio
 
 def _touching(calls: Sequence[CallReport], sources: Sources) -> str:
     """What calls were, folded, without what their servers said; "" for none."""
-    groups: dict[tuple[str, str], _Group] = {}
+    groups: dict[tuple[str, str], list[CallReport]] = {}
     for call in calls:
-        outcome = "in doubt" if call.call in sources.ledger.doubts else call.outcome
-        group = _Group.of(call)._replace(message="", outcome=outcome)
-        before = groups.pop((group.tool, outcome), None)
-        groups[group.tool, outcome] = before.and_one(call) if before else group
-    lines = [_line(group) for group in groups.values()]
+        key = (said(call.tool, 200), "in doubt" if call.call in sources.ledger.doubts else call.outcome)
+        group = groups[key] = groups.pop(key, [])  # the last one that grew comes last
+        group.append(call)
+    lines = [_line(_Group.of(*group)._replace(message="", outcome=key[1])) for key, group in groups.items()]
     more = [f"{len(lines) - MAX_TOUCHING} more"] if len(lines) > MAX_TOUCHING else []
     return "; ".join([*more, *lines[-MAX_TOUCHING:]])
 
@@ -316,15 +315,10 @@ class _Group(NamedTuple):
     arguments: tuple[str, ...]
 
     @classmethod
-    def of(cls, call: CallReport) -> _Group:
-        arguments = (call.argument,) if call.argument else ()
-        return cls(said(call.tool, 200), call.outcome, said(call.message, 200), 1, arguments)
-
-    def and_one(self, call: CallReport) -> _Group:
-        arguments = self.arguments
-        if call.argument and call.argument not in arguments:
-            arguments = (*arguments, call.argument)
-        return self._replace(times=self.times + 1, arguments=arguments)
+    def of(cls, *calls: CallReport) -> _Group:
+        first = calls[0]
+        arguments = tuple(dict.fromkeys(call.argument for call in calls if call.argument))
+        return cls(said(first.tool, 200), first.outcome, said(first.message, 200), len(calls), arguments)
 
 
 def _done(sources: Sources, floor: int) -> Section:
@@ -384,12 +378,12 @@ def _last_of(calls: Sequence[CallReport]) -> list[SectionItem]:
 
 def _grouped(calls: Sequence[CallReport], *, each: bool) -> list[SectionItem]:
     """Calls as lines, the newest first. `each`: only calls that say the very same are one line, else all of a tool and an outcome."""
-    groups: dict[object, _Group] = {}
+    groups: dict[object, list[CallReport]] = {}
     for call in calls:
         key = (call.tool, call.outcome, call.message, call.argument if each else _pattern(call.argument))
-        before = groups.pop(key, None)
-        groups[key] = before.and_one(call) if before else _Group.of(call)
-    return [_item(group) for group in reversed(groups.values())]
+        group = groups[key] = groups.pop(key, [])  # the last one that grew comes last
+        group.append(call)
+    return [_item(_Group.of(*group)) for group in reversed(groups.values())]
 
 
 def _item(group: _Group) -> SectionItem:

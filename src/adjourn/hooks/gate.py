@@ -10,7 +10,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from adjourn.aex.match import canonical_server
+from adjourn.aex.match import canonical_server, meta_tool
 from adjourn.aex.policy import Policy
 from adjourn.clients.client_process import ClientOptions
 from adjourn.clients.hook_client import HookClient
@@ -21,7 +21,7 @@ from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import CODEX, Answer, HookRequest
 from adjourn.host import process
 from adjourn.host.finding import Workspace
-from adjourn.policy.calls import READING_VERBS, arguments_digest, meta_tool
+from adjourn.policy.calls import READING_VERBS, arguments_digest
 from adjourn.policy.contract import BrokenContractError, Contract, read_contract
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.protected.places import ProtectedPlaces, places_of

@@ -10,7 +10,7 @@ from unicodedata import normalize
 
 import msgspec
 
-from adjourn.aex.match import fold, glob_path, glob_text
+from adjourn.aex.match import glob_path, glob_text
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import PathMatcher, RuleVerdict
 from adjourn.errors import InvalidError
@@ -21,32 +21,8 @@ from adjourn.policy.protected.words import COMMAND_KEYS, CONTENT_KEYS, PATCH_KEY
 
 READING_VERBS = frozenset(("file.read", "git.status", "git.diff", "network.search", "todo.read"))
 """Tools of the contract vocabulary that have no effect."""
-META_TOOLS = (
-    "aex.checkpoint", "aex.resume", "aex.finish", "aex.rollback", "aex.list_tasks", "aex.review_task", "adjourn.note", "adjourn.record",
-    "adjourn.effect", "adjourn.ask",
-)  # fmt: skip
-"""The proxy's own tools, which it answers itself."""
-
-
-def spellings(name: str) -> tuple[str, str]:
-    """How a meta-tool may be called: by its name, and as clients spell it that take no dots."""
-    return name, name.replace(".", "_")
-
-
 encode_sorted = msgspec.json.Encoder(order="sorted").encode
 """The canonical JSON of a value that `text.survey` found to be plain."""
-_OWN = {spelling: name for name in META_TOOLS for spelling in spellings(name)}
-_FOLDED = frozenset(map(fold, META_TOOLS))
-
-
-def meta_tool(tool: str) -> str:
-    """The dotted name of a meta-tool in either spelling; "" for any other tool."""
-    return _OWN.get(tool, "")
-
-
-def imitates_meta_tool(tool: str) -> bool:
-    """Whether a tool of a server has a meta-tool's name, in any letter case and with any separators: people and models mix them up."""
-    return fold(tool) in _FOLDED
 
 
 def arguments_digest(arguments: object) -> str:

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
+from adjourn.aex.match import spellings
 from adjourn.clients.client import ClientContext
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.host.process import Process
 from adjourn.mcp import frames
-from adjourn.policy.calls import spellings
 from adjourn.relay.ports import StderrLog
 from adjourn.relay.request import Request
 from adjourn.tasks.session import Session
@@ -359,7 +359,7 @@ def _note(context: ClientContext, arguments: Arguments) -> Any:
 
 
 def _record(context: ClientContext, arguments: Arguments) -> Any:
-    from adjourn.handover.resumption import describe_record, read_section_request
+    from adjourn.handover.record_sections import describe_record, read_section_request
     from adjourn.knowledge.records.dependencies import around_here
 
     request, options = read_section_request(arguments), context.options

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from adjourn.aex.match import tool_name_ok
+from adjourn.aex.match import meta_tool, tool_name_ok
 from adjourn.checkpoints.triggers import GuardedSession
 from adjourn.clients.client import ClientContext
 from adjourn.clients.served_tools import ServedTools
@@ -20,7 +20,7 @@ from adjourn.log.canonical_json import digest
 from adjourn.log.event import SYSTEM
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
-from adjourn.policy.calls import READING_VERBS, arguments_digest, encode_sorted, meta_tool
+from adjourn.policy.calls import READING_VERBS, arguments_digest, encode_sorted
 from adjourn.policy.tool_effects import reading_of, shared_words
 from adjourn.relay.ports import MAX_WAITING, CallObserver, EventLoop, Outlet, SharedCommits, StderrLog, Unread
 from adjourn.tasks.decision import Block, ToolRequest

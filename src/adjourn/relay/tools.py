@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.aex.match import KnownTool
+from adjourn.aex.match import KnownTool, imitates_meta_tool
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule_names import unmatched_rules
 from adjourn.clients.session_pool import SessionPool
@@ -17,7 +17,7 @@ from adjourn.host import process
 from adjourn.log.canonical_json import digest
 from adjourn.mcp import frames
 from adjourn.mcp.lenient import UNREADABLE, list_of, object_of, value_of
-from adjourn.policy.calls import encoded, imitates_meta_tool
+from adjourn.policy.calls import encoded
 from adjourn.policy.tool_effects import reaches_network
 from adjourn.relay.meta import DEFINITIONS, MetaTools
 from adjourn.relay.request import Connection, Request

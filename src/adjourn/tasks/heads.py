@@ -15,7 +15,6 @@ from __future__ import annotations
 import fcntl
 import hmac
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
@@ -99,6 +98,8 @@ class KeptHeads:
     def forget_store(self) -> None:
         """Keep nothing of this store any longer: it is deleted."""
         if self._place:
+            import shutil  # 2 ms, for a store that is deleted
+
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def bound(self, group: str) -> str:

@@ -42,17 +42,18 @@ _DECORATION = "#*_-|>:= \t"
 
 def clean(text: str) -> str:
     """A text with nothing in it that is not seen (but tabs), and with one kind of line break."""
-    lines = text.splitlines()
+    if text.isascii() and text.isprintable():  # most texts: a hand-over reads a thousand
+        return text
     return "\n".join(
         line if line.isascii() and line.isprintable() else "".join(filter(_is_seen, _SMUGGLED.sub("", line)))
-        for line in lines
+        for line in text.splitlines()
     )
 
 
 def one_line(text: str, limit: int = 300) -> str:
     """The same on one line, cut to `limit` characters."""
     line = " ".join(clean(text).split())
-    return fit_text(line, limit)
+    return line if len(line) <= limit else fit_text(line, limit)
 
 
 def first_line(text: str, limit: int = MAX_MESSAGE) -> str:

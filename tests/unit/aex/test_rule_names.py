@@ -7,8 +7,9 @@ import time
 import pytest
 
 from adjourn.aex import OWN_TOOLS, KnownTool, KnownTools, unmatched_rules
+from adjourn.aex.match import META_TOOLS
 from adjourn.hooks.claude_code import TOOLS
-from adjourn.policy.calls import META_TOOLS, READING_VERBS
+from adjourn.policy.calls import READING_VERBS
 from support.cases import for_each
 from support.policies import policy_of
 

@@ -1,4 +1,4 @@
-"""`adjourn status` without the command-line framework: which arguments it takes."""
+"""`adjourn status` and `adjourn resume` without the command-line framework: which arguments they take."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.cli import status_view
+from adjourn.cli import resume_view, status_view
+from adjourn.cli.start import plain_values
 from support.cases import for_each
+from support.workspace import Workspace
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "values"),
     [
-        ([], ("", "", "", False)),
-        (["--json"], ("", "", "", True)),
-        (["2026", "--json"], ("", "", "2026", True)),
-        (["--store", "x.db", "-C", "/"], ("/", "x.db", "", False)),
-        (["--store=x.db", "t"], ("", "x.db", "t", False)),
-        (["--store=sqlite:///a=b"], ("", "sqlite:///a=b", "", False)),
+        ([], {}),
+        (["--json"], {"--json": "--json"}),
+        (["2026", "--json"], {"": "2026", "--json": "--json"}),
+        (["--store", "x.db", "-C", "/"], {"-C": "/", "--store": "x.db"}),
+        (["--store=x.db", "t"], {"--store": "x.db", "": "t"}),
+        (["--store=sqlite:///a=b"], {"--store": "sqlite:///a=b"}),
+        (["--more", "7", "--verdict", "n"], {"--more": "7", "--verdict": "--verdict", "": "n"}),
+        (["--more=7"], {"--more": "7"}),
     ],
-)
-def test_plain_arguments_are_read(arguments: list[str], values: tuple[object, ...]) -> None:
-    """The options in their usual spelling and a task are read as the framework reads them."""
-    assert status_view._read(arguments) == values
+)  # fmt: skip
+def test_plain_arguments_are_read(arguments: list[str], values: dict[str, str]) -> None:
+    """Options in their usual spelling and a name are read as the framework reads them."""
+    read = plain_values(arguments, ("--more",), ("--verdict",))
+    assert read == dict.fromkeys(("", "-C", "--store", "--json", "--more", "--verdict"), "") | values
 
 
 @for_each(
@@ -38,16 +43,35 @@ def test_plain_arguments_are_read(arguments: list[str], values: tuple[object, ..
 )  # fmt: skip
 def test_anything_unusual_is_left_to_the_framework(arguments: list[str]) -> None:
     """Help, mistakes, repeated options and folders that cannot be entered are not read here."""
-    assert status_view._read(arguments) is None
+    assert plain_values(arguments) is None
     assert status_view.run(arguments) is None
+    assert resume_view.run(arguments) is None
 
 
-def test_the_framework_is_not_loaded(tmp_path: Path) -> None:
-    """A status needs neither click nor what coding sessions and runs are made of."""
-    script = (
-        "import sys; from adjourn.cli.status_view import run; code = run([]);"
-        "print(code, {'click', 'adjourn.runs.journal', 'adjourn.code.workflow.active_session'} & {*sys.modules})"
-    )
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("no session has run here yet: ")
-    assert done.stdout.endswith("\n0 set()\n")
+@for_each("size", ["0", "1", "-1", "x", "1e3", "\N{ARABIC-INDIC DIGIT FIVE}" * 4, "9" * 30])
+def test_a_size_out_of_range_is_left_to_the_framework(size: str) -> None:
+    """The framework says which sizes a hand-over may have."""
+    assert resume_view.run(["--brief-bytes", size]) is None
+
+
+def test_the_framework_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither command needs click, nor what records, coding sessions and runs are made of."""
+    workspace = Workspace(tmp_path, monkeypatch, store="sqlite")
+    client = workspace.context()
+    workspace.work(client, "file.write")
+    workspace.save(client, "saved")
+    workspace.leave(client)
+    unneeded = {
+        "click",
+        "adjourn.runs.journal",
+        "adjourn.code.workflow.active_session",
+        "adjourn.knowledge.model.record",
+    }
+    for command, folder, words, shown in (
+        ("status", tmp_path, [], "no session has run here yet: "),
+        ("resume", workspace.root, ["saved"], "saved: task "),
+    ):
+        script = f"import sys; from adjourn.cli.{command}_view import run; print(run({words}), {unneeded} & {{*sys.modules}})"
+        done = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=True)
+        assert done.stdout.startswith(shown)
+        assert done.stdout.endswith("\n0 set()\n")

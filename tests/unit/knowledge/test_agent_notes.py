@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from adjourn.checkpoints import folder_verification
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, document
 from adjourn.errors import HeldError, IntegrityError, InvalidError
-from adjourn.handover import resumption
+from adjourn.handover import record_sections
+from adjourn.handover.record_sections import SectionRequest, describe_record, read_section_request
 from adjourn.handover.rendering import ROOM, to_json
-from adjourn.handover.resumption import Reader, SectionRequest, describe_record, hand_over, read_section_request, resume
+from adjourn.handover.resumption import Reader, hand_over, resume
 from adjourn.knowledge.cognition.repository import SessionRepository
 from adjourn.knowledge.cognition.store import CognitiveStore
 from adjourn.knowledge.model.documents import tree_of
@@ -284,7 +285,7 @@ def test_the_pages_of_a_section_tell_all_of_it_and_each_is_bounded(workspace: Wo
     pages, request = [], SectionRequest(section="facts")
     while True:
         page = describe_record(workspace.store, context.task.current(), request)
-        assert len(msgspec.json.format(msgspec.json.encode(page), indent=2)) <= resumption.ANSWER_BYTES
+        assert len(msgspec.json.format(msgspec.json.encode(page), indent=2)) <= record_sections.ANSWER_BYTES
         pages.append([int(item["content"].split()[0]) for item in page["items"]])
         if "more" not in page:
             break

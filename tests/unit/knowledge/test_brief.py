@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from adjourn.errors import InvalidError
 from adjourn.knowledge.brief.compose import INTRODUCTION, REPLY_TAGS, TITLES, brief, format_state_for_prompt
-from adjourn.knowledge.brief.contradictions import contradictions
-from adjourn.knowledge.brief.knowledge_sections import recorded
+from adjourn.knowledge.brief.knowledge_sections import contradictions, recorded
 from adjourn.knowledge.model.cognition import CognitiveCheckpoint
 from adjourn.knowledge.model.documents import Tree
 from adjourn.knowledge.records.interventions import consumption_key

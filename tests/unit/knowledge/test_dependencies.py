@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from adjourn.errors import InvalidError
-from adjourn.handover.resumption import Reader, SectionRequest, describe_record, hand_over
+from adjourn.handover.record_sections import SectionRequest, describe_record
+from adjourn.handover.resumption import Reader, hand_over
 from adjourn.knowledge.cognition.repository import SessionRepository
 from adjourn.knowledge.records import agent_notes, dependencies
 from adjourn.knowledge.records.dependencies import MAX_DEPENDENCIES, NO_SURROUNDINGS, around_here, stale_facts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from adjourn.policy.calls import META_TOOLS
+from adjourn.aex.match import META_TOOLS
 from adjourn.relay.meta import DEFINITIONS, MAX_CHARACTERS
 
 

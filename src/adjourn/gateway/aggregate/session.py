@@ -13,6 +13,7 @@ from secrets import token_hex
 from typing import Any
 
 from adjourn import __version__
+from adjourn.aex.match import meta_tool
 from adjourn.gateway.aggregate import merging, task_handles
 from adjourn.gateway.aggregate.backends import (
     Backend,
@@ -31,7 +32,6 @@ from adjourn.gateway.request_headers import Problem, RequestHeaders, problem_of,
 from adjourn.gateway.routing import GatewayUpstream
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError, Message
-from adjourn.policy.calls import meta_tool
 from adjourn.relay.ports import StderrLog
 
 GREET_SECONDS, GREET_FAILED_SECONDS = 5.0, 0.5

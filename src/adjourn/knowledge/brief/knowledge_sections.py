@@ -6,10 +6,10 @@ of the record from passing for ours. A hand-over's lines leave out what the task
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import NamedTuple
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-from adjourn.knowledge.brief.contradictions import contradictions
+from adjourn.knowledge.brief.lines import Recorded, RecordLine
 from adjourn.knowledge.brief.resume_sections import (
     BriefContext,
     Item,
@@ -23,6 +23,7 @@ from adjourn.knowledge.brief.resume_sections import (
     when,
 )
 from adjourn.knowledge.cognition.transitions import BLOCKS_FOR_A_PERSON, is_unanswered
+from adjourn.knowledge.model.cognition import normalised
 from adjourn.knowledge.model.documents import Tree, by_id
 from adjourn.knowledge.records.interventions import usable_resume_points
 from adjourn.knowledge.records.versions import ChainVerification
@@ -205,28 +206,6 @@ def _rank(question: Tree) -> int:
 # --- the same in short lines, for a hand-over
 
 
-class RecordLine(NamedTuple):
-    """What a line says, and what more it says where there is room for that: a reason, a command."""
-
-    text: str
-    more: str = ""
-
-
-class Recorded(NamedTuple):
-    """Lines by what they are for. `steps` say what to do next, `waiting` what a person must do, `decisions` what binds, `notes` what to
-    beware of.
-    """
-
-    is_finished: bool = False
-    is_blocked: bool = False
-    steps: Sequence[str] = ()
-    progress: Sequence[str] = ()
-    waiting: Sequence[RecordLine] = ()
-    decisions: Sequence[RecordLine] = ()
-    facts: Sequence[RecordLine] = ()
-    notes: Sequence[str] = ()
-
-
 def recorded(
     record: Tree,
     mind: Tree | None,
@@ -380,3 +359,41 @@ def _newest_first(facts: Sequence[Tree], used: Container[str]) -> list[Tree]:
     """The facts that are used, then the others, the last added first."""
     newest = list(reversed(facts))
     return sorted(newest, key=lambda fact: fact["id"] not in used)
+
+
+# --- statements that contradict each other by their words alone
+#
+# Few are found, and hardly any wrongly: both statements have the same words but for one value with a digit after a verb of being, or but
+# for one negation.
+
+_IS = frozenset(
+    ("is", "are", "was", "were", "=", "equals", "uses", "has", "needs", "takes", "runs", "on", "at", "to", "of", "in")
+)
+_NOT = frozenset(("not", "no", "never", "cannot"))
+_SHORT = (("won't", "will not"), ("can't", "can not"), ("cannot", "can not"), ("n't", " not"))
+
+
+def contradictions(statements: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of contradicting statements, the earlier one first. `statements` are in the order in which they were made."""
+    values: dict[tuple[str, ...], str] = {}
+    claims: dict[tuple[str, ...], tuple[bool, str]] = {}
+    for statement in statements:
+        words = _words(statement)
+        subject, value = words[:-1], words[-1:]
+        if len(subject) > 1 and subject[-1] in _IS and any(map(str.isdigit, value[0])):
+            if subject in values:
+                yield values[subject], statement
+            values[subject] = statement
+        core = tuple(word for word in words if word not in _NOT)
+        is_denied = (len(words) - len(core)) % 2 == 1
+        if core in claims and claims[core][0] != is_denied:
+            yield claims[core][1], statement
+        if core:
+            claims[core] = is_denied, statement
+
+
+def _words(statement: str) -> tuple[str, ...]:
+    text = normalised(statement)
+    for short, long in _SHORT:
+        text = text.replace(short, long)
+    return tuple(re.findall(r"[^\s,;()\"']+", text))

@@ -10,7 +10,7 @@ from tables import Table
 
 from adjourn.aex import Policy, from_text
 from adjourn.log.canonical_json import digest
-from adjourn.tasks.decision import Block, Forward, ToolRequest, decide
+from adjourn.tasks.decision import Block, Circumstances, Forward, ToolRequest, decide
 from adjourn.tasks.ledger import Ledger
 
 KNOWN = 50
@@ -108,7 +108,7 @@ def _decide(policy: Policy, calls: Sequence[ToolRequest]) -> float:
     """The seconds that deciding on all of them took."""
     ledger = Ledger(task="20260101-bench", seq=10, calls_used=5)
     began = time.process_time()
-    decisions = [decide(policy, ledger, call, now=1_767_225_600_000) for call in calls]
+    decisions = [decide(policy, ledger, call, Circumstances(now=1_767_225_600_000)) for call in calls]
     took = time.process_time() - began
     assert any(isinstance(decision, Forward | Block) for decision in decisions)
     return took

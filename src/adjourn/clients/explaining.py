@@ -26,7 +26,7 @@ from adjourn.policy.calls import READING_VERBS, arguments_digest, call_paths
 from adjourn.policy.protected.calls import protected_path
 from adjourn.policy.tool_effects import reading_of, shared_words
 from adjourn.store.base import Store
-from adjourn.tasks.decision import Ask, Block, Forward, ToolRequest, WorkspaceState, decide
+from adjourn.tasks.decision import Ask, Block, Circumstances, Forward, ToolRequest, WorkspaceState, decide
 from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.methods import always_passes, is_vendors
@@ -111,7 +111,7 @@ def _answer(setting: CallSetting, text: str, server: str, tool: str, given: Mapp
         if own
         else _touched(options, tool, given, reads=is_verb or (reading is not None and reading.named)),
     )
-    decision = decide(policy, ledger, request, now=now, workspace=WorkspaceState(spent=workspace))
+    decision = decide(policy, ledger, request, Circumstances(now=now, workspace=WorkspaceState(spent=workspace)))
     notes = list(_listing_notes(server, tool, tools))
     permitted = explanation.answer != "no" or policy.observe
     if isinstance(decision, Block) and decision.reason not in _BY_RULES:
@@ -218,7 +218,9 @@ class WhatIf:
             given=given or {},
         )
         try:
-            decision = decide(policy, ledger, self.place(policy, call), now=milliseconds(event.timestamp))
+            decision = decide(
+                policy, ledger, self.place(policy, call), Circumstances(now=milliseconds(event.timestamp))
+            )
         except InvalidError:  # an event made elsewhere, at no time
             self.untold[name] += 1
             return data

@@ -1,4 +1,4 @@
-"""The decision on one call. Pure: `decide(policy, ledger, call)` and nothing else.
+"""The decision on one call. Pure: `decide(policy, ledger, call, under)` and nothing else.
 
 Order: at a protected place (also where the policy only observes), denied by a rule, allowed by no rule, done already where it may be done once, a budget or a rate spent, in doubt,
 to be confirmed, forwarded (deny > allow > budget > confirm; closed by default). A policy that only observes lets pass
@@ -165,6 +165,24 @@ class WorkspaceState(msgspec.Struct, frozen=True):
 
 
 ALONE = WorkspaceState()
+
+
+class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
+    """What a decision depends on besides policy, ledger and call.
+
+    `now` is milliseconds. `spent` is what calls decided just before, not yet written, cost of the budget, and `counted` of each rate; a
+    call that was counted already has a `spent` of -1. `workspace` is what other tasks say, `claim` what is known of the effect, for a tool
+    that a `once` rule names. `auto_confirm`: a question that names nobody is answered with yes.
+    """
+
+    now: int
+    spent: int = 0
+    counted: Mapping[str, int] = NONE_COUNTED
+    workspace: WorkspaceState = ALONE
+    auto_confirm: bool = False
+    claim: OnceClaim | None = None
+
+
 FORWARD = Forward()
 Decision = Forward | Continue | Block | Ask | RecordedAnswer
 
@@ -172,23 +190,9 @@ _UNITS = {"calls": 1, "minutes": 60_000, "tokens": 1, "usd": 1_000_000}
 
 
 def decide(  # noqa: C901, PLR0912  # one pass, on the path of every call
-    policy: Policy,
-    ledger: Ledger,
-    call: ToolRequest,
-    *,
-    now: int,
-    spent: int = 0,
-    counted: Mapping[str, int] = NONE_COUNTED,
-    workspace: WorkspaceState = ALONE,
-    auto_confirm: bool = False,
-    claim: OnceClaim | None = None,
+    policy: Policy, ledger: Ledger, call: ToolRequest, under: Circumstances
 ) -> Decision:
-    """May `call` be forwarded? `now` is milliseconds.
-
-    `spent` is what calls decided just before, not yet written, cost of the budget, and `counted` of each rate; a call
-    that was counted already has a `spent` of -1. `workspace` is what other tasks say, `claim` what is known of the effect, for a tool
-    that a `once` rule names.
-    """
+    """May `call` be forwarded?"""
     if call.protected:
         return protected_refusal(call)
     if call.may_clash and (unclear := unclear_refusal(policy, call)) is not None:
@@ -197,6 +201,7 @@ def decide(  # noqa: C901, PLR0912  # one pass, on the path of every call
     is_method = call.named_only and not call.vendor
     judge, strict = (rules.judge_open, rules.strict_open) if is_method else (rules.judge, rules.strict)
     verdict = judge(call.given, call.paths, call.matcher) if rules.guarded else strict
+    spent, workspace, claim = under.spent, under.workspace, under.claim
     refused = None
     if verdict.effect != "allow" or call.state or claim is not None:
         refused = _refusal(policy, ledger, call, verdict, claim)
@@ -206,7 +211,7 @@ def decide(  # noqa: C901, PLR0912  # one pass, on the path of every call
         if refused is None and policy.workspace_budgets:
             refused = _workspace_spent(policy, workspace.spent, spent)
         if refused is None and policy.limits:
-            refused = _rate_spent(policy, ledger, call, now=now, spent=spent, counted=counted)
+            refused = _rate_spent(policy, ledger, call, under)
     if policy.observe and claim is not None and claim.is_retry and (repeated := _claimed(call, claim)):
         return repeated  # the client's own wish, whatever the policy does
     if isinstance(refused, Continue) or (refused is not None and not policy.observe):
@@ -216,7 +221,7 @@ def decide(  # noqa: C901, PLR0912  # one pass, on the path of every call
         return done
     found: Forward | Ask = FORWARD
     if verdict.confirm is not None or is_open or claim is not None:
-        found = _asked(policy, ledger, call, verdict, workspace, now=now, auto_confirm=auto_confirm, claim=claim)
+        found = _asked(policy, ledger, call, verdict, under)
     if isinstance(found, Ask):
         if found.doubt or not policy.observe:
             return found
@@ -299,17 +304,10 @@ def _done_unseen(policy: Policy, ledger: Ledger, call: ToolRequest, workspace: W
 
 
 def _asked(
-    policy: Policy,
-    ledger: Ledger,
-    call: ToolRequest,
-    verdict: RuleVerdict,
-    workspace: WorkspaceState,
-    *,
-    now: int,
-    auto_confirm: bool,
-    claim: OnceClaim | None,
+    policy: Policy, ledger: Ledger, call: ToolRequest, verdict: RuleVerdict, under: Circumstances
 ) -> Forward | Ask:
     """Whether a person has to say yes, and has. Silence never says it for what would repeat a call in doubt."""
+    workspace, claim = under.workspace, under.claim
     doubts = (*ledger.doubts.values(), *workspace.doubts) if call.effectful else ()
     doubt = next((doubt for doubt in doubts if is_repeated(policy, doubt, call)), None)
     doubted = doubt.call if doubt else claim.call if claim is not None and claim.state == "doubt" else ""
@@ -318,10 +316,12 @@ def _asked(
         return Forward()
     who = asks.by if asks is not None and asks.by != "human" else ""
     silence = asks is not None and not doubted and asks.otherwise == "allow"
-    approval = usable_approval(ledger, call, now, doubted, who=who, silence=silence, elsewhere=workspace.approvals)
+    approval = usable_approval(
+        ledger, call, under.now, doubted, who=who, silence=silence, elsewhere=workspace.approvals
+    )
     if approval is not None:
         return Forward(approval=approval.id)
-    if asks is not None and not doubted and auto_confirm and not asks.by:
+    if asks is not None and not doubted and under.auto_confirm and not asks.by:
         return Forward(auto=True)
     since = f" of {doubt.since}" if doubt else ""
     return Ask(
@@ -487,13 +487,11 @@ def _amount(number: float) -> str:
     return f"{round(number, 3):.15g}"
 
 
-def _rate_spent(
-    policy: Policy, ledger: Ledger, call: ToolRequest, *, now: int, spent: int, counted: Mapping[str, int]
-) -> Block | None:
+def _rate_spent(policy: Policy, ledger: Ledger, call: ToolRequest, under: Circumstances) -> Block | None:
     """The refusal when a rate leaves no room for the call."""
     for rule in policy.limits_of(call.tool):
         key = _rate_of(rule)
-        used = rate_used(ledger.rates, key, now) + counted.get(key, 0) + min(spent, 0)
+        used = rate_used(ledger.rates, key, under.now) + under.counted.get(key, 0) + min(under.spent, 0)
         if used >= rule.amount:
             period = f"{rule.per_seconds} s"
             return Block(

@@ -26,6 +26,7 @@ from adjourn.tasks.decision import (
     NONE_SPENT,
     Ask,
     Block,
+    Circumstances,
     Continue,
     Decision,
     Forward,
@@ -249,20 +250,6 @@ class Session(TaskLease):
         if pending.durable:
             self.neighbours.refresh()
         alone = WorkspaceState(self.id, pending.workspace)
-
-        def decided(call: ToolRequest, claim: OnceClaim | None, workspace: WorkspaceState) -> Decision:
-            return decide(
-                policy,
-                ledger,
-                call,
-                now=task.now,
-                spent=pending.spent,
-                counted=pending.counted,
-                workspace=workspace,
-                auto_confirm=self._auto_confirm,
-                claim=claim,
-            )
-
         for call in calls:
             claim = None
             if policy.once or ledger.beside or call.key:
@@ -273,13 +260,21 @@ class Session(TaskLease):
             state = alone
             if elsewhere is not NOTHING_ELSEWHERE:
                 state = msgspec.structs.replace(elsewhere.state, session=self.id, spent=pending.workspace)
-            decision = decided(call, claim, state)
+            under = Circumstances(
+                now=task.now,
+                spent=pending.spent,
+                counted=pending.counted,
+                workspace=state,
+                auto_confirm=self._auto_confirm,
+                claim=claim,
+            )
+            decision = decide(policy, ledger, call, under)
             if elsewhere is NOTHING_ELSEWHERE and isinstance(decision, Ask):
                 # a person may have answered another task about the same call
                 elsewhere = workspace_calls.open_elsewhere(task, call.digest)
                 if elsewhere is not NOTHING_ELSEWHERE:
                     state = msgspec.structs.replace(elsewhere.state, session=self.id, spent=pending.workspace)
-                    decision = decided(call, claim, state)
+                    decision = decide(policy, ledger, call, msgspec.structs.replace(under, workspace=state))
             goes_on = decision.call if isinstance(decision, Continue) else ""
             used = decision.approval if isinstance(decision, Forward) else goes_on
             if used and (used in pending.taken or not (goes_on or self._uses(pending, call, used, elsewhere))):

@@ -31,7 +31,7 @@ from adjourn.policy.protected.words import ambiguous
 from adjourn.proxy.loop import Loop, PipeWriter
 from adjourn.relay.relay import Gate, Relay, RelayOptions
 from adjourn.relay.request import Connection
-from adjourn.tasks.decision import Forward, ToolRequest, decide
+from adjourn.tasks.decision import Circumstances, Forward, ToolRequest, decide
 from adjourn.tasks.idempotency import key_of
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.session import Admitted
@@ -148,7 +148,7 @@ class Decided(SessionPool):
                 self.policy, call.tool, call.given, options.tree, options.start, around=options.root
             )
             placed = msgspec.structs.replace(call, paths=paths, matcher=matcher)
-            decision = decide(self.policy, self.ledger, placed, now=NOON)
+            decision = decide(self.policy, self.ledger, placed, Circumstances(now=NOON))
             admitted.append(Admitted(decision, "c1" if isinstance(decision, Forward) else ""))
         return self.open(), admitted
 

@@ -15,6 +15,7 @@ from adjourn.tasks.decision import (
     APPROVAL_MILLISECONDS,
     Ask,
     Block,
+    Circumstances,
     Continue,
     Decision,
     Forward,
@@ -135,13 +136,13 @@ TABLE: list[tuple[str, ToolRequest, dict[str, Any], dict[str, Any], object]] = [
 @for_each(("wanted", "facts", "options", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
 def test_the_decision(wanted: ToolRequest, facts: dict[str, Any], options: dict[str, Any], expected: object) -> None:
     """Each row's first word says what is decided; a text expects a block for that reason."""
-    decision = decide(POLICY, Ledger(task=TASK, **facts), wanted, now=NOON, **options)
+    decision = decide(POLICY, Ledger(task=TASK, **facts), wanted, Circumstances(now=NOON, **options))
     assert (decision.reason if isinstance(decision, Block) else decision) == expected
 
 
 def test_a_denial_names_the_rule() -> None:
     """The message names tool, rule, file and line, and the remedy a next step."""
-    decision = decide(POLICY, Ledger(task=TASK), call("rm"), now=NOON)
+    decision = decide(POLICY, Ledger(task=TASK), call("rm"), Circumstances(now=NOON))
     assert decision == Block(
         "deny_list",
         'tool "rm" is denied by policy: deny rm (p.aex:8)',
@@ -164,7 +165,7 @@ def test_a_denial_names_the_rule() -> None:
 def test_a_protected_place_is_named_as_the_rule(changes: dict[str, Any], message: str) -> None:
     """The refusal names the tool or the method, and the place; a policy that only observes refuses the call as well."""
     for policy in (V1, OBSERVED, Policy()):
-        decision = decide(policy, Ledger(task=TASK), call("pay", **changes), now=NOON)
+        decision = decide(policy, Ledger(task=TASK), call("pay", **changes), Circumstances(now=NOON))
         assert isinstance(decision, Block)
         assert (decision.reason, decision.message) == ("protected", message)
         assert decision.rule == changes["protected"]
@@ -173,7 +174,7 @@ def test_a_protected_place_is_named_as_the_rule(changes: dict[str, Any], message
 
 def test_a_spent_budget_says_how_much_was_spent() -> None:
     """The message has the spent calls, the limit and the task."""
-    decision = decide(POLICY, Ledger(task=TASK, calls_used=3), call("read_file"), now=NOON)
+    decision = decide(POLICY, Ledger(task=TASK, calls_used=3), call("read_file"), Circumstances(now=NOON))
     assert isinstance(decision, Block)
     assert (
         decision.message == f"Call budget exhausted: 3 of 3 calls of task {TASK} are spent (budget calls=3 (p.aex:14))"
@@ -183,15 +184,15 @@ def test_a_spent_budget_says_how_much_was_spent() -> None:
 
 def test_an_empty_policy_permits_nothing() -> None:
     """Without rules every tool is blocked."""
-    decision = decide(Policy(), Ledger(task=TASK), call("read_file"), now=NOON)
+    decision = decide(Policy(), Ledger(task=TASK), call("read_file"), Circumstances(now=NOON))
     assert isinstance(decision, Block)
     assert decision.reason == "not_allowed"
 
 
 def test_a_budget_of_none_has_no_end_and_of_zero_no_beginning() -> None:
     """No budget never blocks; a budget of 0 blocks the first call."""
-    endless = decide(policy_of("use a"), Ledger(task=TASK, calls_used=10**9), call("a"), now=NOON)
-    nothing = decide(policy_of("use a", "budget calls=0"), Ledger(task=TASK), call("a"), now=NOON)
+    endless = decide(policy_of("use a"), Ledger(task=TASK, calls_used=10**9), call("a"), Circumstances(now=NOON))
+    nothing = decide(policy_of("use a", "budget calls=0"), Ledger(task=TASK), call("a"), Circumstances(now=NOON))
     assert endless == Forward()
     assert isinstance(nothing, Block)
 
@@ -200,7 +201,7 @@ def test_deciding_changes_nothing() -> None:
     """The ledger is the same before and after, whatever was decided."""
     for row in TABLE:
         ledger, same = Ledger(task=TASK, **row[2]), Ledger(task=TASK, **row[2])
-        decide(POLICY, ledger, row[1], now=NOON, **row[3])
+        decide(POLICY, ledger, row[1], Circumstances(now=NOON, **row[3]))
         assert ledger == same
 
 
@@ -299,7 +300,7 @@ def test_the_decision_in_version_1(
     wanted: ToolRequest, facts: dict[str, Any], options: dict[str, Any], expected: object
 ) -> None:
     """As in the table above; `ask` expects a question, whatever it says."""
-    decision = decide(V1, Ledger(task=TASK, **facts), wanted, now=NOON, **options)
+    decision = decide(V1, Ledger(task=TASK, **facts), wanted, Circumstances(now=NOON, **options))
     assert _word(decision) == expected if isinstance(expected, str) else decision == expected
 
 
@@ -320,7 +321,7 @@ def test_a_spent_budget_is_told_in_its_own_units(
     facts: dict[str, Any], budget: tuple[str, int, int], message: str
 ) -> None:
     """The block names the budget, what is spent and its size, the message its rule; money counts in millionths."""
-    decision = decide(V1, Ledger(task=TASK, **facts), call("read_file"), now=NOON)
+    decision = decide(V1, Ledger(task=TASK, **facts), call("read_file"), Circumstances(now=NOON))
     assert isinstance(decision, Block)
     assert (decision.budget, decision.used, decision.limit) == budget
     assert message in decision.message
@@ -376,8 +377,8 @@ def test_what_only_observes_blocks_nothing(
 ) -> None:
     """Whatever is spent, denied, done or asked about: the call passes, and what would have been decided is shown."""
     options: dict[str, Any] = {"now": NOON, "auto_confirm": auto_confirm, "claim": known}
-    observed = decide(OBSERVED, ledger, wanted, **options)
-    strict = decide(_enforced(OBSERVED), ledger, wanted, **options)
+    observed = decide(OBSERVED, ledger, wanted, Circumstances(**options))
+    strict = decide(_enforced(OBSERVED), ledger, wanted, Circumstances(**options))
     assert isinstance(observed, Forward)
     if isinstance(strict, Forward):
         assert observed == strict
@@ -399,10 +400,12 @@ def test_what_only_observes_counts_the_leg_over_the_limit() -> None:
     """A paused call continues past its budget of legs as the next leg, and carries the block that a policy would have made."""
     paused = msgspec.structs.replace(DOUBT, legs=8)
     ledger = Ledger(task=TASK, paused_calls={STATE + paused.digest: paused})
-    decision = decide(OBSERVED, ledger, call("read_file", state=STATE), now=NOON)
+    decision = decide(OBSERVED, ledger, call("read_file", state=STATE), Circumstances(now=NOON))
     assert isinstance(decision, Continue)
     assert (decision.call, decision.leg) == ("s1.1", 9)
-    assert decision.observed == decide(_enforced(OBSERVED), ledger, call("read_file", state=STATE), now=NOON)
+    assert decision.observed == decide(
+        _enforced(OBSERVED), ledger, call("read_file", state=STATE), Circumstances(now=NOON)
+    )
     assert isinstance(decision.observed, Block)
 
 
@@ -411,11 +414,11 @@ def test_what_only_observes_still_asks_before_it_repeats_a_call_in_doubt(tool: s
     """A call in doubt is no matter of policy: also where a rule would refuse its repetition, a person is asked."""
     doubt = msgspec.structs.replace(DOUBT, tool=tool)
     facts: dict[str, Any] = {"doubts": {"s1.1": doubt}, "calls_used": 99}
-    decision = decide(OBSERVED, Ledger(task=TASK, **facts), call(tool), now=NOON)
+    decision = decide(OBSERVED, Ledger(task=TASK, **facts), call(tool), Circumstances(now=NOON))
     assert isinstance(decision, Ask)
     assert decision.doubt == "s1.1"
     yes = approval(tool, doubt="s1.1", who="ann")
-    passed = decide(OBSERVED, Ledger(task=TASK, **(facts | yes)), call(tool), now=NOON)
+    passed = decide(OBSERVED, Ledger(task=TASK, **(facts | yes)), call(tool), Circumstances(now=NOON))
     assert isinstance(passed, Forward)
     assert (passed.approval, isinstance(passed.observed, Block)) == ("q1", True)
 
@@ -436,7 +439,7 @@ def test_a_spent_limit_never_admits_more(gaps: list[int], amount: int, together:
         counted: dict[str, int] = {}
         for _ in range(1 + together):
             ledger = Ledger(task=TASK, rates={key: [list(pair) for pair in slices]})
-            decision = decide(policy, ledger, call("pay"), now=now, spent=len(counted), counted=counted)
+            decision = decide(policy, ledger, call("pay"), Circumstances(now=now, spent=len(counted), counted=counted))
             if isinstance(decision, Forward):
                 assert decision.limits == (key,)
                 admitted.append(now)
@@ -452,7 +455,7 @@ def test_a_call_that_a_rule_and_its_server_may_read_differently_is_refused(may_c
     ledger = Ledger(task=TASK)
     given = {"amount": 1, "Amount": 1000}
     call = ToolRequest(tool="pay", digest=ONE, given=given, may_clash=may_clash)
-    decision = decide(policy, ledger, call, now=NOON)
+    decision = decide(policy, ledger, call, Circumstances(now=NOON))
     if may_clash:
         assert isinstance(decision, Block)
         assert decision.reason == "unclear"
@@ -460,6 +463,6 @@ def test_a_call_that_a_rule_and_its_server_may_read_differently_is_refused(may_c
     else:
         assert isinstance(decision, Forward)
     data = msgspec.structs.replace(call, tool="get")
-    assert isinstance(decide(policy, ledger, data, now=NOON), Forward)
+    assert isinstance(decide(policy, ledger, data, Circumstances(now=NOON)), Forward)
     nested = msgspec.structs.replace(call, given={"amount": 1, "env": given})
-    assert isinstance(decide(policy, ledger, nested, now=NOON), Forward)
+    assert isinstance(decide(policy, ledger, nested, Circumstances(now=NOON)), Forward)

@@ -9,7 +9,7 @@ import pytest
 from adjourn.aex import KnownTool, KnownTools, Policy
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
-from adjourn.tasks.decision import Ask, Block, Forward, RecordedAnswer, ToolRequest, decide
+from adjourn.tasks.decision import Ask, Block, Circumstances, Forward, RecordedAnswer, ToolRequest, decide
 from adjourn.tasks.entries import Approval, OpenCall
 from adjourn.tasks.ledger import Ledger, is_same_tool
 from adjourn.tasks.session import Session
@@ -71,7 +71,7 @@ def test_a_call_in_doubt_is_recognised_by_its_server(server: str, tool: str, ask
     doubt = OpenCall(
         call="s1.1", server=server, tool=tool, digest=ONE, effectful=True, session="s1", since=timestamp(NOON)
     )
-    decision = decide(at("inv"), Ledger(task=TASK, doubts={"s1.1": doubt}), call("inv"), now=NOON)
+    decision = decide(at("inv"), Ledger(task=TASK, doubts={"s1.1": doubt}), call("inv"), Circumstances(now=NOON))
     assert isinstance(decision, Ask if asks else Forward)
 
 
@@ -92,7 +92,7 @@ def test_a_yes_is_for_the_tool_of_one_server(server: str, tool: str, counts: boo
         approved=True,
     )  # fmt: skip
     policy = at("inv", policy_of("use *", "confirm before deploy"))
-    decision = decide(policy, Ledger(task=TASK, approvals={"q1": yes}), call("inv"), now=NOON)
+    decision = decide(policy, Ledger(task=TASK, approvals={"q1": yes}), call("inv"), Circumstances(now=NOON))
     assert isinstance(decision, Forward if counts else Ask)
 
 
@@ -160,7 +160,7 @@ def test_a_limit_by_the_short_form_is_of_all_servers_and_a_full_name_of_one() ->
     ledger = Ledger(task=TASK)
     kept = []
     for server, seq in (("inv", 0), ("notes", 1)):
-        decision = decide(policy.at_server(server, KNOWN), ledger, call(server), now=NOON)
+        decision = decide(policy.at_server(server, KNOWN), ledger, call(server), Circumstances(now=NOON))
         assert isinstance(decision, Forward)
         kept.append(sorted(decision.limits))
         assert len(decision.limits) == 2 - seq
@@ -169,7 +169,7 @@ def test_a_limit_by_the_short_form_is_of_all_servers_and_a_full_name_of_one() ->
 
 def test_a_refusal_says_which_form_a_person_can_write() -> None:
     """An allow that may mean two servers is closed, and its refusal names the rule and the full name."""
-    decision = decide(at("inv", policy_of("use deploy")), Ledger(task=TASK), call("inv"), now=NOON)
+    decision = decide(at("inv", policy_of("use deploy")), Ledger(task=TASK), call("inv"), Circumstances(now=NOON))
     assert isinstance(decision, Block)
     assert "use deploy" not in decision.remedy
     assert decision.remedy == "a person can write: use inv.deploy"

@@ -105,6 +105,7 @@ class ClientProcess:
         self.options = options
         self.clock = clock
         self.on_event = on_event
+        self.began = clock()
         self.client = ""
         self.era = ""
         self.process = process.current()

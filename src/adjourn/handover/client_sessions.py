@@ -39,7 +39,7 @@ _PART = 1024 * 1024
 
 
 def session_rows(client: ClientProcess) -> list[dict[str, Any]]:
-    """The newest sessions in this workspace, of 90 days, that are no task, as `aex.list_tasks` shows them."""
+    """The newest sessions in this workspace, of 90 days, that are no task and have ended, as `aex.list_tasks` shows them."""
     if not _may_look(client):
         return []
     taken = client.store.refs(_REF)
@@ -48,6 +48,8 @@ def session_rows(client: ClientProcess) -> list[dict[str, Any]]:
     for file in catalog.sessions(catalog.trees_of(client.options.tree), client.clock() / 1000 - MAX_AGE):
         if _ref(file) in taken or os.path.realpath(file.path) in governed or not _NAME.fullmatch(file.id):
             continue
+        if file.stamp * 1000 >= client.began and client.client.lower().startswith(file.client):
+            continue  # still written: it is the session that asks, or one in another window
         goal = Secrets([file.title]).hide(file.title)[:MAX_TITLE]
         about = f"the transcript of {catalog.reader_of(file).name}"
         rows.append({"name": file.id, "path": "", "type": "session", "goal": goal, "describedBy": about})

@@ -54,6 +54,16 @@ def test_a_session_is_listed_until_it_is_resumed_and_is_a_task_then(home: Path, 
         assert client.meta("aex.resume", name=name)["name"] == answer["name"]
 
 
+def test_the_session_that_asks_is_not_listed(home: Path, tmp_path: Path) -> None:
+    """One of the same client that is written while it asks; one of another client is listed, for that client may have been killed."""
+    with ProxyWorkspace(tmp_path, "allow *") as work:
+        client = work.client(name="codex-mcp-client")
+        asking, _ = left(home, work.root, WRITERS[1])
+        other, _ = left(home, work.root, WRITERS[0])
+        assert [row["name"] for row in client.meta("aex.list_tasks")["tasks"]] == [other]
+        assert asking != other
+
+
 def test_the_chain_names_the_file_the_range_and_its_digest(home: Path, tmp_path: Path) -> None:
     """By the address of a document that has them, and the facts."""
     with ProxyWorkspace(tmp_path, "allow *") as work:

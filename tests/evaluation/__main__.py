@@ -18,6 +18,7 @@ import shlex
 import statistics
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -32,13 +33,16 @@ from evaluation.judging import LARGE, LIMITS, RENDERINGS, SMALL, Reading, as_jso
 
 SEEDS = 2
 _SHOWN = 30
+_REASON = 500
+"""Characters of the reason why a scenario could not be played."""
 
 
 class Result(NamedTuple):
-    """The outcome of one scenario and seed."""
+    """The outcome of one scenario and seed. `failure` says why it could not be played, "" for nothing."""
 
     readings: list[Reading]
     answers: list[questions.Answered]
+    failure: str = ""
 
 
 def main() -> None:
@@ -70,7 +74,7 @@ def main() -> None:
         Path(options.json).write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
     if options.misses:
         Path(options.misses).write_text("\n".join(misses(readings)) + "\n", encoding="utf-8")
-    sys.exit(_verdict(readings))
+    sys.exit(_verdict(readings, [result.failure for result in results if result.failure]))
 
 
 def _options() -> argparse.ArgumentParser:
@@ -91,15 +95,17 @@ def _one(work: tuple[Plot, int, str, str]) -> Result:
     plot, seed, folder, model = work
     try:
         played, readings = evaluate(plot, seed, Path(folder))
-    except BaseException as error:
-        error.add_note(f"in {plot.trade}, {plot.title}, seed {seed}")
-        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        why = f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}: {error}"
+        return Result([], [], f"{plot.trade}, {plot.title} (seed {seed}) was not played: {why}"[:_REASON])
     answers = questions.ask(model, played, readings) if model and seed == 1 else []
     return Result(readings, answers)
 
 
-def _verdict(readings: Iterable[Reading]) -> int:
-    faults = [
+def _verdict(readings: Iterable[Reading], failures: Iterable[str]) -> int:
+    faults = [*failures]
+    faults += [
         f"{one.plot.trade}, {one.plot.title} (seed {one.seed}), {one.what} at {one.room} bytes: {fault}"
         for one in readings
         if one.is_ours
@@ -155,6 +161,8 @@ def by_scenario(readings: Sequence[Reading], plots: Sequence[Plot], seeds: int) 
     )
     for plot in plots:
         mine = [one for one in readings if one.plot == plot]
+        if not mine:
+            continue
         least = [min(one.score.recall for one in mine if (one.what, one.room) == place) for place in places]
         table.add(f"{plot.trade}: {plot.title}", plot.calls, *least)
     return table

@@ -38,7 +38,7 @@ from support.terminal import at_terminal
 ECHO = Path(__file__).parents[1] / "e2e" / "servers" / "echo.py"
 OLD, NEW, MODERN = "2025-06-18", "2025-11-25", "2026-07-28"
 ERAS = (OLD, NEW, MODERN)
-SECONDS = 10.0
+SECONDS = 30.0
 """How long anything may take here before the test fails."""
 PERSON = Actor("ann", "human")
 META = "io.modelcontextprotocol/"

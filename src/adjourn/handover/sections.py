@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from adjourn.aex.policy import Policy
 from adjourn.checkpoints.page import AgentReport
 from adjourn.handover.calls import CallReport, RecentCalls, Refusal, said, telling_argument
@@ -28,6 +30,8 @@ MAX_RULES = 12
 """Patterns of a policy that are listed of a kind."""
 MAX_SHAPE = 40
 """Characters of a pattern of arguments that is listed."""
+MAX_ALONE = 12
+"""Successes that are shown one by one, whatever the room."""
 MAX_LISTED = 6
 """Arguments of repeated calls that are listed; of more, the first and the last."""
 IN_FULL = (100, 50, 25, 12, 6, 0)
@@ -80,12 +84,12 @@ def sections(sources: Sources) -> tuple[Section, ...]:
     """The sections that are not empty, in their order. A higher floor says what matters more."""
     progress, done = _progress(sources)
     steps = _next_step(sources, progress)
-    step_texts = {item.text for item in steps}
+    step_texts = {item.text for item in steps[0]}
     todo = [item for item in progress if item.text not in step_texts]
     summary = [SectionItem(f"[x] {len(done)} done")] if done else []
     known = sources.recorded
     all_sections = [
-        _section("nextStep", "Next step", steps, 18),
+        Section("nextStep", "Next step", steps, 18),
         Section(
             "asked",
             "Then the person asked, in order",
@@ -95,12 +99,12 @@ def sections(sources: Sources) -> tuple[Section, ...]:
         ),
         _in_doubt(sources, 14),
         _unseen(sources, 13),
-        _reasoned("waiting", "Waits for a person", _waiting(sources), 11, RECORD.format("questionsForUser")),
+        _reasoned("waiting", "Waits for a person", _waiting(sources), 11),
         _refused(sources.recent.refused, 11),
         Section("progress", "Progress", (_once([*todo, *done]), _once([*todo, *summary])), 10),
         _done(sources, 10),
-        _reasoned("decisions", "Decisions and constraints", _binding(sources), 12, RECORD.format("decisions")),
-        _reasoned("facts", "Facts and learnings", known.facts, 9, RECORD.format("facts")),
+        _reasoned("decisions", "Decisions and constraints", _binding(sources), 12, "Decisions"),
+        _reasoned("facts", "Facts and learnings", known.facts, 9, "Facts"),
         _section("alsoOpen", "Also open here, by the name to resume", _lines(sources.others), 4),
         _section("rules", "Budget and rules", _rules(sources), 3),
         _section("artifacts", "Files that came of it", _artifacts(sources.page), 0),
@@ -112,7 +116,7 @@ def _section(name: str, title: str, items: Iterable[SectionItem], floor: int) ->
     return Section(name, title, (_once(items),), floor)
 
 
-def _reasoned(name: str, title: str, lines: Iterable[RecordLine], floor: int, word: str) -> Section:
+def _reasoned(name: str, title: str, lines: Iterable[RecordLine], floor: int, brief: str = "") -> Section:
     """Lines in full, and in a shorter wording what they say without the reasons."""
     in_full, short = list[SectionItem](), list[SectionItem]()
     for line in lines:
@@ -120,7 +124,11 @@ def _reasoned(name: str, title: str, lines: Iterable[RecordLine], floor: int, wo
         if text and not any(text in other.text for other in in_full):
             in_full.append(SectionItem(text))
             short.append(SectionItem(said(line.text, MAX_LINE)))
-    return Section(name, title, (in_full, short), floor, rest=word)
+    return Section(name, title, (in_full, short), floor, rest=RECORD.format(_RECORDED.get(name, name)), brief=brief)
+
+
+_RECORDED = {"waiting": "questionsForUser"}
+"""The section of the record, where it has another name."""
 
 
 def _once(items: Iterable[SectionItem]) -> list[SectionItem]:
@@ -139,28 +147,39 @@ def _lines(texts: Iterable[str], limit: int = MAX_LINE) -> list[SectionItem]:
 # --- what is next
 
 
-def _next_step(sources: Sources, progress: Sequence[SectionItem]) -> list[SectionItem]:
+def _next_step(
+    sources: Sources, progress: Sequence[SectionItem]
+) -> tuple[Sequence[SectionItem], Sequence[SectionItem]]:
     """The resumption point, marked with the effects since it was stated; else the first open item of the plan that no effect since
-    concerns; else that no next step was stated, and what was done last. A description is no next step.
+    concerns; else that no next step was stated, and what was done last. A description is no next step. The second wording leaves out
+    which effects these are.
     """
     page, known = sources.page, sources.recorded
     known_wrong = open_troubles(sources.ledger, sources.gone)
     troubles = _lines(trouble.text for trouble in known_wrong if trouble.kind != "in doubt")
     if known.is_finished or sources.ledger.finished:
         note = f": {sources.ledger.finish_note}" if sources.ledger.finish_note else ""
-        return [*troubles, *_lines([f"nothing: the task is finished{note}"])]
+        return _alike([*troubles, *_lines([f"nothing: the task is finished{note}"])])
     point = page.resumption_point if isinstance(page.resumption_point, str) else ""
+    points = [point, point]
     if point and (since := _touching(sources.effects_after("resumption_point"), sources)):
-        point = f"{said(point, MAX_STEP)} (stated before these calls: {since}; is it done?)"
-    if lines := _lines([*known.steps, *([point] if point else ())], MAX_STEP + MAX_LINE):
-        return [*troubles, *lines]
+        marks = f"stated before these calls: {since}", "effects since"
+        points = [f"{said(point, MAX_STEP)} ({mark}; is it done?)" for mark in marks]
+    full, short = (_once(_lines(filter(None, [*known.steps, text]), MAX_STEP + MAX_LINE)) for text in points)
+    if full:
+        return [*troubles, *full], [*troubles, *short]
     todo = [item for item in progress if item.text.startswith("[ ]") and SINCE not in item.text][:1]
     if troubles or todo:
-        return [*troubles, *todo]
+        return _alike([*troubles, *todo])
     last = list(sources.recent.made.values())[-LAST_DONE:]
     if not last:
-        return [SectionItem(NOTHING_SAID)]
-    return [SectionItem(f"{NOTHING_SAID}; the last calls were {_touching(last, sources)}")]
+        return _alike([SectionItem(NOTHING_SAID)])
+    return _alike([SectionItem(f"{NOTHING_SAID}; the last calls were {_touching(last, sources)}")])
+
+
+def _alike(items: Sequence[SectionItem]) -> tuple[Sequence[SectionItem], Sequence[SectionItem]]:
+    """Items that are the same in both wordings."""
+    return items, items
 
 
 def _touching(calls: Sequence[CallReport], sources: Sources) -> str:
@@ -209,11 +228,15 @@ def _progress(sources: Sources) -> tuple[list[SectionItem], list[SectionItem]]:
 
 
 def _in_doubt(sources: Sources, floor: int) -> Section:
-    title = f"In doubt, {len(sources.ledger.doubts)}: sent, no answer seen; find out before you repeat one"
+    count = f"In doubt, {len(sources.ledger.doubts)}"
+    title, brief = (
+        f"{count}: sent, no answer seen; find out before you repeat one",
+        f"{count}: check before you repeat one",
+    )
     calls, names = list(sources.ledger.doubts.values()), sources.names
     in_full, shortest = [_doubt(call, names) for call in calls], [_brief_doubt(call, names) for call in calls]
     wordings = in_full, [*in_full[:1], *shortest[1:]], shortest
-    return Section("inDoubt", title, wordings, floor, rest="`adjourn status`")
+    return Section("inDoubt", title, wordings, floor, rest="`adjourn status`", brief=brief)
 
 
 def _unseen(sources: Sources, floor: int) -> Section:
@@ -279,10 +302,13 @@ def _question(approval: Approval, names: ToolNames) -> RecordLine:
     )
 
 
+_REFUSED = re.compile(r"^refused:? ")
+
+
 def _refused(refusals: Sequence[Refusal], floor: int) -> Section:
     """The newest first; the same tool refused for the same reason, once.
 
-    In a small room, each remedy once; in a smaller one, neither rules nor remedies.
+    In a small room, each remedy once; in a smaller one, neither rules nor remedies, nor the word of the heading.
     """
     groups: dict[tuple[str, str], list[Refusal]] = {}
     for refusal in reversed(refusals):
@@ -296,10 +322,10 @@ def _refused(refusals: Sequence[Refusal], floor: int) -> Section:
         remedied = f"{line}; {remedy}" if remedy else line
         in_full.append(remedied)
         short.append(line if remedy in names else remedied)
-        shortest.append(f"{named}: {reason.brief}")
+        shortest.append(f"{named}: {_REFUSED.sub('', reason.brief)}")
         names.add(remedy)
     wordings = [_once(_lines(texts)) for texts in (in_full, short, shortest)]
-    return Section("refused", "Refused, not done", wordings, floor)
+    return Section("refused", "Refused, not done", wordings, floor, brief="Refused")
 
 
 # --- what was done
@@ -321,11 +347,15 @@ class _Group(NamedTuple):
         return cls(said(first.tool, 200), first.outcome, said(first.message, 200), len(calls), arguments)
 
 
+_SPEAKER = re.compile(r"^the (?:server|tool) said: (?=\")")
+
+
 def _done(sources: Sources, floor: int) -> Section:
     """Calls with an outcome, the newest first. Calls in doubt and unseen have sections of their own.
 
-    Failures, the last write of each file, and calls since the last statement stand alone; other successes are folded by tool and by how
-    their arguments begin. In the shortest wording, all that failed or was settled comes first, then the last call that simply succeeded.
+    Failures stand alone, and the newest of the last writes of each file and of the calls since the last statement; other successes are
+    folded by tool and by how their arguments begin. In the shortest wording, all that failed or was settled comes first, with the quoted words alone, then the
+    last call that simply succeeded.
     """
     apart = sources.ledger.doubts.keys() | {call.call for call in _lost(sources.ledger)}
     reports = [call for call in sources.recent.made.values() if call.call not in apart]
@@ -335,7 +365,9 @@ def _done(sources: Sources, floor: int) -> Section:
         if newest < len(alone):
             old, new = alone[: len(alone) - newest], alone[len(alone) - newest :]
             wordings.append([*_grouped(new, each=True), *_grouped([*folded, *old], each=False)])
-    notable = _grouped([call for call in reports if call.outcome != OK], each=False)
+    failed = [call for call in reports if call.outcome != OK]
+    failed = [msgspec.structs.replace(call, message=_SPEAKER.sub("", call.message)) for call in failed]
+    notable = _grouped(failed, each=False)
     wordings.append([*notable, *_last_of([call for call in reports if call.outcome == OK])])
     before = sum(sources.ledger.tools.values()) - sources.recent.calls
     return Section(
@@ -359,7 +391,9 @@ def _apart(reports: Sequence[CallReport], stated_seq: int) -> tuple[list[CallRep
             call.outcome != OK or (stated_seq >= 0 and call.seq > stated_seq) or (is_last_write and call.argument)
         )
         (alone if is_alone else folded).append(call)
-    return alone, folded
+    crowd = {call.seq for call in [call for call in alone if call.outcome == OK][:-MAX_ALONE]}
+    folded += [call for call in alone if call.seq in crowd]
+    return [call for call in alone if call.seq not in crowd], sorted(folded, key=lambda call: call.seq)
 
 
 def _pattern(argument: str) -> str:
@@ -372,7 +406,7 @@ def _last_of(calls: Sequence[CallReport]) -> list[SectionItem]:
     """The last of these calls, and how many there are; nothing for none."""
     if not calls:
         return []
-    message = f"the last of {len(calls)} that succeeded" if len(calls) > 1 else ""
+    message = f"the last of {len(calls)}" if len(calls) > 1 else ""
     return [_item(_Group.of(calls[-1])._replace(message=message))]
 
 

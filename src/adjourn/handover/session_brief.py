@@ -133,12 +133,10 @@ def _reader(client: ClientProcess, task: Task) -> Reader:
 def _text(work: PendingWork, session: NewSession, client: ClientProcess) -> str:
     task, checkpoint = work.task, work.checkpoint
     name = checkpoint.data.name
-    made = f", made {checkpoint.event.timestamp}" if session.room >= SMALL else ""  # its age follows, too
-    begin = [
-        HEADING,
-        f'Another session stopped at its checkpoint "{name}"{made}.',
-        _how_to_resume(name, session, same=session.task == task.id),
-    ]
+    is_small = session.room < SMALL
+    how = _how_to_resume(name, session, same=session.task == task.id)
+    stopped = f'Another session stopped at its checkpoint "{name}", made {checkpoint.event.timestamp}.'
+    begin = [HEADING, *([f'Checkpoint "{name}". {how}'] if is_small else [stopped, how])]
     try:
         signer = check_trusted(task.store, checkpoint)
     except RefusedError:
@@ -149,7 +147,7 @@ def _text(work: PendingWork, session: NewSession, client: ClientProcess) -> str:
         begin.append("An earlier session was shown this, and did not resume it.")
     document(task.store, checkpoint)
     handover = hand_over(task, checkpoint, _reader(client, task), signer, others=work.others)
-    end = f"The rest: {_the_rest(name, session, handover.page)}."
+    end = f"The rest: {_the_rest(name, session, '' if is_small else handover.page)}."
     return to_text(handover, session.room, begin, end)
 
 
@@ -162,11 +160,12 @@ def _how_to_resume(name: str, session: NewSession, *, same: bool) -> str:
         )
     if same:
         return "Your calls count in the same budget. If you are asked to continue that work, continue it; do not start over."
-    return "To continue it under its budget, a person starts this client behind `adjourn proxy`."
+    budget = "" if session.room < SMALL else " under its budget"
+    return f"To continue it{budget}, a person starts this client behind `adjourn proxy`."
 
 
 def _the_rest(name: str, session: NewSession, page: str) -> str:
-    ways = [f"`adjourn resume {name}` in a shell"]
+    ways = [f"`adjourn resume {name}`{'' if session.room < SMALL else ' in a shell'}"]
     if session.servers:
         ways.insert(0, 'aex.resume, with the "more" of its answer for older history, and adjourn.record')
     if page:

@@ -164,14 +164,15 @@ def test_an_old_failure_and_refusal_are_told_until_the_call_passes(memory_worksp
 
 
 def test_repeated_calls_become_one_line_where_there_is_no_room(memory_workspace: Workspace) -> None:
-    """Forty writes are shown one by one in a large room, and as one line with the first and the last in a small one."""
+    """Of forty writes the newest dozen are shown one by one in a large room, and none in a small one: one line has the first and the last."""
     memory_workspace.write_policy("use file.*")
     context = memory_workspace.context()
     for number in range(40):
         call(memory_workspace, "file.write", f"src/part-{number:02}.py")
     memory_workspace.save(context)
     handover = resume(context, "fix-auth").handover()
-    assert len(to_json(handover)["auditSummary"]) == 40
+    folded, *newest = to_json(handover)["auditSummary"]
+    assert (folded["data"]["times"], len(newest)) == (28, 12)
     small = "\n".join(to_lines(handover, MIN_ROOM, quoted))
     assert "(src/part-00.py … src/part-" in small
 
@@ -221,8 +222,8 @@ def test_in_a_small_room_failures_come_first_and_calls_that_succeeded_are_counte
     section = handed_over(memory_workspace).section("auditSummary")
     assert section is not None
     assert [item.text for item in section.wordings[-1]] == [
-        'file.write bad.py: error: the tool said: "disk full"',
-        "file.write 9.py: ok: the last of 20 that succeeded",
+        'file.write bad.py: error: "disk full"',
+        "file.write 9.py: ok: the last of 20",
     ]
 
 
@@ -258,7 +259,7 @@ def test_remedies_give_way_in_a_small_room(memory_workspace: Workspace) -> None:
     for room, remedies in ((450, 0), (8192, 4)):
         text = "\n".join(to_lines(handover, room, quoted))
         assert len(re.findall("only a person can change the policy|a person settles it", text)) == remedies
-        assert len(re.findall(r"key\.pem: refused by a rule|file\.write [ab]\.py \(call", text)) == 4
+        assert len(re.findall(r"key\.pem: (?:refused )?by a rule|file\.write [ab]\.py \(call", text)) == 4
     assert len(str(to_json(handover, SMALL - 1)["advice"])) < len(str(to_json(handover)["advice"]))
 
 

@@ -13,7 +13,7 @@ from adjourn.knowledge.records.agent_effects import AgentEffect
 from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.knowledge.records.record import TaskRecord
 from adjourn.relay import meta
-from support.in_process import MODERN, NEW, ProxyWorkspace, refused, run, text_of
+from support.in_process import MODERN, NEW, ProxyWorkspace, refused, run, text_of, wait_for
 from support.requirements import requirement
 
 PAY: dict[str, Any] = {"key": "invoice:42", "effect": "bank.transfer", "inputs": {"invoice": "42", "amount": 7}}
@@ -153,3 +153,22 @@ def test_the_definition_names_what_is_read() -> None:
     """Every input is listed, with the same actions."""
     listed = meta.DEFINITIONS["adjourn.effect"]["inputSchema"]["properties"]
     assert sorted(listed) == sorted(AgentEffect.__struct_encode_fields__)
+
+
+@requirement("Record")
+def test_an_agent_does_not_settle_a_call_that_the_proxy_carries(tmp_path: Path) -> None:
+    """A call under way in its own session is no claim of it: neither by the same tool and arguments, nor by the key of a rule."""
+    with ProxyWorkspace(tmp_path, "allow *", "once silent by invoice", version="v1") as work:
+        client = work.client()
+        arguments = {"invoice": "A-7"}
+        client.begin("silent", arguments)
+        wait_for(lambda: work.executed() == ["silent"])
+        carried = work.facts("tool.allowed")[0].call
+        names = [name.strip("+").partition("@")[0] for name in work.facts("tool.allowed")[0].once.split()]
+        for key in ("invoice:A-7", *names):
+            same = {"key": key, "effect": "silent", "inputs": arguments}
+            for action in ("claim", "done", "failed"):
+                assert refused(client.call("adjourn.effect", {**same, "action": action})), (key, action)
+            assert client.meta("adjourn.effect", **same, action="look") == {"state": "under way", "call": carried}
+        client.close()
+        assert list(work.ledger(task_of(work)).doubts) == [carried]

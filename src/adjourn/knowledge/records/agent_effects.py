@@ -81,9 +81,9 @@ def act(session: Session, request: AgentEffect) -> dict[str, Any]:
 
 
 def _is_own(session: Session, found: FoundEffect | None) -> bool:
-    """Whether an effect was claimed by this session, and has not ended."""
+    """Whether an effect was claimed by this session, and has not ended. A call that the session carries, SESSION.NUMBER, is no claim."""
     call = session.task.ledger.open_calls.get(found.call) if found else None
-    return call is not None and call.session == session.id
+    return call is not None and call.session == session.id and not call.call.startswith(f"{session.id}.")
 
 
 def _state(session: Session, found: FoundEffect | None) -> dict[str, Any]:

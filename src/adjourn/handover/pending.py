@@ -244,7 +244,7 @@ def ranked_tasks(store: Store, clock: Callable[[], int], secret: bytes, *, keep:
                 task = Task(store, place.task, clock=clock, secret=secret)
                 rank, touched = rank_of(task), task.ledger.touched
                 if keep and place.ref != work_index.place_of(task.ledger):
-                    _remove(store, [place.ref])
+                    _remove(store, place.ref, place.value)
         ranking.append(RankedTask(place.task, rank, touched))
     ranking.sort(key=lambda entry: entry.touched, reverse=True)
     return sorted(ranking, key=lambda entry: entry.rank)
@@ -282,7 +282,7 @@ def _add_earlier(store: Store, task: Task) -> None:
     _add(store, refs)
     place = work_index.place_of(task.ledger)
     if work_index.place_of(task.refresh()) != place:  # whoever has appended meanwhile knew of no such ref
-        _remove(store, [place])
+        _remove(store, place, refs[place])
 
 
 def _notes_of(store: Store, task: str) -> str:
@@ -296,10 +296,10 @@ def _notes_of(store: Store, task: str) -> str:
     return place_of_notes(record) if record is not None else ""
 
 
-def _remove(store: Store, refs: Sequence[str]) -> None:
-    for name in refs:
-        with suppress(AdjournError):
-            store.swap(name, None, expect=store.ref(name), durable=False)
+def _remove(store: Store, ref: str, value: str) -> None:
+    """Remove a ref that still has the value that was read: a task may have come back to its place meanwhile."""
+    with suppress(AdjournError):
+        store.swap(ref, None, expect=value, durable=False)
 
 
 def _add(store: Store, refs: Mapping[str, str]) -> None:

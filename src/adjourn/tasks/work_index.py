@@ -34,13 +34,17 @@ _NO_TIME = "9" * 11
 
 
 class Place(NamedTuple):
-    """Where a task is in the index: its rank, the time of its last event as far as known, and when its last question ends ("": none)."""
+    """Where a task is in the index: its rank, the time of its last event as far as known, and when its last question ends ("": none).
+
+    `value` is that of the ref.
+    """
 
     ref: str
     task: str
     rank: str
     touched: str
     until: str = ""
+    value: str = ""
 
 
 def place_of(ledger: Ledger) -> str:
@@ -107,7 +111,7 @@ def places(store: Store, limit: int) -> list[Place]:
             parts = name.split("/")
             if len(parts) >= 4 and parts[2]:
                 touched, _, until = value.partition(" ")
-                by_task.setdefault(parts[3], Place(name, parts[3], parts[2][0], touched, until))
+                by_task.setdefault(parts[3], Place(name, parts[3], parts[2][0], touched, until, value))
     return list(by_task.values())
 
 

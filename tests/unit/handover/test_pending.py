@@ -107,6 +107,31 @@ def test_the_index_saves_reading_tasks(workspace: Workspace, monkeypatch: pytest
     assert loaded == [at_work]
 
 
+def test_a_task_that_comes_back_to_its_place_while_somebody_looks_stays_in_the_index(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its session ended after the index was read, and another one started before the old place was removed."""
+    at_work = workspace.context("at-work")
+    name = workspace.work(at_work, "file.write").task.id
+    reader = workspace.context("reader")
+    ranked_tasks(reader.store, reader.clock, reader.secret)
+    [place] = reader.store.refs(WORK)
+
+    def load(store: Store, name: str, *, clock: Callable[[], int], secret: bytes) -> Task:
+        workspace.clock.move(seconds=1)
+        workspace.leave(at_work)
+        task = Task(store, name, clock=clock, secret=secret)
+        workspace.clock.move(seconds=1)
+        workspace.work(workspace.context("next", task=name), "file.read")
+        return task
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pending, "Task", load)
+        ranked_tasks(reader.store, reader.clock, reader.secret)
+    assert [*reader.store.refs(WORK)] == [place]
+    assert [entry.task for entry in ranked_tasks(reader.store, reader.clock, reader.secret)] == [name]
+
+
 def test_while_another_client_works_on_the_newest_task_nothing_is_offered(workspace: Workspace) -> None:
     """A new session learns who is at work, and on what."""
     _saved(workspace)

@@ -55,7 +55,8 @@ def follow(client: str, path: str, tree: str, known: TranscriptFacts, now: int) 
         _read_into(client, builder, path, scan)
         story = builder.finish()
         secrets = Secrets(_texts(story), values)
-        hidden = [*(known.hidden if is_same else ()), *_places(file.fileno(), scan, set(secrets.values) - set(values))]
+        new = [value for value in secrets.values if value not in values]  # those of the person's words first
+        hidden = [*(known.hidden if is_same else ()), *_places(file.fileno(), scan, new)]
         _shorten(story, secrets)
         return TranscriptFacts(
             report=report_of(story, tree), client=client, session=story.id, file=path, device=status.st_dev, inode=status.st_ino,
@@ -106,9 +107,10 @@ def _continued(story: SessionStory) -> SessionStory:
 
 
 def _texts(story: SessionStory) -> Iterator[str]:
-    yield from (prompt.text for prompt in story.prompts)
-    yield from (answer.text for answer in story.answers)
-    for call in story.calls:
+    """The newest first: they are kept."""
+    yield from (prompt.text for prompt in reversed(story.prompts))
+    yield from (answer.text for answer in reversed(story.answers))
+    for call in reversed(story.calls):
         yield call.what
         yield call.words
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from adjourn.text.redact import HIDDEN, matches, without_secrets
 
 MAX_VALUES = 200
+"""Secrets of the texts that are hidden wherever they occur. More are hidden where a text names them as secrets."""
 MAX_SEARCHED = 8000
 """Characters of a text that are searched."""
 _MIN_LENGTH = 5
@@ -30,6 +31,7 @@ class Secrets:
 
     def __init__(self, texts: Iterable[str], values: Iterable[str] = ()) -> None:
         self._values: dict[str, None] = dict.fromkeys(values)
+        self._room = MAX_VALUES + len(self._values)
         self._hidden: dict[str, str] = {}
         for text in texts:
             self._learn(text[:MAX_SEARCHED])
@@ -40,20 +42,14 @@ class Secrets:
         return self._values.keys()
 
     def _learn(self, text: str) -> None:
-        lower = text.lower()
-        if any(mark in lower for mark in _MARKS):
+        if _may_name_one(text):
             for match in _IN_PROSE.finditer(text):
                 self._add(match[1].rstrip(".!?"))
         for _, match in matches(text):
             self._add(match[0][match.end(1) - match.start() :] if match.re.groups and match[1] else match[0])
 
     def _add(self, value: str) -> None:
-        if (
-            len(value) >= _MIN_LENGTH
-            and HIDDEN not in value
-            and value.lower() not in _WORDS
-            and len(self._values) < MAX_VALUES
-        ):
+        if _is_secret(value) and len(self._values) < self._room:
             self._values[value] = None
 
     def hide(self, text: str) -> str:
@@ -64,5 +60,22 @@ class Secrets:
             for value in sorted(self._values, key=len, reverse=True):
                 if value in hidden:
                     hidden = hidden.replace(value, HIDDEN)
+            if _may_name_one(hidden):
+                hidden = _IN_PROSE.sub(_without_value, hidden)
             self._hidden[text] = hidden = without_secrets(hidden)
         return hidden
+
+
+def _may_name_one(text: str) -> bool:
+    lower = text.lower()
+    return any(mark in lower for mark in _MARKS)
+
+
+def _is_secret(value: str) -> bool:
+    return len(value) >= _MIN_LENGTH and HIDDEN not in value and value.lower() not in _WORDS
+
+
+def _without_value(match: re.Match[str]) -> str:
+    value = match[1].rstrip(".!?")
+    begin = match.start(1) - match.start()
+    return f"{match[0][:begin]}{HIDDEN}{match[0][begin + len(value) :]}" if _is_secret(value) else match[0]

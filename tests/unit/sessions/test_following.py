@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from adjourn.checkpoints.transcript_facts import MAX_BYTES, NO_FACTS, TranscriptFacts
 from adjourn.errors import InvalidError
 from adjourn.sessions.following import follow
+from adjourn.sessions.secrets import MAX_VALUES
 from support.transcripts import ASKED, ASKED_LATER, KEY, ClaudeTranscript, CodexTranscript, bakery
 
 KINDS: dict[str, Any] = {"claude": ClaudeTranscript, "codex": CodexTranscript}
@@ -109,6 +111,27 @@ def test_no_secret_is_kept_and_one_is_hidden_in_what_is_read_later(followed: Pat
         assert KEY.encode() not in data
         assert b"rye-and-salt" not in data
     assert ASKED_LATER.encode() not in msgspec.json.encode(facts)
+
+
+def test_more_secrets_than_are_remembered_are_hidden_where_they_are_named(tmp_path: Path) -> None:
+    """An agent or a page can say many passwords: none of them makes another one stay."""
+    transcript = ClaudeTranscript(folder=str(tmp_path))
+    for number in range(MAX_VALUES):
+        transcript.ask(f"For the step {number} the password is decoy{number}xyz.")
+    path = transcript.save(tmp_path / "home")
+    facts = follow("claude", str(path), str(tmp_path), NO_FACTS, NOW)
+    transcript.ask("The password is rye-and-salt.")
+    transcript.say("I use rye-and-salt for it.")
+    path.write_bytes(transcript.data())
+    later = follow("claude", str(path), str(tmp_path), facts, NOW)
+    assert later.end > facts.end
+    assert b"rye-and-salt" not in msgspec.json.encode(later)
+    for number in range(MAX_VALUES):
+        transcript.ask(f"For the step {number} the password is another{number}xyz.")
+        transcript.say(f"I use another{number}xyz for it.")
+    path.write_bytes(transcript.data())
+    whole = msgspec.json.encode(follow("claude", str(path), str(tmp_path), NO_FACTS, NOW))
+    assert not re.findall(rb"decoy|another\d", whole)
 
 
 def test_a_long_session_stays_within_bounds(tmp_path: Path) -> None:

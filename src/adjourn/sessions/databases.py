@@ -7,8 +7,9 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from typing import Any
 
 from adjourn.errors import InvalidError
 from adjourn.sessions import files
@@ -42,6 +43,17 @@ def opened(path: str, tables: Sequence[str], client: str) -> Iterator[sqlite3.Co
             raise InvalidError(
                 f"{path} cannot be read: {error}", f"update adjourn, or continue in {client} itself"
             ) from error
+
+
+def bounded(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The first rows, whose texts have together at most `files.MAX_DOCUMENT` characters: as many as a session in one document may have."""
+    kept, size = [], 0
+    for row in rows:
+        size += sum(len(text) for text in row if isinstance(text, str))
+        if size > files.MAX_DOCUMENT:
+            break
+        kept.append(row)
+    return kept
 
 
 def _copy(path: str, target: str, client: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from adjourn.errors import InvalidError
 from adjourn.sessions import files
-from adjourn.sessions.databases import opened
+from adjourn.sessions.databases import bounded, opened
 from adjourn.sessions.reader import (
     SessionFile,
     first_person_words,
@@ -29,7 +29,7 @@ from adjourn.sessions.story import Kind, Outcome, SessionStory, StoryBuilder, me
 
 MAX_SESSIONS = 2000
 MAX_MESSAGES = 20_000
-"""Newest messages of a session that are read; the first prompt is read in any case."""
+"""Newest messages of a session that are read, of at most `files.MAX_DOCUMENT` characters; the first prompt is read in any case."""
 _TABLES = ("sessions", "messages")
 _NEWEST = """
 SELECT role, CASE WHEN length(content_json) < :most THEN content_json END, created_timestamp, {metadata}
@@ -92,7 +92,8 @@ class Goose:
                 raise InvalidError(f"{file.path} has no session {file.id}")
             story.folder = text_of(row[0], 4000)
             rows = _messages(database, _NEWEST, file.id)[::-1]
-            if len(rows) == MAX_MESSAGES:
+            (count,) = database.execute("SELECT count(*) FROM messages WHERE session_id = ?", (file.id,)).fetchone()
+            if len(rows) < count:
                 rows = _messages(database, _FIRST, file.id)[:1] + rows
             for role, content, at, metadata in rows:
                 tell(role, content, at, metadata, builder)
@@ -115,9 +116,11 @@ def _messages(
     database: sqlite3.Connection, query: str, session: str
 ) -> list[tuple[str, list[dict[str, Any]], str, Any]]:
     """Role, blocks, time and metadata of messages."""
-    metadata = "metadata_json" if "metadata_json" in _columns(database, "messages") else "NULL"
+    metadata = "NULL"
+    if "metadata_json" in _columns(database, "messages"):
+        metadata = "CASE WHEN length(metadata_json) < :most THEN metadata_json END"
     arguments = {"session": session, "most": files.MAX_LINE, "count": MAX_MESSAGES}
-    rows = database.execute(query.format(metadata=metadata), arguments).fetchall()
+    rows = bounded(database.execute(query.format(metadata=metadata), arguments))
     return [
         (text_of(role, 20), objects(_decoded(content)), _stamp(at), _decoded(about))
         for role, content, at, about in rows

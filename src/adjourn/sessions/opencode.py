@@ -13,19 +13,20 @@ from typing import Any
 
 from adjourn.errors import InvalidError
 from adjourn.sessions import files
-from adjourn.sessions.databases import opened
+from adjourn.sessions.databases import bounded, opened
 from adjourn.sessions.reader import SessionFile, first_person_words, is_within, kind_of, outcome_of, stamp_of, what_of
 from adjourn.sessions.story import Outcome, SessionStory, StoryBuilder, member, text_of
 
 MAX_SESSIONS = 2000
 MAX_PARTS = 20_000
-"""Newest parts of a session that are read; the first prompt is read in any case."""
+"""Newest parts of a session that are read, of at most `files.MAX_DOCUMENT` characters; the first prompt is read in any case."""
 _TABLES = ("session", "message", "part", "todo")
 _PARTS = """
 SELECT m.id, CASE WHEN length(m.data) < :most THEN m.data END, CASE WHEN length(p.data) < :most THEN p.data END, p.time_created
 FROM part p JOIN message m ON m.id = p.message_id WHERE m.session_id = :session
 ORDER BY m.time_created DESC, m.id DESC, p.id DESC LIMIT :count
 """
+_COUNT = "SELECT count(*) FROM part p JOIN message m ON m.id = p.message_id WHERE m.session_id = ?"
 _FIRST = """
 SELECT m.id, m.data, p.data, p.time_created FROM part p JOIN message m ON m.id = p.message_id
 WHERE m.session_id = :session AND length(m.data) < :most AND length(p.data) < :most
@@ -76,9 +77,10 @@ class OpenCode:
                 raise InvalidError(f"{file.path} has no session {file.id}")
             story.folder, story.version = text_of(row[0], 4000), text_of(row[1], 40)
             arguments = {"session": file.id, "most": files.MAX_LINE, "count": MAX_PARTS}
-            rows = database.execute(_PARTS, arguments).fetchall()[::-1]
-            if len(rows) == MAX_PARTS:
-                for role, part, at in _first(database, file.id):
+            rows = bounded(database.execute(_PARTS, arguments))[::-1]
+            (count,) = database.execute(_COUNT, (file.id,)).fetchone()
+            if len(rows) < count:
+                for role, part, at in _first(database, file.id)[: count - len(rows)]:
                     _tell(role, part, at, builder)
             told: dict[str, dict[str, Any]] = {}
             for id_, message, part, at in rows:

@@ -26,7 +26,7 @@ from support.described_transcripts import (
 )
 from support.mutating import translated
 from support.strategies import json_values
-from support.transcripts import ASKED, ASKED_LATER, KEY, bakery
+from support.transcripts import ASKED, ASKED_LATER, KEY, OpenCodeTranscript, bakery
 
 
 @pytest.fixture(autouse=True)
@@ -169,6 +169,32 @@ def test_what_goose_does_not_show_is_not_the_person_s(home: Path) -> None:
     assert [prompt.text for prompt in story.prompts] == [ASKED]
     assert (story.compactions, [answer.is_summary for answer in story.answers]) == (1, [True, False])
     assert [call.outcome for call in story.calls] == ["unrecorded"]
+
+
+@pytest.mark.parametrize("writer", [GooseTranscript, OpenCodeTranscript])
+def test_of_a_large_session_in_a_database_the_newest_messages_are_read(
+    writer: Any, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as one document may have characters, and the first prompt. Metadata that is too long is not read."""
+    transcript = made(writer, home)
+    transcript.ask(ASKED)
+    for number in range(30):
+        transcript.say(f"Step {number}. " + "x" * 1000)
+    monkeypatch.setattr(files, "MAX_DOCUMENT", 7000)
+    monkeypatch.setattr(files, "MAX_LINE", 1500)
+    story = read(transcript, home)
+    assert [prompt.text for prompt in story.prompts] == [ASKED]
+    told = [int(answer.text.partition(".")[0].removeprefix("Step ")) for answer in story.answers]
+    first = 19 if writer is OpenCodeTranscript else 0  # of the first parts
+    assert told == [*range(first), *range(30 - len(told) + first, 30)]
+    assert 3 <= len(told) - first <= 6
+    if writer is OpenCodeTranscript:
+        return
+    path = home / ".local" / "share" / "goose" / "sessions" / "sessions.db"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE messages SET metadata_json = printf('{\"x\": %5000d}', 1)")
+    [file] = catalog.sessions([])
+    assert len(catalog.reader_of(file).read(file).answers) == len(told)
 
 
 def test_a_helper_of_goose_is_no_session(home: Path) -> None:

@@ -210,6 +210,7 @@ def _story(work: ElsewhereThen) -> Any:
         ask("checkpoint", "write", FIRST, "--name", name)
     yield ("store", "prune", "--keep-last", "N"), ("store", "prune", "--keep-last", "1")
     yield ("store", "prune", "--keep-last", "N", "--yes"), ("store", "prune", "--keep-last", "1", "--yes")
+    yield plain("store", "show")
     yield plain("store", "gc")
     yield plain("store", "migrate")
     shutil.copy(Path(__file__).parent / "data" / "imports" / "langgraph.sqlite", work.root / "checkpoints.sqlite")

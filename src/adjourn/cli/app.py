@@ -98,6 +98,7 @@ _TABLE = {
     },
     "Team": {},
     "Storage": {
+        "store show": ("prune:show", "Show what takes room in the store."),
         "store prune": ("prune:prune_", "Delete old checkpoints. Preview first."),
         "store gc": ("prune:gc", "Delete data that nothing refers to."),
         "store import": ("export:import_threads_", "Import LangGraph threads for AdjournSaver."),
@@ -123,7 +124,7 @@ _NOUNS: Final = {
     "checkpoint": Noun("list", "List, show, save, export and import checkpoints.", "Continue"),
     "page": Noun("list", "Show and edit the checkpoint pages: Markdown for the next session.", "Continue"),
     "policy": Noun("explain", "Show what is allowed and why; check and change the rules.", "Rules"),
-    "store": Noun("", "Delete old data; import threads; migrate the store.", "Storage"),
+    "store": Noun("show", "Show what takes room; delete old data; import; migrate.", "Storage"),
 }
 DAY: Final = (
     "init", "doctor", "status", "log", "ui", "report", "inbox", "continue", "resume", "checkpoint", "rollback", "policy", "run",

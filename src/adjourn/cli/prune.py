@@ -1,7 +1,8 @@
-"""`adjourn store prune`, `gc` and `migrate`: the upkeep of a store."""
+"""`adjourn store show`, `prune`, `gc` and `migrate`: the upkeep of a store."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections import deque
 from contextlib import suppress
@@ -13,6 +14,7 @@ from adjourn.cli.output import counted, safe, say, say_json, say_table, shown_by
 from adjourn.cli.terminal import Spinner
 from adjourn.errors import AdjournError
 from adjourn.host import clock, keys
+from adjourn.host.workspace import CHECKPOINTS
 
 _UNITS = {"h": 3_600_000, "d": 86_400_000, "w": 7 * 86_400_000, "": 86_400_000}
 _BYTES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1024, "mi": 1024**2, "gi": 1024**3}
@@ -34,6 +36,48 @@ def _size(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
     if match is None or match[2] == "i":
         raise click.BadParameter(f"{value!r} is not a size: write 500MB or 2GiB", ctx, param)
     return int(match[1]) * _BYTES[match[2]]
+
+
+@click.command(epilog=example("adjourn store show", "adjourn store show --json"))
+@at_store
+@for_machines
+def show(context: CommandContext, *, as_json: bool) -> None:
+    """Show what the store holds, and how much room each part takes.
+
+    Sizes are those of the content. The store's file also has indexes, and free pages that are used again.
+    """
+    store, parts = context.store, dict[str, list[int]]()
+
+    def add(what: str, number: int, size: int) -> None:
+        part = parts.setdefault(what, [0, 0])
+        part[0] += number
+        part[1] += size
+
+    with Spinner("reading the store"):
+        for stream in store.streams():
+            what = "versions of records" if stream.startswith("record/") else "events of tasks"
+            for entry in store.read(stream):
+                add(what, 1, len(entry.data))
+        for name, value in store.refs().items():
+            add("cached ledgers" if name.startswith("fold/") else "names and indexes", 1, len(name) + len(value))
+        for _, size in store.blobs():
+            add("documents and kept answers", 1, size)
+        for folder, _, files in os.walk(os.path.join(context.root, CHECKPOINTS)):
+            for file in files:
+                with suppress(OSError):
+                    add("files of checkpoints", 1, os.lstat(os.path.join(folder, file)).st_size)
+    rows = sorted(parts.items(), key=lambda part: -part[1][1])
+    if as_json:
+        say_json(
+            parts=[{"what": what, "number": number, "size": size} for what, (number, size) in rows],
+            size=sum(size for _, (_, size) in rows),
+        )
+        return
+    say_table(("WHAT", "NUMBER", "SIZE"), [(what, f"{number:,}", shown_bytes(size)) for what, (number, size) in rows])
+    say("make room: adjourn store prune, then adjourn store gc")
+
+
+# --- `adjourn store prune`
 
 
 @click.command(

@@ -48,6 +48,7 @@ from adjourn.tasks.decision import (
     protected_refusal,
     unclear_refusal,
 )
+from adjourn.tasks.idempotency import kept_answer
 from adjourn.tasks.session import Admitted
 from adjourn.tasks.task import NewEvent
 
@@ -362,7 +363,7 @@ class Admission:
     def _recorded(self, request: Request, replay: RecordedAnswer, session: GuardedSession) -> bytes:
         """The recorded answer to a call whose effect may happen only once."""
         tool = request.call.tool if request.call is not None else ""
-        result = session.task.store.get_blob(replay.answer)
+        result = kept_answer(session.task.store, replay.answer)
         self._connection.report.event("tool.replayed", f"{tool}: the answer of call {replay.call}")
         if result is None:
             reason = f"call {replay.call} already had this effect, and its answer was not kept"

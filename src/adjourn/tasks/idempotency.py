@@ -11,6 +11,7 @@ Owns: those refs and what they say of an effect. Must never: decide.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -32,7 +33,10 @@ from adjourn.tasks.task import Task, open_entries
 
 MAX_ANSWER = 1024 * 1024
 """Bytes of an answer that is kept. Of a longer one only that it came is known."""
+SHORT_ANSWER = 4 * 1024
+"""Bytes up to which an answer is kept as it came; a longer one is compressed (zlib)."""
 NO_CHANGES: Mapping[str, str | None] = MappingProxyType({})
+_COMPRESSED = zlib.compress(b"")[:1]
 _STRICTEST = ("another", "open", "done", "doubt", "free")
 WORKSPACE = "+"
 """Prefix of the names of effects that are claimed in the whole workspace."""
@@ -162,15 +166,36 @@ def known(task: Task, ledger: Ledger, key: str, changes: Mapping[str, str | None
 
 
 def keep(task: Task, settled: Sequence[kinds.ToolSettled], answers: Mapping[str, bytes]) -> dict[str, str | None]:
-    """What settlements make of the claims of their calls, where `answers` are stored in the same step.
+    """What settlements make of the claims of their calls, where `answers`, as `packed` has them, are stored in the same step.
 
     A call that failed gives its claim up, one without an answer keeps it.
     """
     changes: dict[str, str | None] = {}
     for one in settled:
-        answer = one.answer if one.call in answers else DONE
+        answer = digest(answers[one.call]) if one.call in answers else DONE
         changes |= ended(task.ledger, one, answer, task.store.ref)
     return changes
+
+
+def packed(answer: bytes) -> bytes:
+    """An answer as it is kept: JSON, or compressed if it is long. No JSON text has the first byte of what is compressed."""
+    if len(answer) <= SHORT_ANSWER:
+        return answer
+    short = zlib.compress(answer)
+    return short if len(short) < len(answer) else answer
+
+
+def kept_answer(store: Store, name: str) -> bytes | None:
+    """The answer that the store keeps under the digest `name`; None where it has none, or none that `packed` made."""
+    data = store.get_blob(name)
+    if data is None or data[:1] != _COMPRESSED:
+        return data
+    unpacking = zlib.decompressobj()
+    try:
+        answer = unpacking.decompress(data, MAX_ANSWER + 1)
+    except zlib.error:
+        return None
+    return answer if unpacking.eof and len(answer) <= MAX_ANSWER else None
 
 
 def ended(

@@ -445,12 +445,13 @@ class Session(TaskLease):
             may_be_claimed = may_be_claimed or call is None or call.once != ""
         if not may_be_claimed:
             return PendingCommit(self.task, facts)
+        kept = {call: idempotency.packed(answer) for call, answer in answers.items()}
         return PendingCommit(
             self.task,
             facts,
             durable=bool(answers),
-            refs=lambda _: idempotency.keep(self.task, settled, answers),
-            blobs=list(answers.values()),
+            refs=lambda _: idempotency.keep(self.task, settled, kept),
+            blobs=list(kept.values()),
         )
 
     def listed(self, server: str, definitions: Mapping[str, str], before: Mapping[str, str], room: int) -> int:

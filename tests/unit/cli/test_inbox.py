@@ -140,3 +140,21 @@ def test_without_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("ADJOURN_STORE", raising=False)
     shell = Shell(tmp_path / "empty")
     assert "there is no store" in shell("inbox", code=1)
+
+
+def test_a_store_says_what_takes_its_room(run: Shell) -> None:
+    """Events, versions of records, documents and files, each with its number and the bytes of its content; the largest first."""
+    begin_task(run, "t")
+    run("checkpoint", "write", "t", "--name", "one")
+    shown = run.json("store", "show")
+    parts = {part["what"]: (part["number"], part["size"]) for part in shown["parts"]}
+    files = [path for path in (run.root / ".aex" / "checkpoints").rglob("*") if path.is_file()]
+    store = SqliteStore(run.root / ".aex" / "adjourn.db")
+    events = [len(entry.data) for entry in store.read("t")]
+    store.close()
+    assert parts["events of tasks"] == (len(events), sum(events))
+    assert parts["versions of records"][0] == 1
+    assert parts["files of checkpoints"] == (len(files), sum(path.stat().st_size for path in files))
+    assert shown["size"] == sum(size for _, size in parts.values())
+    assert [part["size"] for part in shown["parts"]] == sorted((size for _, size in parts.values()), reverse=True)
+    assert run("store").startswith("WHAT ")

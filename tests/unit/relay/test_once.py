@@ -41,6 +41,19 @@ def test_the_second_call_is_answered_with_the_recorded_bytes(tmp_path: Path, fir
 
 
 @requirement("V1 once")
+def test_a_long_answer_is_kept_short_and_replayed_whole(tmp_path: Path) -> None:
+    """The store compresses it, and a second call gets it byte for byte."""
+    answer = ANSWER.replace("paid", "paid, paid" * 5000)
+    with workspace(tmp_path) as work:
+        client = work.client()
+        client.call("send", lines(answer))
+        client.call("send", lines('{"content":[]}'))
+        assert client.received[-1].count(answer.encode()[1:-1]) == 1
+        with work.store() as store:
+            assert max(size for _, size in store.blobs()) < len(answer) / 10
+
+
+@requirement("V1 once")
 @pytest.mark.parametrize(("first", "second"), [(NEW, MODERN), (MODERN, NEW), (NEW, NEW)])
 def test_a_killed_session_and_another_client_change_nothing(tmp_path: Path, first: str, second: str) -> None:
     """After a kill, another client of another protocol era gets the recorded result."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import Actor
 from adjourn.policy.calls import arguments_digest
+from adjourn.store.memory import MemoryStore
 from adjourn.tasks import idempotency
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.decision import Ask, Forward, RecordedAnswer, ToolRequest
@@ -40,6 +42,19 @@ def test_the_second_call_is_answered_with_what_the_first_answered(session: Sessi
     assert (second.decision.call, second.decision.answer) == (first.call, digest(ANSWER))
     assert session.task.store.get_blob(second.decision.answer) == ANSWER
     assert (session.task.ledger.calls_used, session.task.ledger.calls_refused) == (1, 0)
+
+
+@given(st.binary(max_size=20_000).map(lambda data: b'"' + data.hex().encode() + b'"'))
+def test_an_answer_is_kept_as_it_came(text: bytes) -> None:
+    """Compressed where that is shorter, and the same when it is read; what is damaged is no answer, and one that unpacks too long is none."""
+    store = MemoryStore()
+    kept = idempotency.packed(text)
+    assert len(kept) <= len(text)
+    assert idempotency.kept_answer(store, store.put_blob(kept)) == text
+    assert idempotency.kept_answer(store, store.put_blob(b"x" + text)) is None
+    bomb = zlib.compress(b" " * (idempotency.MAX_ANSWER + 1))
+    assert idempotency.kept_answer(store, store.put_blob(bomb)) is None
+    assert idempotency.kept_answer(store, "0" * 64) is None
 
 
 def test_another_session_is_answered_so_too(shared_task: SharedTask, session: Session) -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 
-from adjourn.checkpoints import folder, git_snapshot, page_files
+from adjourn.checkpoints import folder, git_snapshot, page_files, transcript_facts
 from adjourn.checkpoints.checkpoint import as_checkpoint
 from adjourn.checkpoints.folder import Freed, remove_temporaries
 from adjourn.checkpoints.page_files import FoundPage
@@ -26,7 +26,7 @@ from adjourn.errors import AdjournError, ConflictError
 from adjourn.host.workspace import CHECKPOINTS, locked, remove_file, resolve_inside
 from adjourn.log.event import decode, milliseconds
 from adjourn.policy.principal import checkpoint_ref, key_of_task
-from adjourn.store.base import Store
+from adjourn.store.base import Head, Store
 from adjourn.tasks.lease import REPLICA, WANTED, lease_end, time_of
 from adjourn.tasks.task import tasks_of
 from adjourn.tasks.work_index import named_refs
@@ -272,17 +272,30 @@ def _leases(store: Store, now: int) -> Freed:
 def _folds(store: Store, now: int) -> Freed:
     """Caches of tasks that do not exist, or had no event for a month. They are recreated when needed."""
     tasks = tasks_of(store)
-    old = {}
-    for name, value in store.refs("fold/").items():
-        head = tasks.get(name.removeprefix("fold/"))
-        if head is None:
-            old[name] = value
-            continue
-        last = next(iter(store.read(name.removeprefix("fold/"), head.seq)), None)
-        with suppress(AdjournError):
-            if last is not None and milliseconds(decode(last.data).timestamp) < now - OLD_FOLD:
-                old[name] = value
-    return Freed("old caches", *_without(store, old))
+    old = {
+        name: value for name, value in store.refs("fold/").items() if _rests(store, name.partition("/")[2], tasks, now)
+    }
+    count, size = _without(store, old)
+    for name, value in store.refs(transcript_facts.REF).items():
+        task = name.removeprefix(transcript_facts.REF)
+        shorter = transcript_facts.without_story(value)
+        if (
+            shorter != value and task in tasks and _rests(store, task, tasks, now)
+        ):  # without events it may be about to start
+            with suppress(ConflictError):  # in use again
+                store.swap(name, shorter, expect=value, durable=False)
+                count, size = count + 1, size + len(value) - len(shorter)
+    return Freed("old caches", count, size)
+
+
+def _rests(store: Store, task: str, tasks: Mapping[str, Head], now: int) -> bool:
+    """Whether a task does not exist, or had no event for a month."""
+    if (head := tasks.get(task)) is None:
+        return True
+    last = next(iter(store.read(task, head.seq)), None)
+    with suppress(AdjournError):
+        return last is not None and milliseconds(decode(last.data).timestamp) < now - OLD_FOLD
+    return False
 
 
 def _folder_names(store: Store) -> Freed:

@@ -13,7 +13,7 @@ from adjourn.checkpoints.page import LATER, NO_REPORT, AgentReport
 from adjourn.errors import ConflictError
 from adjourn.store.base import Store
 
-_REF = "transcript/"
+REF = "transcript/"
 """Starts the name of the ref of a task's facts."""
 MAX_BYTES = 512 * 1024
 
@@ -46,7 +46,7 @@ NO_FACTS = TranscriptFacts()
 def read_facts(store: Store, task: str) -> TranscriptFacts:
     """The facts of a task; `NO_FACTS` where there are none, or a later version wrote them."""
     try:
-        value = store.ref(_REF + task)
+        value = store.ref(REF + task)
         return msgspec.json.decode(value, type=TranscriptFacts) if value else NO_FACTS
     except msgspec.DecodeError:
         return NO_FACTS
@@ -58,9 +58,20 @@ def keep_facts(store: Store, task: str, facts: TranscriptFacts) -> None:
     if len(value.encode()) > MAX_BYTES:
         return
     try:
-        store.swap(_REF + task, value, expect=store.ref(_REF + task), durable=False)
+        store.swap(REF + task, value, expect=store.ref(REF + task), durable=False)
     except ConflictError:
         return
+
+
+def without_story(value: str) -> str:
+    """The value of a ref without what only the reader of a growing file needs: it reads the file from its beginning again."""
+    try:
+        facts = msgspec.json.decode(value, type=TranscriptFacts)
+    except msgspec.DecodeError:
+        return value
+    if facts.story is NO_FACTS.story:
+        return value
+    return msgspec.json.encode(msgspec.structs.replace(facts, story=NO_FACTS.story)).decode()
 
 
 def orders_in(report: AgentReport) -> list[str]:

@@ -46,6 +46,7 @@ def follow(client: str, path: str, tree: str, known: TranscriptFacts, now: int) 
         if is_same and status.st_size == known.end:
             return known
         story = kept_story(known)
+        is_same = is_same and story is not None
         if story is not None and not is_same:
             story = _continued(story) if known.file != path else None
         scan = files.Scan(known.end if is_same else 0, is_growing=True)

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from adjourn.checkpoints import folder as histories
@@ -22,6 +23,7 @@ from adjourn.checkpoints.pruning import DAY, RetentionRules, collect, plan, prun
 from adjourn.checkpoints.reflect import Reflection, remember
 from adjourn.checkpoints.reflection import Statistic
 from adjourn.checkpoints.save import CheckpointRequest, SavedCheckpoint, save_checkpoint
+from adjourn.checkpoints.transcript_facts import NO_FACTS, TranscriptFacts, keep_facts, read_facts
 from adjourn.clients.client import ClientContext
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.log import kinds
@@ -417,6 +419,21 @@ def test_a_cache_of_a_task_that_rests_is_freed(memory_workspace: Workspace) -> N
     }
     assert freed["old caches"] == 1
     assert Task(memory_workspace.store, task, clock=memory_workspace.clock, secret=b"x" * 32).ledger == ledger
+
+
+def test_what_a_hook_kept_to_read_on_is_freed_of_a_task_that_rests(memory_workspace: Workspace) -> None:
+    """What its page says stays, and all of a task that is about to start."""
+    store, clock = memory_workspace.store, memory_workspace.clock
+    task = mark(memory_workspace).checkpoint.event.task
+    facts = TranscriptFacts(report=AgentReport(mission="Bake."), story=msgspec.Raw(b'{"client":"claude"}'))
+    for name in (task, "starting"):
+        keep_facts(store, name, facts)
+    collect(store, str(memory_workspace.root), clock())
+    assert read_facts(store, task) == facts
+    clock.move(seconds=40 * 86_400)
+    collect(store, str(memory_workspace.root), clock())
+    assert read_facts(store, task) == msgspec.structs.replace(facts, story=NO_FACTS.story)
+    assert read_facts(store, "starting") == facts
 
 
 # --- what is not ours

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.checkpoints.transcript_facts import MAX_BYTES, NO_FACTS, TranscriptFacts
+from adjourn.checkpoints.transcript_facts import MAX_BYTES, NO_FACTS, TranscriptFacts, without_story
 from adjourn.errors import InvalidError
 from adjourn.sessions.following import follow
 from adjourn.sessions.secrets import MAX_VALUES
@@ -86,6 +86,22 @@ def test_nothing_is_read_twice_and_a_replaced_file_is_read_from_its_beginning(fo
     other.ask("Count the loaves.")
     followed.write_bytes(other.data())
     assert follow("claude", str(followed), str(tmp_path), facts, NOW).report.mission == "Count the loaves."
+
+
+def test_a_file_that_no_story_is_kept_of_is_read_from_its_beginning(followed: Path, tmp_path: Path) -> None:
+    """`store gc` frees the stories of tasks that rest; their reports stay, and one that grows again says all."""
+    facts = follow("claude", str(followed), str(tmp_path), NO_FACTS, NOW)
+    value = without_story(msgspec.json.encode(facts).decode())
+    assert len(value) < len(msgspec.json.encode(facts)) // 2
+    assert without_story(value) == value
+    freed = msgspec.json.decode(value, type=TranscriptFacts)
+    assert freed.report == facts.report
+    assert follow("claude", str(followed), str(tmp_path), freed, NOW) is freed
+    transcript = bakery(ClaudeTranscript(folder=str(tmp_path)))
+    transcript.ask("Count the loaves.")
+    followed.write_bytes(transcript.data())
+    whole = follow("claude", str(followed), str(tmp_path), freed, NOW).report
+    assert whole == follow("claude", str(followed), str(tmp_path), facts, NOW).report
 
 
 def test_the_next_session_of_a_task_adds_to_what_was_asked(followed: Path, tmp_path: Path) -> None:

@@ -85,6 +85,17 @@ def test_a_copy_keeps_what_it_does_not_show(records: CRStore, again: Any) -> Non
     assert tree_of(again(made)) == tree_of(made)
 
 
+def test_values_that_differ_in_what_they_do_not_show_are_not_equal(records: CRStore) -> None:
+    """Neither if it is a member of a part: equal values have the same tree."""
+    made = records.create(foreign(), author=ME)
+    assert made == copy.deepcopy(made)
+    assert hash(made.task) == hash(copy.deepcopy(made.task))
+    tree = tree_of(made)
+    for other in (without(tree, "x-later"), {**tree, "task": {**tree["task"], "x-later": "other"}}):
+        assert view(other, ContinuationRecord) != made
+    assert made != tree
+
+
 def test_a_value_is_also_read_by_published_names(records: CRStore) -> None:
     """A program that was written for JSON objects reads a typed value alike; what is absent is no member."""
     made = records.create({**foreign(), "metadata": {"tags": [], "priority": "low"}}, author=ME)

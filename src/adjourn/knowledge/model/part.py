@@ -44,6 +44,14 @@ class DocumentPart(msgspec.Struct, frozen=True, kw_only=True, rename="camel", di
 
     __replace__ = replace
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same members, those that this version does not know included."""
+        is_same = super().__eq__(other)
+        return is_same if is_same is not True else self.unknown == getattr(other, "unknown", _NONE)
+
+    def __hash__(self) -> int:
+        return super().__hash__()
+
     def __copy__(self) -> Self:
         return self
 

@@ -5,7 +5,6 @@ No engine for containers runs here, and no systemd: an image is not built, a uni
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import shlex
@@ -13,9 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -186,100 +183,3 @@ def test_what_the_unit_defines_starts(tmp_path: Path, server: RecordingServer) -
     finally:
         process.kill()
         process.communicate()
-
-
-class Load:
-    """Clients that call one after the other through one address, until it is over."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self.statuses: Counter[int] = Counter()
-        self.is_over = False
-
-    async def run(self, clients: int) -> None:
-        async with httpx.AsyncClient() as http:
-            await asyncio.gather(*(self._caller(http, f"client-{number}") for number in range(clients)))
-
-    async def _caller(self, http: httpx.AsyncClient, name: str) -> None:
-        number = 0
-        while not self.is_over:
-            number += 1
-            self.statuses[await self._call(http, name, number)] += 1
-
-    async def _call(self, http: httpx.AsyncClient, name: str, number: int) -> int:
-        meta = {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": name, "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {},
-        }
-        params = {"name": "write", "arguments": {"text": f"{name} {number}"}, "_meta": meta}
-        message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
-        headers = {
-            "accept": "application/json, text/event-stream", "mcp-protocol-version": "2026-07-28",
-            "mcp-method": "tools/call", "mcp-name": "write", "host": "localhost",
-        }  # fmt: skip
-        answer = await http.post(self._url, json=message, headers=headers, timeout=30)
-        if answer.status_code == 200:
-            assert "isError" not in answer.text, answer.text
-        return answer.status_code
-
-
-def test_replicas_restart_in_turn_and_no_call_fails(
-    tmp_path: Path, server: RecordingServer, new_postgres_url: Callable[[], str]
-) -> None:
-    """Two gateways on PostgreSQL behind HAProxy, as the compose file has them: under load each call is answered, and happens once."""
-    haproxy = tools.haproxy()
-    if haproxy is None:
-        pytest.skip("haproxy is not installed: make tools")
-    image, front = deployed.image(), free_port()
-    place = Place(tmp_path, "/workspace", server.url)
-    (place.workspace / ".aex/policy.aex").write_text("policy gateway v1\nuse tracker.*\n", encoding="utf-8")
-    environment = image["environment"] | {"ADJOURN_STORE": new_postgres_url()}
-    ports = [free_port(), free_port()]
-    files = [place.configure(port, free_port(), f"{number}.toml") for number, port in enumerate(ports)]
-    commands = [[*image["command"][:-1], f"/etc/adjourn/{file.name}"] for file in files]
-    for file in files:  # so many clients are not slowed down
-        file.write_text(re.sub(r"client_\w+ = .*\n", "", file.read_text(encoding="utf-8")), encoding="utf-8")
-    text = (DEPLOY / "haproxy.cfg").read_text(encoding="utf-8").partition("resolvers docker\n")[0]
-    servers = "".join(f"    server g{port} 127.0.0.1:{port}\n" for port in ports)
-    text = re.sub(r"    server-template .*\n", servers, text).replace("bind :8080", f"bind 127.0.0.1:{front}")
-    (tmp_path / "haproxy.cfg").write_text(text, encoding="utf-8")
-    running = [place.start(command, environment) for command in commands]
-    balancer = subprocess.Popen([haproxy, "-db", "-f", tmp_path / "haproxy.cfg"], stdout=subprocess.DEVNULL)
-    load = Load(f"http://127.0.0.1:{front}/tracker/mcp")
-
-    def restart_all() -> None:
-        try:
-            for number, process in enumerate(running):
-                seen = load.statuses[200]
-                wait_for(lambda: load.statuses[200] > seen + 50)  # noqa: B023  # at once
-                process.send_signal(signal.SIGTERM)
-                assert process.wait(40) == 0
-                process.communicate()
-                running[number] = place.start(commands[number], environment)
-                time.sleep(1.5)  # HAProxy looks each second
-        finally:
-            load.is_over = True
-
-    async def run() -> None:
-        await asyncio.gather(load.run(4), asyncio.to_thread(restart_all))
-
-    try:
-        wait_for(lambda: is_ready(front))
-        asyncio.run(asyncio.wait_for(run(), 120))
-    finally:
-        for process in running:
-            process.kill()
-            process.communicate()
-        balancer.kill()
-        balancer.wait()
-    assert load.statuses.keys() == {200}
-    done = [message["params"]["arguments"]["text"] for _, message in server.of("tools/call")]
-    assert len(done) == len(set(done)) == load.statuses[200]
-
-
-def is_ready(port: int) -> bool:
-    try:
-        return httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
-    except httpx.TransportError:
-        return False

@@ -23,7 +23,7 @@ MODULES: Final = {
         "test_agent_sdk", "test_code_language_servers", "test_code_symbols", "test_editors", "test_first_day", "test_real_clients", "test_real_servers",
         "test_serve_clients",
     },
-    "what is released and deployed": {"test_ci", "test_deploy", "test_dist", "test_release_workflow", "test_wheel"},
+    "what is released and deployed": {"test_ci", "test_deploy", "test_deploy_replicas", "test_dist", "test_release_workflow", "test_wheel"},
     "demonstrations": {"test_ui_tour", "test_ui_week"},
     "the code server in real repositories; test_code_server has its published behaviour": {
         "test_code_any_repository", "test_code_calls", "test_code_checks", "test_code_damaged", "test_code_finding",

@@ -23,7 +23,6 @@ from adjourn.host import keys
 from adjourn.host.workspace import read_file, read_lines, remove_file, write_file
 from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.event import milliseconds
-from adjourn.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from adjourn.knowledge.model.documents import Tree
@@ -119,6 +118,7 @@ def read(folder: str, checkpoint: TaskCheckpoint) -> Knowledge:
 
 def _record(path: str, version: str) -> Sequence[bytes]:
     from adjourn.knowledge.records.store import RecordTrees
+    from adjourn.store.memory import MemoryStore
 
     if not os.path.lexists(path):
         return ()

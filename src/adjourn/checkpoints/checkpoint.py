@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -19,11 +19,13 @@ from adjourn.log.signing import SignedHead, check, fingerprint, public_key, sign
 from adjourn.policy.principal import KEY_CHARACTERS
 from adjourn.store.base import Entry, Store
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.session import Session
 from adjourn.tasks.task import AppendedEvent, NewEvent, Task
 from adjourn.tasks.work_index import named_refs
 from adjourn.text.near_words import did_you_mean
 from adjourn.text.redact import without_secrets
+
+if TYPE_CHECKING:
+    from adjourn.tasks.session import Session
 
 FORMAT = "adjourn/checkpoint/1"
 MAX_DESCRIPTION = 10_000

@@ -116,7 +116,7 @@ def recent_calls(store: Store, ledger: Ledger, stamp: str, tail: int = TAIL) -> 
     """
     start = max(0, ledger.seq + 1 - tail)
     entries = list(verified_entries_from(store, ledger.task, start, Head(ledger.seq, ledger.hash)))
-    calls = fold((decode(entry.data) for entry in entries), stamp)
+    calls = fold([decode(entry.data) for entry in entries], stamp)
     before = older_calls(ledger, start)
     older = {f"{call.seq}": call for call in before.made.values()}
     return RecentCalls(

@@ -11,23 +11,24 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from adjourn.aex.layers import from_text
-from adjourn.checkpoints import attachments, checkpoint, folder, folder_verification
+from adjourn.checkpoints import attachments, checkpoint, folder
 from adjourn.checkpoints.attachments import shown_size
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, find, trusted_signer
-from adjourn.checkpoints.folder_verification import VerifiedFolder
 from adjourn.errors import AdjournError, IntegrityError, InvalidError, NotFoundError, RefusedError
 from adjourn.host.workspace import CHECKPOINTS, read_file, resolve_inside
 from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.event import decode
 from adjourn.log.kinds import data_of
 from adjourn.store.base import Entry, Head, PermanentConflictError, Store, append_with_retry
-from adjourn.tasks import idempotency
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.work_index import checkpoint_names, named_refs, place_changes
 from adjourn.text.near_words import did_you_mean
+
+if TYPE_CHECKING:
+    from adjourn.checkpoints.folder_verification import VerifiedFolder
 
 _CHUNK = 2000
 
@@ -66,7 +67,9 @@ def import_newer_folders(store: Store, root: str, checkpoint: TaskCheckpoint, lo
 
 def import_named(store: Store, root: str, name: str) -> Imported:
     """Verify the folder of a name and import it. Raises the errors of both."""
-    verified = folder_verification.verify_named(root, name)
+    from adjourn.checkpoints.folder_verification import verify_named  # few resumes find a folder that is new
+
+    verified = verify_named(root, name)
     # INVARIANT: import_folder holds this folder to the history that the person vouched for.
     return import_folder(store, verified, vouched=vouched_for(store, verified.checkpoint) is not None)
 
@@ -142,6 +145,8 @@ def _extend(store: Store, verified: VerifiedFolder, shared: int, head: Head) -> 
     name, task = checkpoint.data.name, checkpoint.event.task
     # the store's claims are newer than the folder's where it has the whole history
     new = shared < audit.total
+    from adjourn.tasks import idempotency  # as above
+
     index = idempotency.index(task, (decode(entry.data) for entry in audit.entries())) if new else {}
     refs: dict[str, str | None] = {  # another task may have claimed the same effect since
         ref: value for ref, value in index.items() if not ref.startswith("effect/") or store.ref(ref) is None

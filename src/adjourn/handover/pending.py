@@ -17,7 +17,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, find
-from adjourn.clients.client_process import ClientProcess
 from adjourn.errors import AdjournError, ConflictError
 from adjourn.log.event import timestamp
 from adjourn.policy.principal import SpaceStore
@@ -32,6 +31,7 @@ from adjourn.text.redact import without_secrets
 from adjourn.text.times import ago
 
 if TYPE_CHECKING:
+    from adjourn.clients.client_process import ClientProcess
     from adjourn.handover.inbox import WaitingItem
 
 RANKS = ("calls in doubt", "waits for a person", "a stated plan", "notes", "calls with effects")

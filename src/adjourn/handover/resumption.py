@@ -37,18 +37,17 @@ from adjourn.log.event import decode, milliseconds, timestamp
 from adjourn.log.kinds import data_of, facts_of
 from adjourn.policy.contract import Contract, for_task, read_contract
 from adjourn.store.base import EMPTY, Entry, Head, Store
-from adjourn.store.memory import MemoryStore
 from adjourn.store.overlay import OverlayStore
 from adjourn.tasks.entries import OpenSession
 from adjourn.tasks.heads import checked, verified_entries_from
 from adjourn.tasks.lease import describe_holder, is_alive
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.session import Session
 from adjourn.tasks.task import Task
 from adjourn.text.times import ago
 
 if TYPE_CHECKING:
     from adjourn.clients.client import ClientContext
+    from adjourn.tasks.session import Session
 
 
 class Preview(NamedTuple):
@@ -156,20 +155,18 @@ def _preview(reader: Preview, name: str) -> Resumed:
     try:
         store: Store = OverlayStore(reader.open_store())
     except NotFoundError:
+        from adjourn.store.memory import MemoryStore  # few workspaces have folders and no store
+
         if "/" in name or folder.is_as_written(MemoryStore(), reader.root, name) is None:
             raise  # there is neither a store nor a folder
         store = MemoryStore()
-    if _has_no_checkpoint(store, name):
+    if "/" not in name and store.head(name) != EMPTY and store.ref(f"checkpoint/{name}") is None:
+        # the name of a task that was cut off before it had a checkpoint
         create(Task(store, name, clock=reader.clock, secret=reader.secret), name)
     checkpoint, _, signer = _take_in(store, reader.root, name)
     task = Task(store, checkpoint.event.task, clock=reader.clock, secret=reader.secret)
     mark_cut_off_calls(task)
     return Resumed(task, checkpoint, reader_of(reader.root, task, "", reader.contract, reader.tree), signer)
-
-
-def _has_no_checkpoint(store: Store, name: str) -> bool:
-    """Whether a name is that of a task that was cut off before it had a checkpoint, and of no checkpoint."""
-    return "/" not in name and store.head(name) != EMPTY and store.ref(f"checkpoint/{name}") is None
 
 
 def _take_in(store: Store, root: str, name: str) -> tuple[TaskCheckpoint, Literal["store", "folder"], str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha256
 from time import gmtime
 from typing import Any, Literal
@@ -95,10 +96,15 @@ def timestamp(milliseconds: int) -> str:
     return f"{latest[1]}.{number:03d}Z"
 
 
+@lru_cache(maxsize=64)  # a fold asks for the time of each event twice
 def milliseconds(stamp: str) -> int:
     """The inverse of `timestamp`. Raises `InvalidError` for any other spelling of a time."""
     try:
-        days = _days(int(stamp[:4]), int(stamp[5:7]), int(stamp[8:10]))
+        # days since 1970-01-01 in the Gregorian calendar; without `datetime`, which a hook does not load
+        year, month, day = int(stamp[:4]), int(stamp[5:7]), int(stamp[8:10])
+        years = year - (month < 3)
+        since_march = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+        days = years * 365 + years // 4 - years // 100 + years // 400 + since_march - 719_468
         minutes = days * 1440 + int(stamp[11:13]) * 60 + int(stamp[14:16])
         result = (minutes * 60 + int(stamp[17:19])) * 1000 + int(stamp[20:23])
         if timestamp(result) == stamp:  # int() takes more than one spelling, and no month has 31 days too many
@@ -106,10 +112,3 @@ def milliseconds(stamp: str) -> int:
     except (ValueError, InvalidError):
         pass
     raise InvalidError(f"not a time stamp: {stamp[:40]!r}")
-
-
-def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 in the Gregorian calendar. Without `datetime`, which a hook does not load."""
-    years = year - (month < 3)
-    since_march = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    return years * 365 + years // 4 - years // 100 + years // 400 + since_march - 719_468

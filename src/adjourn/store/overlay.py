@@ -188,7 +188,8 @@ class OverlayStore:
 
     def _while_open(self, entries: Iterator[Entry]) -> Iterator[Entry]:
         for entry in entries:
-            self._below_open()
+            if self._closed:
+                raise StoreError("the store is closed", "open it again")
             yield entry
 
     def _ref(self, name: str) -> str | None:

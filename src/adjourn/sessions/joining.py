@@ -26,12 +26,17 @@ def join(story: SessionStory, entries: Sequence[LedgerCall]) -> tuple[list[Ledge
     """Give the story's calls the outcomes that only the ledger has. Returns the ledger's calls in doubt, and notes on what it lacks."""
     by_mark = {entry.call.rpartition(".")[2]: entry for entry in entries if "." in entry.call}
     free = {entry.call: entry for entry in entries}
+    by_minute: dict[int, list[LedgerCall]] = {}
+    for each in entries:
+        by_minute.setdefault(_minute(each.since), []).append(each)
     governed, tasks = 0, dict[str, None]()
     effects = [call for call in story.calls if call.has_effects]
     for call in effects:
         entry = by_mark.get(digest(call.id.encode())[:8]) if call.id else None
         if entry is None or entry.call not in free:
-            entry = next((other for other in free.values() if is_alike(call, other)), None)
+            minute = _minute(call.at)
+            near = (other for at in (minute, minute - 1, minute + 1) for other in by_minute.get(at, ()))
+            entry = next((other for other in near if other.call in free and is_alike(call, other)), None)
         if entry is None:
             continue
         del free[entry.call]
@@ -44,6 +49,13 @@ def join(story: SessionStory, entries: Sequence[LedgerCall]) -> tuple[list[Ledge
         where = f"task{'s' * (len(tasks) > 1)} {', '.join(list(tasks)[:3])}"
         notes.append(f"adjourn's ledger ({where}) has {governed} of its {len(effects)} calls with effects")
     return [entry for entry in entries if not entry.outcome], notes
+
+
+def _minute(stamp: str) -> int:
+    """The number of the `MAX_APART` that a time is in; a negative one for no time."""
+    with suppress(AdjournError):
+        return milliseconds(stamp) // MAX_APART
+    return -9
 
 
 def is_same(call: SessionCall, entry: LedgerCall) -> bool:

@@ -14,9 +14,12 @@ import pytest
 from adjourn.cli import continue_session
 from adjourn.cli.app import main
 from adjourn.log.canonical_json import digest
-from adjourn.sessions import catalog
+from adjourn.log.event import milliseconds, timestamp
+from adjourn.sessions import catalog, joining
 from adjourn.sessions.evidence import LedgerCall
+from adjourn.sessions.joining import MAX_APART
 from adjourn.sessions.page import page
+from adjourn.sessions.story import SessionCall, SessionStory
 from support.cases import for_each
 from support.transcripts import ASKED, KEY, WRITERS, ClaudeTranscript, CodexTranscript, bakery
 
@@ -447,3 +450,27 @@ def test_what_is_quoted_occurs_in_the_transcript(writer: Any, tmp_path: Path, mo
     for quotation in quotations:
         for part in quotation.split("[…]"):
             assert any(part.strip().rstrip("…") in answer.replace('"', "'") for answer in answers), part
+
+
+def test_calls_are_compared_with_those_of_their_time_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long session and many tasks cost no more than their calls; one on the other side of a full minute is found."""
+    begin = milliseconds("2026-10-05T08:00:59.000Z")
+    calls = [
+        SessionCall(id="", tool="Bash", kind="run", what=f"touch a{i}", step=i, at=timestamp(begin + i * MAX_APART))
+        for i in range(300)
+    ]
+    entries = [
+        LedgerCall(f"s.{i}", "Bash", f'{{"command":"touch a{i}"}}', timestamp(begin + 2000 + i * MAX_APART), "t", "ok")
+        for i in reversed(range(300))
+    ]
+    compared: list[str] = []
+
+    def is_alike(call: SessionCall, entry: LedgerCall) -> bool:
+        compared.append(entry.call)
+        return real(call, entry)
+
+    real = joining.is_alike
+    monkeypatch.setattr(joining, "is_alike", is_alike)
+    joining.join(SessionStory(client="claude", calls=calls), entries)
+    assert all(call.by_ledger and call.outcome == "ok" for call in calls)
+    assert len(compared) <= 3 * len(calls)

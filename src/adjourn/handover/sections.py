@@ -190,8 +190,8 @@ def _touching(calls: Sequence[CallReport], sources: Sources) -> str:
         group = groups[key] = groups.pop(key, [])  # the last one that grew comes last
         group.append(call)
     lines = [_line(_Group.of(*group)._replace(message="", outcome=key[1])) for key, group in groups.items()]
-    more = [f"{len(lines) - MAX_TOUCHING} more"] if len(lines) > MAX_TOUCHING else []
-    return "; ".join([*more, *lines[-MAX_TOUCHING:]])
+    more = [f"{len(lines) - MAX_TOUCHING} more before"] if len(lines) > MAX_TOUCHING else []
+    return "; ".join([*lines[-MAX_TOUCHING:], *more])
 
 
 SINCE = " (since then: "

@@ -26,8 +26,10 @@ from pathlib import Path
 
 import backends
 import code_exact
+import code_first
 import code_index
 import code_questions
+import code_uses
 import deciding
 import gateway_load
 import machine
@@ -57,6 +59,8 @@ SECTIONS: dict[str, Section] = {
     "code": code_index.run,
     "questions": code_questions.run,
     "exact": code_exact.run,
+    "uses": code_uses.run,
+    "first": code_first.run,
     "ui": ui_load.run,
     "gateway": gateway_load.run,
 }

@@ -98,6 +98,12 @@ def matches(server: Server) -> dict[tuple[str, int], str]:
     return {(one["file"], one["line"]): one["match"] for one in found["references"]}
 
 
+def resolved(ask: Callable[[], dict[str, Any]]) -> dict[str, Any] | None:
+    """An answer whose uses a language server has resolved, all of them."""
+    found = ask()
+    return found if found.get("language_servers") == {"basedpyright": "ready"} and "partial" not in found else None
+
+
 def until(what: Callable[[], Any]) -> Any:
     ends_at = time.monotonic() + SECONDS
     while not (found := what()):
@@ -195,6 +201,24 @@ def test_a_server_that_the_user_names_resolves_a_language(tmp_path: Path) -> Non
             time.sleep(0.1)
         exact = [(use["file"], use["line"]) for use in found["references"] if use["match"] == "exact"]
         assert exact == [(project.user, project.used)]
+
+
+def test_files_that_the_settings_leave_out_are_resolved(tmp_path: Path) -> None:
+    """Uses in folders that `[tool.pyright]` does not include are found, also of what is local to a function there."""
+    project = PROJECTS["python"]
+    files = {f"src/{name}": text for name, text in project.files.items()}
+    files["pyproject.toml"] = '[tool.pyright]\ninclude = ["src"]\nextraPaths = ["src"]\n'
+    files["tests/test_use.py"] = (
+        "from shapes import Circle\n\n\ndef test_area():\n    def radius():\n        return 3\n\n    assert Circle().area() == radius()\n"
+    )
+    with Server(Repo(tmp_path, files)) as server:
+        for symbol, uses in (
+            ("Circle.area", {("src/use.py", project.used), ("tests/test_use.py", 8)}),
+            ("test_area.radius", {("tests/test_use.py", 8)}),
+        ):
+            ask = partial(server.call, "find_references", {"symbol": symbol, "format": "json"})
+            found = until(partial(resolved, ask))
+            assert {(one["file"], one["line"]) for one in found["references"]} == uses
 
 
 @pytest.mark.parametrize("given", ["java", "klingon=x", "java=", "java='x"])

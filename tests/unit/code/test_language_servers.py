@@ -197,3 +197,42 @@ def test_a_language_has_one_server() -> None:
 
 def _client(program: str, root: Path) -> LanguageClient:
     return LanguageClient(SOME, [sys.executable, "-c", program], str(root))
+
+
+@for_each(
+    ("name", "text", "left_out"),
+    [
+        (
+            "pyproject.toml",
+            '[tool.pyright]\ninclude = ["src", "./tests/typing/"]\n',
+            ["docs/conf.py", "tests/test_a.py"],
+        ),
+        ("pyproject.toml", '[tool.pyright]\nexclude = ["**/typing", "src/b*.py"]\n', ["src/b.py", "tests/typing/t.py"]),
+        (
+            "pyproject.toml",
+            '[tool.pyright]\ninclude = ["src"]\n[tool.basedpyright]\nexclude = ["docs"]\n',
+            ["docs/conf.py"],
+        ),
+        ("pyrightconfig.json", '{"include": ["src", 3]}', ["docs/conf.py", "tests/test_a.py", "tests/typing/t.py"]),
+        ("pyproject.toml", "tool = 3\n", []),
+        ("pyproject.toml", '[tool.pyright]\nstrict = ["src"]\n', []),
+        ("README.md", "# A\n", []),
+    ],
+)
+def test_files_that_pyright_leaves_out_are_shown_to_it(
+    name: str, text: str, left_out: list[str], tmp_path: Path
+) -> None:
+    """By its settings, include and exclude; of other files it knows by itself."""
+    (tmp_path / name).write_text(text)
+    shown = next(kind for kind in KINDS if kind.name == "basedpyright").shown
+    assert shown is not None
+    files = ["docs/conf.py", "src/a.py", "src/b.py", "tests/test_a.py", "tests/typing/t.py"]
+    assert sorted(shown(str(tmp_path), files).values()) == left_out
+
+
+def test_settings_of_pyright_with_comments_may_leave_out_everything(tmp_path: Path) -> None:
+    """What cannot be read is not taken for what includes all files."""
+    (tmp_path / "pyrightconfig.json").write_text('{"include": ["src"]} // ours')
+    shown = next(kind for kind in KINDS if kind.name == "basedpyright").shown
+    assert shown is not None
+    assert shown(str(tmp_path), ["src/a.py"]) == {"src/a.py": "src/a.py"}

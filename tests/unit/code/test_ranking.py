@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from adjourn.code.index import lookup
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.search import semantic as ranking
 from adjourn.code.search.routing import Question, query
@@ -153,6 +154,17 @@ def test_symbols_of_a_question() -> None:
 def test_places(path: str, name: str, place: str) -> None:
     """The names of files, folders and functions tell what a chunk is part of."""
     assert ranking.place_of(path, name) == place
+
+
+def test_a_declaration_comes_after_what_does_it(codebase: Codebase) -> None:
+    """A definition of one line counts less than one with a body; a block of lines does not."""
+    assert codebase.index is not None
+    wanted = ranking.asked_for("where are redirects followed")
+    hit = lookup.search_chunks(codebase.index, wanted.words, 1)[0]
+    body, declared = hit._replace(kind="method", end_line=hit.line + 1), hit._replace(kind="method", end_line=hit.line)
+    assert ranking.weight(declared, wanted) < ranking.weight(body, wanted)
+    block = declared._replace(kind="block")
+    assert ranking.weight(block, wanted) == ranking.weight(block._replace(end_line=hit.line + 1), wanted)
 
 
 def test_half_of_the_benchmark_s_questions_are_held_out() -> None:

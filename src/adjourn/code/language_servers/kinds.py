@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import msgspec
 
 from adjourn.errors import AdjournError
 from adjourn.host.executables import find, lies_in
@@ -94,7 +97,6 @@ FILES = frozenset({"Cargo.toml", "Cargo.lock", *_LOOKS})
 
 
 _HEAP_MB = 1_536
-_MAX_SHOWN = 30
 
 
 class ServerKind(NamedTuple):
@@ -173,7 +175,50 @@ def _is_project(folder: str) -> bool:
 
 
 def _each(_root: str, candidates: Collection[str]) -> dict[str, str]:
-    return {path: path for path in sorted(candidates)[:_MAX_SHOWN]}
+    return {path: path for path in sorted(candidates)}
+
+
+def _left_out(root: str, candidates: Collection[str]) -> dict[str, str]:
+    """Files that the project's settings of pyright do not include: the server knows them only while they are open."""
+    include, exclude = _of_pyright(root)
+    return {
+        path: path
+        for path in sorted(candidates)
+        if (include and not any(one.match(f"{path}/") for one in include))
+        or any(one.match(f"{path}/") for one in exclude)
+    }
+
+
+def _of_pyright(root: str) -> tuple[list[re.Pattern[str]], list[re.Pattern[str]]]:
+    """What the settings include and exclude; settings that cannot be read may exclude everything."""
+    own = os.path.join(root, "pyrightconfig.json")
+    if os.path.lexists(own):
+        try:
+            table = msgspec.json.decode(read_file(own, _MAX_SIZE))
+        except (AdjournError, OSError, ValueError, RecursionError):  # it may have comments
+            table = {"exclude": ["**"]}
+    else:
+        tool = _member(_toml(os.path.join(root, "pyproject.toml")), "tool")
+        table = _member(tool, "basedpyright") or _member(tool, "pyright")
+    return _patterns(table, "include"), _patterns(table, "exclude")
+
+
+def _patterns(table: Any, key: str) -> list[re.Pattern[str]]:
+    entries = _member(table, key)
+    return [_pattern(entry) for entry in entries if isinstance(entry, str)] if isinstance(entries, list) else []
+
+
+def _member(table: Any, key: str) -> Any:
+    return table.get(key) if isinstance(table, dict) else None
+
+
+def _pattern(entry: str) -> re.Pattern[str]:
+    """What matches the paths in a folder, each with a slash at its end: `**` stands for any folders, `*` and `?` for letters."""
+    text = "/".join(part for part in entry.split("/") if part not in {"", "."})
+    pattern = re.escape(f"{text}/")
+    for wildcard, meaning in ((r"\*\*/", "(?:[^/]+/)*"), (r"\*", "[^/]*"), (r"\?", "[^/]")):
+        pattern = pattern.replace(wildcard, meaning)
+    return re.compile(pattern)
 
 
 def _folder(package: str) -> str:
@@ -192,6 +237,7 @@ KINDS = (
             "basedpyright": {"analysis": {"typeCheckingMode": "standard", "diagnosticMode": "openFilesOnly"}},
             "basedpyright.analysis": {"typeCheckingMode": "standard", "diagnosticMode": "openFilesOnly"},
         },
+        shown=_left_out,
     ),
     ServerKind(
         "typescript-language-server",

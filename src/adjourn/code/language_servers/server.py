@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -27,6 +28,7 @@ _MAX_LOCATIONS = 50_000
 _MAX_DIAGNOSTICS = 1_000
 _MAX_KEPT = 200_000
 _MAX_PROJECTS = 150
+_MAX_SHOWN = 50
 _SETTLED_SECONDS = 3.0
 _MAX_TEXT = 10_000
 _TSSERVER = "typescript.tsserverRequest"
@@ -58,27 +60,32 @@ class LanguageServer:
         self._kept = 0
         self._projects: set[str] = set()
         self._told_at = time.monotonic()
+        self._unseen = False
+        """Whether files that may matter were too many to be shown at once."""
 
     @property
     def settled(self) -> bool:
         """Whether the server has had time to take in the project and its changes."""
-        return time.monotonic() - self._told_at > _SETTLED_SECONDS
+        return not self._unseen and time.monotonic() - self._told_at > _SETTLED_SECONDS
 
     def prepare(self, names: Sequence[NamePosition], candidates: Collection[str]) -> None:
         """Tell of changes in `candidates`, the files that may matter, and open those that the server has to be shown."""
         if self._documents.refresh(candidates):
             self._forget()
             self._told_at = time.monotonic()
-        if shown_file := self.client.kind.shown:
-            projects = {
-                key: path for key, path in shown_file(self.client.root, candidates).items() if key not in self._projects
-            }
-            if projects:
-                self._documents.show(projects.values())
-                self._forget()
-                self._projects |= projects.keys()
-                if len(self._projects) > _MAX_PROJECTS:
-                    self._projects.clear()  # the server has forgotten the first by now
+        if self.client.kind.shown is None:
+            return
+        wanted = self.client.kind.shown(self.client.root, {*candidates, *(name.path for name in names)})
+        unseen = {key: path for key, path in wanted.items() if key not in self._projects}
+        projects = dict(islice(unseen.items(), _MAX_SHOWN))
+        self._unseen = len(projects) < len(unseen)
+        if projects:
+            self._documents.show(projects.values())
+            self._forget()
+            self._projects |= projects.keys()
+            if len(self._projects) > _MAX_PROJECTS:
+                self._projects.clear()  # the server has forgotten the first by now
+        if wanted:
             self._documents.show({name.path for name in names})
 
     def _forget(self) -> None:

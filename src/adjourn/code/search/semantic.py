@@ -208,6 +208,8 @@ PLACES = {"implementation": 1.0, "example": 0.5, "test": 0.3, "document": 0.3, "
 times as good as the best implementation still comes first. A question that asks for such a place has all of its chunks count in full."""
 HEAD = 0.5
 """The head of a file and a block of lines have all words of the imports and constants, and define nothing."""
+DECLARED = 0.6
+"""A definition of one line, such as a member of an interface, says that something exists and seldom how it is done."""
 NAMESAKE = 0.7
 """What each further symbol of a name in a file counts: `_parse` of twenty classes must not be all that is shown."""
 CANDIDATES = 200
@@ -279,7 +281,8 @@ def weight(hit: ChunkHit, wanted: AskedFor) -> float:
     words_share = (
         NAMED * _share(wanted.words, own) + SAID * _share(own, wanted.words) + FILED * _share(wanted.words, path)
     )
-    return place_weight(hit, wanted) * (1 + words_share)
+    declared = DECLARED if hit.line == hit.end_line and hit.kind not in {"block", "module"} else 1.0
+    return declared * place_weight(hit, wanted) * (1 + words_share)
 
 
 def place_weight(hit: ChunkHit, wanted: AskedFor) -> float:

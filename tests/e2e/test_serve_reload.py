@@ -102,6 +102,25 @@ def settled(work: GatewayWorkspace) -> bool:
     return waiting == [] and work.adjourn("verify").startswith("valid")
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.filterwarnings("ignore::mcp.MCPDeprecationWarning")  # the newest revision lacks the handshake
+def test_lists_follow_an_edited_policy(work: GatewayWorkspace, mode: Mode) -> None:
+    """The next list of an open session, and the first one of a new client, are by the policy as it is, without a call or a restart."""
+
+    async def names(client: Client) -> set[str]:
+        listed = await client.list_tools(cache_mode="bypass")
+        return {"echo", "write"} & {tool.name for tool in listed.tools}
+
+    async def session(client: Client) -> None:
+        assert await names(client) == {"echo", "write"}
+        (work.root / ".aex" / "policy.aex").write_text("policy shop v1\nallow up.echo\n", encoding="utf-8")
+        assert await names(client) == {"echo"}
+        async with Client(work.url("/up/t/other/mcp"), mode=mode) as other:
+            assert await names(other) == {"echo"}
+
+    work.run(session, mode=mode)
+
+
 def test_limits_change_and_no_call_is_dropped(process: GatewayWorkspace, tmp_path: Path) -> None:
     """Calls in flight finish, new limits hold; a broken file changes nothing and is named, as is what needs a restart."""
     gateway, reload = process.gateway, Reloading(process)

@@ -146,8 +146,9 @@ class ToolList:
             self._subscriptions.add(request.id)
 
     def look(self) -> None:
-        """Take in which tools the servers of the workspace have listed. A failing store is reported, not raised."""
+        """Take in an edited policy, and which tools the servers of the workspace have listed. A failing store is reported, not raised."""
         try:
+            self._sessions.follow_policy()
             self._context.look_at_tools()
         except AdjournError as error:
             self._report.event("store.error", str(error))

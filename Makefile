@@ -62,7 +62,7 @@ fuzz: $(READY)       ## the contract language under atheris, or with TARGET=fram
 bench: tools         ## the tables of tests/bench/RESULTS.md
 	$(BIN)/python tests/bench/run.py
 
-eval: $(READY)       ## what a successor learns from a hand-over: fifty scenarios, scored; fails if it is too little
+eval: $(READY)       ## what a successor learns from a hand-over: sixty scenarios, scored; fails if it is too little
 	PYTHONPATH=tests:tests/bench $(BIN)/python -m evaluation
 	PYTHONPATH=tests:tests/bench $(BIN)/python -m evaluation.sessions
 

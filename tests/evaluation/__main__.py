@@ -2,7 +2,7 @@
 
     python -m evaluation [--seeds N] [--only TITLE] [--jobs N] [--json FILE] [--misses FILE] [--folder DIR]
 
-Plays fifty scenarios with real clients, proxies and hooks, reads what a successor is given, and prints how much of what it must know
+Plays sixty scenarios with real clients, proxies and hooks, reads what a successor is given, and prints how much of what it must know
 is in it. Exit code 1 if a limit is not kept (`judging.py`). With ANTHROPIC_API_KEY or OPENAI_API_KEY in the environment, a model answers
 ten questions about each scenario, too. `tests/bench/page.py` puts the tables of FILE into tests/bench/RESULTS.md.
 
@@ -126,10 +126,10 @@ def summary(readings: Sequence[Reading], seeds: int) -> Table:
     """One row for each rendering and peer, at each size."""
     table = Table(
         "Hand-over: what a successor finds",
-        ["", "room", "recall, mean", "least", "vital, mean", "next step, %", "traps", "bytes, mean", "tokens"],
+        ["", "room", "recall, mean", "least", "vital, mean", "next step, %", "traps", "bytes, mean", "tokens", "bytes per needle"],
         f"Of {len({one.plot for one in readings})} scenarios, each with {seeds} seed{'s' * (seeds > 1)}. Recall: the part of the needles that the scripted "
         "reader finds; a vital one weighs three times a useful one. Next step: of the scenarios that have one. Traps: false "
-        "statements that it finds, in all. Tokens: bytes / 4, mean.",
+        "statements that it finds, in all. Tokens: bytes / 4, mean. Bytes per needle: all bytes by all needles found.",
     )  # fmt: skip
     whats = sorted({one.what for one in readings}, key=lambda what: (what not in RENDERINGS, what))
     for room in LIMITS:
@@ -146,6 +146,7 @@ def summary(readings: Sequence[Reading], seeds: int) -> Table:
                 sum(len(one.sprung) for one in mine),
                 round(statistics.fmean(one.size for one in mine)),
                 round(statistics.fmean(one.tokens for one in mine)),
+                round(sum(one.size for one in mine) / max(1, sum(one.found for one in mine))),
             )
     return table
 

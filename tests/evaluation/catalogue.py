@@ -1,4 +1,5 @@
-"""The fifty scenarios: ten of each trade, from 10 to 5,000 calls, ten with troubles, and ten with knowledge that changes.
+"""The sixty scenarios: ten of each trade, from 10 to 5,000 calls, ten with troubles, ten with knowledge that changes, and ten long
+sessions in which several of these come together.
 
 A scenario is a list of sittings: `CLIENT: ACTS > END`. `work` makes its share of the calls.
 
@@ -107,6 +108,42 @@ PLOTS = (
     Plot("operations", "an effect claimed elsewhere", 25, ("claude-code: work fact plan claim > kill",)),
     Plot("operations", "claims and calls in doubt", 60, ("claude-code: work plan claim claim doubt > kill", "codex: work > eof")),
     Plot("operations", "reasons and a newer plan", 70, ("claude-code: work reason plan > kill", "codex: work constrain reason plan > eof")),
+    Plot(
+        "coding", "long: a plan that grew old", 400,
+        ("claude-code: work decide plan work fact work > eof", "codex: work plan work learn work > term"), 200,
+    ),
+    Plot(
+        "coding", "long: red, green, published", 300,
+        ("claude-code: work red decide plan work > eof", "codex: work broken work plan > kill", "claude-code: mended work fact plan > eof"),
+    ),
+    Plot("coding", "long: between two tasks", 150, ("person: other", "claude-code: work fact plan work doubt > kill", "codex: settled work plan > eof")),
+    Plot(
+        "coding", "long: files that changed", 250,
+        ("claude-code: work stale fact plan work > eof", "codex: work decide stale plan gone work > eof"),
+    ),
+    Plot("research", "long: a survey of many sources", 500, ("claude-code: work facts learn plan work facts withdraw work > term", "cursor: work constrain plan work > eof")),
+    Plot(
+        "research", "long: reasons and revisions", 200,
+        ("claude-code: work reason revise plan work > term", "codex: work reason revise fact plan work > eof"),
+    ),
+    Plot("research", "long: questions and answers", 180, ("claude-code: work ask answered fact plan work > term", "codex: work answered decide plan > eof")),
+    Plot(
+        "operations", "long: certificates renewed", 700,
+        ("claude-code: work fail fail constrain plan work fail work doubt > kill", "codex: settled work fail plan work > eof"), 200,
+    ),
+    Plot(
+        "operations", "long: a migration over the weekend", 600,
+        (
+            "claude-code: work constrain decide plan work yes work > eof",
+            "codex: work no fail override plan work > term",
+            "cursor: work claim doubt > kill",
+        ),
+        300,
+    ),
+    Plot(
+        "operations", "long: an incident, carried", 220,
+        ("claude-code: work fact fail plan doubt > kill", "codex: settled work stale plan work > eof", "person: carry"),
+    ),
 )  # fmt: skip
 SHORT = ("refused writes", "decision overridden", "three calls in doubt", "many rules")
 """The scenarios of the short form: one of each trade, and one whose needles hardly fit into a small room."""

@@ -111,7 +111,7 @@ def as_json(one: Reading) -> dict[str, Any]:
     return {
         "trade": one.plot.trade, "scenario": one.plot.title, "seed": one.seed, "what": one.what, "room": one.room,
         "recall": one.score.recall, "plainRecall": one.score.plain, "vitalRecall": one.score.vital,
-        "nextStep": one.score.next_step, "bytes": one.score.size, "tokens": one.score.tokens,
+        "nextStep": one.score.next_step, "bytes": one.score.size, "tokens": one.score.tokens, "bytesPerNeedle": round(one.score.per_needle, 1),
         "missed": [{"kind": needle.kind, "weight": needle.weight, "said": needle.said[1]} for needle in one.score.missed],
         "traps": [{"kind": trap.kind, "unit": unit.text} for trap, unit in one.score.sprung],
         "faults": one.faults() if one.is_ours else [],

@@ -73,7 +73,7 @@ class Trap(NamedTuple):
 
 class Score(NamedTuple):
     """How one text does. `recall` is by weight, `plain` by number; `next_step` and `told_first`, whether troubles come before
-    it, are None in a scenario that has none.
+    it, are None in a scenario that has none. `found` counts the needles that were found.
     """
 
     recall: float
@@ -84,6 +84,12 @@ class Score(NamedTuple):
     sprung: list[tuple[Trap, Unit]]
     size: int
     told_first: bool | None = None
+    found: int = 0
+
+    @property
+    def per_needle(self) -> float:
+        """Bytes of the text for each needle that was found."""
+        return self.size / max(1, self.found)
 
     @property
     def tokens(self) -> int:
@@ -106,6 +112,7 @@ def score(text: str, needles: Sequence[Needle], traps: Sequence[Trap]) -> Score:
         sprung=[(trap, unit) for trap in traps if (unit := trap.sprung_by(units))],
         size=len(text.encode()),
         told_first=_is_first(units, [needle for needle in needles if needle.kind == TROUBLE], steps),
+        found=len(needles) - len(missed),
     )
 
 

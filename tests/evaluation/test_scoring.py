@@ -90,13 +90,17 @@ def test_what_is_missed_is_listed_with_what_was_said_instead(evaluated: list[Eva
     assert list(misses([one]))[1] == "- missed (vital) call: 'mail.send ann'; instead: ## Done / mail.send bob"
 
 
-def test_there_are_fifty_scenarios_ten_with_troubles_and_ten_with_changes() -> None:
-    """The catalogue has ten scenarios of each trade, from 10 to 5,000 calls, ten with troubles, and ten with changes; each with its own title."""
-    assert len({plot.title for plot in PLOTS}) == len(PLOTS) == 50
-    wrong = [plot for plot in PLOTS if {"broken", "red"} & set(" ".join(plot.sittings).split())]
-    changing = [plot for plot in PLOTS if CHANGES & set(" ".join(plot.sittings).split())]
+def test_there_are_sixty_scenarios_ten_with_troubles_ten_with_changes_and_ten_long_sessions() -> None:
+    """The catalogue has ten scenarios of each trade, from 10 to 5,000 calls, ten with troubles, ten with changes, and ten long sessions;
+    each with its own title.
+    """
+    assert len({plot.title for plot in PLOTS}) == len(PLOTS) == 60
+    plots = [plot for plot in PLOTS if "long" not in plot.title]
+    assert len(plots) == 50
+    wrong = [plot for plot in plots if {"broken", "red"} & set(" ".join(plot.sittings).split())]
+    changing = [plot for plot in plots if CHANGES & set(" ".join(plot.sittings).split())]
     assert (len(wrong), len(changing)) == (10, 10)
-    others = [plot.trade for plot in PLOTS if plot not in wrong and plot not in changing]
+    others = [plot.trade for plot in plots if plot not in wrong and plot not in changing]
     assert [others.count(trade) for trade in ("coding", "research", "operations")] == [10] * 3
     assert (min(plot.calls for plot in PLOTS), max(plot.calls for plot in PLOTS)) == (10, 5000)
 
@@ -170,7 +174,7 @@ def test_a_trap_can_be_taken_back() -> None:
 
 
 def test_a_vital_needle_weighs_three_useful_ones() -> None:
-    """Recall is by weight; plain recall is by number."""
+    """Recall is by weight; plain recall is by number, and so are the bytes for each needle found."""
     useful = Needle("fact", USEFUL, (whole("4711"),), "", ("Facts", "4711"))
     found = score("## In doubt\nmail.send ann\n", [DOUBTED, useful], [])
-    assert (found.recall, found.plain, found.vital, found.tokens) == (0.75, 0.5, 1, 7)
+    assert (found.recall, found.plain, found.vital, found.tokens, found.per_needle) == (0.75, 0.5, 1, 7, 26)

@@ -22,11 +22,12 @@ class TranscriptFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """The facts of a task. `report` is what a page says; `file` was read up to `end` (bytes), `digest` is of the bytes before that.
 
     `latest` is the transcript that the newest session named, and `latest_client` its reader. `at` is when they were derived, in milliseconds. `device` and `inode` identify the file. `hidden` are the ranges of the file, start
-    and length in bytes, that hold secrets. `story` is for the reader that continues at `end`.
+    and length in bytes, that hold secrets. `model` answered last, "" where the name is none. `story` is for the reader that continues at `end`.
     """
 
     report: AgentReport = NO_REPORT
     client: str = ""
+    model: str = ""
     session: str = ""
     file: str = ""
     latest: str = ""

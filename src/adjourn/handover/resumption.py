@@ -22,7 +22,7 @@ from adjourn.checkpoints.environment import missing_files
 from adjourn.checkpoints.page import LATER, NO_REPORT, AgentReport, members_of, stated_parts, statements_of
 from adjourn.checkpoints.page_files import PageSummary
 from adjourn.checkpoints.plans import is_replanned, kept_rules, plan_summary
-from adjourn.checkpoints.transcript_facts import filled, orders_in, read_facts
+from adjourn.checkpoints.transcript_facts import TranscriptFacts, filled, orders_in, read_facts
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.handover.calls import recent_calls, said
 from adjourn.handover.importing import check_trusted, import_newer_folders, locate
@@ -272,7 +272,7 @@ def hand_over(
         task=task.id,
         made=text,
         state=_state(task, known, sources.stamp, reader.group),
-        worked=_worked(task, reader, now),
+        worked=_worked(task, reader, heard, now),
         as_of=_as_of(ledger, now),
         description=description,
         untrusted_signer="" if signer else checkpoint.data.key,
@@ -324,13 +324,15 @@ _ENDED = {"dead": "killed", "expired": "without a sign of life since", "taken-ov
 """How a session ended, by why it is over. Any other reason is that of an orderly end."""
 
 
-def _worked(task: Task, reader: Reader, now: int) -> str:
-    """Who worked on a task last, in which session, when, and how that ended; "" if nobody did."""
+def _worked(task: Task, reader: Reader, heard: TranscriptFacts, now: int) -> str:
+    """Who worked on a task last, with which model if a transcript says so, in which session, when, and how that ended; "" if nobody did."""
     ledger = task.ledger
     if (worker := ledger.worker) is None:
         return ""
     last = f", last call {ago(ledger.last_call, now)}" if ledger.last_call else ""
     client = said(worker.client, 60) or "a client"
+    if heard.model and worker.client.startswith(heard.client):
+        client += f" with {heard.model}"
     sittings = max(1, ledger.sittings - (reader.group == ledger.sitting.group != worker.group))  # without the reader's
     return f"{client}, {sittings} session{'s' * (sittings != 1)}{last}, {_ending(task, worker, reader)}"
 

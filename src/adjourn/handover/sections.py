@@ -240,15 +240,25 @@ def _in_doubt(sources: Sources, floor: int) -> Section:
 
 
 def _unseen(sources: Sources, floor: int) -> Section:
-    """Calls that happened, and whose answers no client has. In the shortest wording without times."""
+    """Calls that happened, and whose answers no client has, the newest first. A shorter wording is without times, the shortest has
+    one line for each tool.
+    """
     calls = _lost(sources.ledger)
     title = f"Done, {len(calls)}: the answer did not reach a client; do not repeat one unless you mean to"
-    short = [_brief_doubt(call, sources.names) for call in calls]
+    newest = calls[::-1]
+    short = [_brief_doubt(call, sources.names) for call in newest]
     in_full = [
         SectionItem(f"{item.text[:-1]}, done {call.ended})", dict(item.data or {}) | {"ended": call.ended})
-        for call, item in zip(calls, short, strict=True)
+        for call, item in zip(newest, short, strict=True)
     ]
-    return Section("doneUnseen", title, (in_full, short), floor, rest="`adjourn log`")
+    groups: dict[str, list[str]] = {}
+    for call in calls:
+        groups.setdefault(said(sources.names.of(call), 200), []).append(telling_argument(call.arguments))
+    folded = [
+        SectionItem(_named(tool, len(given), list(dict.fromkeys(filter(None, given)))))
+        for tool, given in groups.items()
+    ]
+    return Section("doneUnseen", title, (in_full, short, folded), floor, rest="`adjourn log`")
 
 
 def _lost(ledger: Ledger) -> list[OpenCall]:

@@ -7,6 +7,7 @@ and how far the file was read. A file that was replaced or shortened is read fro
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
@@ -32,6 +33,7 @@ MAX_SEARCHED = 16 * 1024 * 1024
 """Bytes in which the place of a secret is looked for."""
 MAX_HIDDEN = 200
 MAX_VALUE = 1000
+_MODEL = re.compile(r"[\w.:/@-]+", re.ASCII)
 
 
 def follow(client: str, path: str, tree: str, known: TranscriptFacts, now: int) -> TranscriptFacts:
@@ -62,7 +64,7 @@ def follow(client: str, path: str, tree: str, known: TranscriptFacts, now: int) 
         return TranscriptFacts(
             report=report_of(story, tree), client=client, session=story.id, file=path, device=status.st_dev, inode=status.st_ino,
             latest=path, latest_client=client, end=scan.end, digest=_digest(file.fileno(), scan.end), at=now, hidden=hidden[:MAX_HIDDEN],
-            story=msgspec.Raw(msgspec.json.encode(story)),
+            model=_model(story), story=msgspec.Raw(msgspec.json.encode(story)),
         )  # fmt: skip
 
 
@@ -71,8 +73,13 @@ def facts_of(story: SessionStory, tree: str, now: int) -> TranscriptFacts:
     _shorten(story, Secrets(_texts(story)))
     return TranscriptFacts(
         report=report_of(story, tree), client=story.client, session=story.id, file=story.path, end=story.size, at=now,
-        story=msgspec.Raw(msgspec.json.encode(story)),
+        model=_model(story), story=msgspec.Raw(msgspec.json.encode(story)),
     )  # fmt: skip
+
+
+def _model(story: SessionStory) -> str:
+    """The model that answered last; "" for what is no name: an agent can write a transcript."""
+    return story.models[-1] if story.models and _MODEL.fullmatch(story.models[-1]) else ""
 
 
 def _read_into(client: str, builder: StoryBuilder, path: str, scan: files.Scan) -> None:

@@ -364,10 +364,12 @@ class StoryBuilder:
             unknown[name] = unknown.get(name, 0) + 1
 
     def model(self, name: object) -> None:
-        """The model that answered."""
-        text = text_of(name, 60)
-        if text and text not in self.story.models and len(self.story.models) < MAX_KINDS:
-            self.story.models.append(text)
+        """The model that answered. The one that did so last stands last."""
+        text, models = text_of(name, 60), self.story.models
+        if text in models:
+            models.remove(text)
+        if text and len(models) < MAX_KINDS:
+            models.append(text)
 
     def end_turn(self) -> None:
         """The agent's turn is over, by the client's word."""

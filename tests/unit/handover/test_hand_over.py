@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.checkpoints.page import NO_REPORT, AgentReport, ReportedArtifact, ReportedStep
 from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
+from adjourn.checkpoints.transcript_facts import TranscriptFacts, keep_facts
 from adjourn.clients.client import ClientContext
 from adjourn.handover.calls import RecentCalls, telling_argument
 from adjourn.handover.names import ToolNames
@@ -390,6 +392,27 @@ def test_who_worked_last_and_how_that_ended_is_told(memory_workspace: Workspace)
     memory_workspace.leave(first)
     told = memory_workspace.resume(memory_workspace.context("g2"))["lastSession"]
     assert told == "tester, 1 session, last call just now, ended"
+
+
+@pytest.mark.parametrize(
+    ("reader", "model", "expected"),
+    [
+        ("tester", "opus-4.1", "tester with opus-4.1, 1 session"),
+        ("tester", "", "tester, 1 session"),
+        ("codex", "gpt-5", "tester, 1 session"),
+    ],
+)
+def test_the_model_is_named_where_the_client_s_transcript_says_it(
+    memory_workspace: Workspace, reader: str, model: str, expected: str
+) -> None:
+    """It stands behind the client; a transcript of another client says nothing about it."""
+    context = memory_workspace.context()
+    call(memory_workspace, "file.write", "a.py", context=context)
+    memory_workspace.save(context)
+    task = context.sessions.open().task
+    memory_workspace.leave(context)
+    keep_facts(task.store, task.id, TranscriptFacts(client=reader, model=model))
+    assert memory_workspace.resume(memory_workspace.context("g2"))["lastSession"].startswith(expected)
 
 
 def test_a_description_from_before_a_person_s_plan_is_left_out(memory_workspace: Workspace) -> None:

@@ -47,6 +47,19 @@ def test_a_page_does_not_depend_on_how_often_a_transcript_was_read(
     assert parts.end == whole.end == len(data)
 
 
+@pytest.mark.parametrize(("models", "expected"), [("a-1 b-2 a-1", "a-1"), ("a-1 Obey,\xa0me", ""), ("", "")])
+def test_the_model_that_answered_last_is_kept(models: str, expected: str, tmp_path: Path) -> None:
+    """What is no name is none: it would stand among our words."""
+    transcript = ClaudeTranscript(folder=str(tmp_path))
+    transcript.ask(ASKED)
+    for model in models.split(" "):
+        transcript.record(
+            "assistant", message={"role": "assistant", "model": model.replace("\xa0", " "), "content": []}
+        )
+    path = transcript.save(tmp_path / "home")
+    assert follow("claude", str(path), str(tmp_path), NO_FACTS, NOW).model == expected
+
+
 @pytest.fixture
 def followed(tmp_path: Path) -> Path:
     path: Path = bakery(ClaudeTranscript(folder=str(tmp_path))).save(tmp_path / "home")

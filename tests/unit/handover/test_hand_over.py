@@ -17,12 +17,13 @@ from adjourn.handover.calls import RecentCalls, telling_argument
 from adjourn.handover.names import ToolNames
 from adjourn.handover.rendering import MIN_ROOM, SMALL, Handover, Section, SectionItem, to_json, to_lines, to_text
 from adjourn.handover.resumption import resume
-from adjourn.handover.sections import Sources, sections
+from adjourn.handover.sections import TIMES, Sources, sections
 from adjourn.knowledge.brief.lines import Recorded, RecordLine
 from adjourn.log import kinds
 from adjourn.log.event import SYSTEM
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.decision import ToolRequest
+from adjourn.tasks.entries import OpenCall
 from adjourn.text.fitting import Share, share_room
 from adjourn.text.quoting import quoted
 from support.cases import for_each
@@ -274,6 +275,28 @@ def test_what_binds_loses_its_reasons_in_a_small_room(memory_workspace: Workspac
     section = next(section for section in sections(sources) if section.name == "decisions")
     told = [[item.text for item in wording] for wording in section.wordings]
     assert told == [["constraint: no restarts", "use pools, because ours do"], ["constraint: no restarts", "use pools"]]
+
+
+def test_calls_with_answers_that_nobody_has_are_folded_in_a_small_room(memory_workspace: Workspace) -> None:
+    """The newest come first; in the shortest wording each tool is one line, with its first and its last argument."""
+    ledger = memory_workspace.context().sessions.open().task.ledger
+    for number in range(9):
+        ledger.unseen[f"c.{number}"] = OpenCall(
+            call=f"c.{number}",
+            tool="file.write",
+            digest="",
+            effectful=True,
+            session="s",
+            since="",
+            arguments=f'{{"path":"{number}.py"}}',
+        )
+    sources = Sources(ledger, RecentCalls({}, [], 0), NO_REPORT, Recorded(), "2026", ToolNames(ledger, {}))
+    section = next(section for section in sections(sources) if section.name == "doneUnseen")
+    assert [item.text for item in section.wordings[1]][:2] == [
+        "file.write 8.py (call c.8)",
+        "file.write 7.py (call c.7)",
+    ]
+    assert [item.text for item in section.wordings[-1]] == [f"file.write {TIMES} 9 (0.py … 8.py)"]
 
 
 # --- renderings, in any room

@@ -8,11 +8,11 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
-from support.hooks import HOOK, HookEventWorkspace
+from support.hooks import HOOK, SETTLE, HookEventWorkspace
 from support.transcripts import KEY, ClaudeTranscript, CodexTranscript, GeminiTranscript
 
 Kind = type[ClaudeTranscript] | type[CodexTranscript] | type[GeminiTranscript]
@@ -117,6 +117,33 @@ def test_a_transcript_cannot_speak_for_adjourn(folder: Folder) -> None:
     assert "RESUME_FROM" not in line
     file.write_text(file.read_text().replace(f'"id":"{transcript.id}"', '"id":"x;touch y"'))
     assert "touch" not in folder.brief()
+
+
+def test_a_session_that_the_brief_lists_as_a_task_has_no_second_line(folder: Folder) -> None:
+    """The task of a client whose first call came while other work was open names its transcript all the same."""
+    work, env = folder.work, {"HOME": str(folder.home)}
+    work.run("Write", {"file_path": "first", "content": "x"}, "call_0001")
+    transcript = CodexTranscript("0a5e0000-0000-4000-8000-000000000007", str(work.root))
+    transcript.ask("Bake bread")
+    path = str(transcript.save(folder.home))
+    codex: dict[str, Any] = {"session_id": transcript.id, "transcript_path": path}
+    work.tell("SessionStart", "--client", "codex", "--task", "baking", env=env, source="startup", **codex)
+    work.ask(
+        "Write",
+        {"file_path": "second", "content": "x"},
+        SETTLE,
+        "--client",
+        "codex",
+        "--task",
+        "baking",
+        tool_use_id="call_0002",
+        **codex,
+    )
+    transcript.run("pytest -q", None)
+    transcript.save(folder.home)
+    brief = folder.brief()
+    assert "baking" in brief
+    assert "left a session" not in brief
 
 
 def test_codex_learns_of_claude_code(folder: Folder) -> None:

@@ -58,6 +58,8 @@ class HookClient(ClientProcess):
         self._capabilities = capabilities
         self.follow: Callable[[Task], bool] = lambda _: False
         """Learn what the client's transcript says of a task. Returns whether that is something new."""
+        self.announce: Callable[[Task], None] = lambda _: None
+        """Keep which transcript the client writes while it works on a task."""
         self._groups = {group_of(process_, options.root): process_ for process_ in process.ancestors()}
         """The processes that this one descends from, nearest first, by the name of the group they would be."""
         self._named = next((group for group, process_ in self._groups.items() if process_.pid == client_process), "")
@@ -130,7 +132,7 @@ class HookClient(ClientProcess):
         contract = for_task(self.options.contract, self.store, task.ledger.contract)
         contract = msgspec.structs.replace(contract, policy=narrowed(contract.policy, None, self.client))
         session = HookSession(task, contract, identity, self._capabilities)
-        session.observe = partial(self.follow, task)
+        session.observe, session.announce = partial(self.follow, task), partial(self.announce, task)
         self.task.begin_with_prompt(session)
         return session
 

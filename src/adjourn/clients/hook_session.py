@@ -105,6 +105,8 @@ class HookSession(GuardedSession):
         self._call_name = ""
         self.notes: list[str] = []
         """Notes for the person about the checkpoints that were made."""
+        self.announce: Callable[[], None] = lambda: None
+        """Keep which transcript the client writes; called when the session opens."""
 
     def ask(self, call: ToolRequest, name: str = "") -> Decided:
         """Decide on a call, which the client names, and write it down.
@@ -206,6 +208,7 @@ class HookSession(GuardedSession):
         """Open the session unless an earlier hook has, else keep its lease. Raises `HeldError` as `open` does."""
         if self.id not in self.task.ledger.sessions:
             self.open()
+            self.announce()
             return
         self.is_open = True
         store = self.task.store

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -306,6 +307,12 @@ def _add(store: Store, refs: Mapping[str, str]) -> None:
     for name, value in refs.items():
         with suppress(ConflictError):  # it is there already
             store.swap(name, value, expect=None, durable=False)
+
+
+def listed_tasks(client: ClientProcess) -> list[str]:
+    """The ids of the tasks that a brief names: the one to resume, and the others."""
+    ranking = ranked_tasks(client.store, client.clock, client.secret)
+    return list(islice(_offered(ranking, client.clock()), 1 + MAX_OTHERS))
 
 
 def _offered(ranking: Sequence[RankedTask], now: int) -> Iterator[str]:

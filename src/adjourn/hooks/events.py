@@ -56,7 +56,7 @@ def _client(options: dict[str, str], workspace: Workspace, request: HookRequest)
 def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
     """Return the brief if there is work to resume, or say that the history was changed."""
     from adjourn.handover.session_brief import HEADING, NewSession, brief_new_session
-    from adjourn.hooks.transcript import catch_up, lost_words
+    from adjourn.hooks.transcript import catch_up, lost_words, transcripts_shown
 
     client = _client(options, workspace, request)
     servers = proxied_servers(options)
@@ -72,14 +72,12 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     is_compacted = request.source == "compact" and session.id in session.task.ledger.sessions
     if is_compacted:
         session.observe()
-    known = catch_up(options, workspace, session.task) if request.source == "startup" else ""
+    is_new = request.source == "startup" and not options["--no-transcripts"]
+    known = catch_up(options, workspace, session.task) if is_new else ""
     new = NewSession(session.task.id, servers, int(options["--brief-bytes"]), is_forgetful)
     brief = brief_new_session(client, new)
-    elsewhere = (
-        ""
-        if options["--no-transcripts"] or request.source != "startup"
-        else _left_unfinished(options, request, workspace, known if brief else "")
-    )
+    shown = {known} if brief else set()
+    elsewhere = _left_unfinished(options, request, workspace, shown | transcripts_shown(client)) if is_new else ""
     lost = lost_words(session.task, brief) if is_compacted else ""
     return EventText(
         person=UNFINISHED if brief.startswith(HEADING) else "", agent="\n".join(filter(None, (brief, lost, elsewhere)))
@@ -94,13 +92,13 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{4,80}")
 def began_outside(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
     """Return what transcripts say where there is no workspace: nothing is decided or recorded there."""
     is_read = request.source == "startup" and not options["--no-transcripts"]
-    return EventText(agent=_left_unfinished(options, request, workspace, "")) if is_read else NO_TEXT
+    return EventText(agent=_left_unfinished(options, request, workspace, set())) if is_read else NO_TEXT
 
 
-def _left_unfinished(options: dict[str, str], request: HookRequest, workspace: Workspace, known: str) -> str:
+def _left_unfinished(options: dict[str, str], request: HookRequest, workspace: Workspace, known: set[str]) -> str:
     """A line about each session that stopped unfinished in this folder, as its own transcript says; "" for none.
 
-    `known` is the transcript of the session that the brief is about.
+    `known` are the transcripts of the tasks that the brief names.
     """
     from adjourn.hooks.transcript import READERS
     from adjourn.sessions import catalog
@@ -129,12 +127,14 @@ def _asked(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     """
     from adjourn.handover.session_brief import find_pending_work
     from adjourn.hooks.transcript import announce_transcript
+    from adjourn.sessions.handed_over import persons_words
 
     if options["--no-prompt"] or not isinstance(request.prompt, str) or not request.prompt.strip():
         return NO_TEXT
     client = _client(options, workspace, request)
     session = client.session()
-    prompt = fit_text(without_secrets(clean(request.prompt)).strip(), PROMPT_BYTES, measure=_bytes)
+    words = persons_words(request.prompt.strip())[0]
+    prompt = fit_text(without_secrets(clean(words)).strip(), PROMPT_BYTES, measure=_bytes)
     new = session.task.ledger.seq < 0
     if new and find_pending_work(client, session.task.id) is not None:
         client.task.keep_prompt(prompt)

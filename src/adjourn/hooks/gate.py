@@ -63,6 +63,7 @@ def client_of(options: dict[str, str], contract: Contract, workspace: Workspace,
     capabilities = ClientCapabilities(settles=bool(options["--settle"]), asks=client != CODEX)
     hook_client = HookClient(client_options, client, _process_of_client(client), capabilities)
     hook_client.follow = partial(_follow, options, request, workspace)
+    hook_client.announce = partial(_announce, options, request, workspace)
     return hook_client
 
 
@@ -70,6 +71,12 @@ def _follow(options: dict[str, str], request: HookRequest, workspace: Workspace,
     from adjourn.hooks.transcript import follow_transcript  # few hooks write a page
 
     return follow_transcript(options, request, workspace, task)
+
+
+def _announce(options: dict[str, str], request: HookRequest, workspace: Workspace, task: Task) -> None:
+    from adjourn.hooks.transcript import announce_transcript  # few hooks open a session
+
+    announce_transcript(options, request, workspace, task)
 
 
 def _process_of_client(client: str) -> int:

@@ -15,6 +15,7 @@ from adjourn.text.quoting import one_line, quoted
 
 if TYPE_CHECKING:
     from adjourn.checkpoints.transcript_facts import TranscriptFacts
+    from adjourn.clients.hook_client import HookClient
     from adjourn.tasks.task import Task
 
 READERS = {"claude-code": "claude", "codex": "codex"}
@@ -85,6 +86,14 @@ def catch_up(options: dict[str, str], workspace: Workspace, task: Task) -> str:
         if size := os.stat(known.latest, follow_symlinks=False).st_size:
             _take_in(known.latest_client, known.latest, size, workspace.tree, task)
     return known.latest
+
+
+def transcripts_shown(client: HookClient) -> set[str]:
+    """The transcripts of the tasks that a new session learns of by their names."""
+    from adjourn.checkpoints.transcript_facts import read_facts
+    from adjourn.handover.pending import listed_tasks
+
+    return {read_facts(client.store, task).latest for task in listed_tasks(client)}
 
 
 def lost_words(task: Task, brief: str) -> str:

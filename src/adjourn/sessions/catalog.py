@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 
 from adjourn.clients.person import SETTINGS, read_waivers
@@ -134,16 +134,16 @@ def unfinished(files: Sequence[SessionFile]) -> list[tuple[SessionFile, SessionS
     return found
 
 
-def left_unfinished(folder: str, client: str, session: str, known: str = "") -> list[SessionFile]:
+def left_unfinished(folder: str, client: str, session: str, known: Collection[str] = ()) -> list[SessionFile]:
     """The sessions in a folder that stopped unfinished within a day: the client's newest, and the newest of another client since.
 
-    `client` is the key of its reader, `session` its own session and `known` a transcript; neither counts.
+    `client` is the key of its reader, `session` its own session and `known` are transcripts; they do not count.
     """
     files = [file for file in sessions(trees_of(folder), time.time() - DAY) if file.id != session]
     own = [file for file in files if file.client == client][:1]
     others = [file for file in files if file.client != client and file.stamp > (own[0].stamp if own else 0.0)]
     found = [*unfinished(others[:MAX_LOOKED])[:1], *unfinished(own)]
-    return [file for file, _ in found if os.path.realpath(file.path) != known]
+    return [file for file, _ in found if os.path.realpath(file.path) not in known]
 
 
 def account(

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from adjourn.sessions.handed_over import persons_words
 from adjourn.sessions.story import Kind, Outcome, SessionStory, text_of
 
 
@@ -55,8 +56,8 @@ MAX_TITLE = 1000
 
 
 def first_person_words(texts: Iterable[str]) -> str:
-    """The first text that says something, on one line."""
-    return next((" ".join(text.split())[:MAX_TITLE] for text in texts if text.strip()), "")
+    """The first text that says something, on one line; of a page that was handed over, the person's first words in it."""
+    return next((" ".join(persons_words(text)[0].split())[:MAX_TITLE] for text in texts if text.strip()), "")
 
 
 _KINDS: dict[str, Kind] = {

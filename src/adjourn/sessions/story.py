@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from adjourn.sessions.handed_over import persons_words
 from adjourn.text.command_lines import runs_tests
 from adjourn.text.redact import LONGEST, beginning, without_secrets
 
@@ -214,6 +215,7 @@ class StoryBuilder:
     def __init__(self, client: str, path: str = "", story: SessionStory | None = None) -> None:
         self.story = story = SessionStory(client=client, path=path) if story is None else story
         self._kept_steps = story.steps or -1
+        self._handed_over = ("", 0)
         self._open = {call.id: call for call in story.calls if call.id}
         self._queued = [prompt for prompt in story.prompts if not prompt.is_delivered]
         story.prompts = [prompt for prompt in story.prompts if prompt.is_delivered]
@@ -229,11 +231,19 @@ class StoryBuilder:
 
     def prompt(self, text: str, at: object = "", *, by_script: bool = False) -> None:
         """Words of the person. The same text twice in a row is one prompt told twice, unless something happened between."""
-        text = text.strip()
-        if not text:
-            return
+        text = text.strip()[:MAX_TEXT]
+        orders = persons_words(text)
+        if len(orders) > 1:
+            if (text, self.story.steps) == self._handed_over:
+                return
+            for order in orders:
+                self._prompt(order, at, by_script=by_script)
+            self._handed_over = (text, self.story.steps)
+        elif text:
+            self._prompt(orders[0], at, by_script=by_script)
+
+    def _prompt(self, text: str, at: object, *, by_script: bool) -> None:
         story = self.story
-        text = text[:MAX_TEXT]
         if story.prompts and (last := story.prompts[-1]).step == story.steps:
             is_kept = story.steps == self._kept_steps  # and may be without secrets
             if last.text == text or (is_kept and last.length == len(text)):

@@ -1,0 +1,182 @@
+"""A session of a real client, killed in the middle, is continued in another client, and the next session learns of both unasked.
+
+The models are scripts on loopback; the clients, their transcripts, their hooks and `adjourn continue` are real.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from support.real.clients import CLAUDE, CODEX, SERVER, TASK, Agent
+from support.real.model import Model, Use, running
+from support.real.servers import SERVERS, Place
+from support.real.starting import command_of, prepare
+from support.terminal import at_terminal
+
+GIT = next(server for server in SERVERS if server.name == "git")
+POLICY = """\
+policy workspace v0
+
+goal "Translate the menu."
+
+use file.*, shell.exec
+
+budget calls=40
+"""
+ASKED, ASKED_OF_CODEX = "Translate menu.txt into French", "Print the price list"
+PATIENCE = 60.0
+UNASKED = "left a session in this folder unfinished"
+
+
+class Ground(NamedTuple):
+    """A project of a person who has both clients, with one home folder."""
+
+    place: Place
+    home: Path
+    is_governed: bool
+
+    def environment(self) -> dict[str, str]:
+        """What stands around the clients, their hooks and the commands of the person alike."""
+        return {
+            "PATH": f"{self.home / 'bin'}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "ADJOURN_CONFIG": str(self.home / "config"),
+            "HOME": str(self.home),
+            "CLAUDE_CONFIG_DIR": str(self.home / "claude" / ".claude"),
+            "CODEX_HOME": str(self.home / "codex"),
+        }
+
+    def start(self, agent: Agent, model: Model, asked: str, *more: str) -> subprocess.Popen[bytes]:
+        """Start a client with a first prompt, and what a person allows it."""
+        words = tuple(asked if word == TASK else word for word in agent.plain_arguments)
+        if agent is CLAUDE:
+            words = (*(word if word != f"mcp__{SERVER}" else f"mcp__{SERVER},Bash,Write" for word in words), *more)
+        return replace(agent, plain_arguments=words).start_as_set_up(
+            self.place.root, self.home / agent.name, model.address, self.environment()
+        )
+
+    def adjourn(self, *words: str) -> str:
+        """The output of a command of the person, at a terminal."""
+        done = at_terminal(
+            [sys.executable, "-m", "adjourn", *words],
+            cwd=self.place.root,
+            env=CLAUDE.full_environment(self.home / "claude", "") | self.environment(),
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            if time.monotonic() > end:
+                logs = "\n".join(log.read_text(errors="replace")[-3000:] for log in sorted(self.home.glob("*/*.log")))
+                pytest.fail(f"{what} did not happen within {PATIENCE:.0f} s\n{logs}")
+            time.sleep(0.05)
+
+    def script_of(self, agent: Agent, name: str) -> Use:
+        """A command that writes half of a file, and then waits to be killed."""
+        command = f"printf half > {name}; touch {name}.begun; sleep 30; printf whole > {name}"
+        if agent is CLAUDE:
+            return Use("Bash", {"command": command, "description": "write it"}, own=True)
+        return Use("exec_command", {"cmd": command, "yield_time_ms": 30000}, own=True)
+
+
+@pytest.fixture(params=["governed", "without a policy"])
+def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Ground:
+    missing = [agent.name for agent in (CLAUDE, CODEX) if agent.program() is None]
+    if missing:
+        pytest.skip(f"{' and '.join(missing)} not installed (on request): python tests/support/tools.py --clients")
+    place = Place(tmp_path / "work", "")
+    prepare(GIT, place, POLICY)
+    ground = Ground(place, tmp_path / "home", request.param == "governed")
+    (place.root / "menu.txt").write_text("bread")
+    if not ground.is_governed:
+        (place.root / ".aex" / "policy.aex").unlink()
+        (place.root / ".aex").rmdir()
+    for agent in (CLAUDE, CODEX):
+        home = ground.home / agent.name
+        home.mkdir(parents=True)
+        own = {name: value for name, value in place.environment().items() if name not in ("PATH", "ADJOURN_CONFIG")}
+        agent.as_user(place.root, home, command_of(GIT, place), own)
+    ground.adjourn("init", "--user", "--yes")
+    if ground.is_governed:
+        ground.adjourn("init", "--yes")
+    return ground
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """End a client as a crash does."""
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def codex_on_path(ground: Ground, model: Model) -> None:
+    """`codex`, as it is found on PATH: the real one, headless, with what the person allows it."""
+    CODEX.prepare(ground.home / "codex", model.address, [], {})
+    program = CODEX.program()
+    assert program is not None
+    options = " ".join(word for word in CODEX.plain_arguments if word != TASK)
+    folder = ground.home / "bin"
+    folder.mkdir(exist_ok=True)
+    wrapper = folder / "codex"
+    wrapper.write_text(f'#!/bin/sh\nexec "{program[0]}" {options} "$@"\n')
+    wrapper.chmod(0o755)
+
+
+def test_killed_continued_in_the_other_client_killed_and_told_of_both(ground: Ground) -> None:
+    """Claude Code dies in an edit, `adjourn continue --in codex` continues it, Codex dies too: Claude Code's next session is told both, once."""
+    root = ground.place.root
+    script = [
+        Use("Write", {"file_path": str(root / "menu.fr.txt"), "content": "pain"}, own=True),
+        ground.script_of(CLAUDE, "prices"),
+    ]
+    with running(script, SERVER) as model:
+        process = ground.start(CLAUDE, model, ASKED)
+        ground.until((root / "prices.begun").exists, "the edit")
+        kill(process)
+
+    listed = ground.adjourn("continue", "--list")
+    assert "in a call" in listed
+    with running([ground.script_of(CODEX, "list")], SERVER) as model:
+        codex_on_path(ground, model)
+        with (ground.home / "out.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "adjourn", "continue", "--last", "--in", "codex"],
+                cwd=root, env=CODEX.full_environment(ground.home / "codex", model.address) | ground.environment(),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+        ground.until((root / "list.begun").exists, "Codex's edit")
+        kill(process)
+    handed = model.context
+    assert f"> {ASKED}" in handed
+    assert "`menu.fr.txt`: 1 edit (created)" in handed
+    assert re.search(r"## In doubt\n.*\n- `printf half > prices", handed)
+
+    with running([], SERVER) as model:
+        process = ground.start(CLAUDE, model, "Go on")
+        ground.until(lambda: process.poll() is not None, "the end of the session")
+    shown = model.context.partition("SessionStart hook additional context:")[2].partition("# Environment")[0]
+    assert (
+        "Another agent worked on this before you" not in shown
+    )  # what `adjourn continue` wrote is not what a person said
+    [codex] = [line for line in ground.adjourn("continue", "--list").splitlines() if "codex" in line]
+    assert ASKED[:20] in codex
+    if ground.is_governed:  # both are tasks, and no line repeats one
+        assert UNASKED not in shown
+        assert shown.count(f"{ASKED}; calls in doubt") == 1
+        assert f"Goal:\n| - {ASKED}\n" in shown
+        assert "printf half > list" in shown
+    else:
+        told = [line for line in shown.splitlines() if UNASKED in line]
+        assert [line.partition(" left ")[0].split(": ")[-1] for line in told] == ["Codex", "Claude Code"]
+        assert all(f'the person said: "{ASKED}"' in line for line in told)

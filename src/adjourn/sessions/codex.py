@@ -295,7 +295,8 @@ class _Translation:
             self._builder.prompt(words, at)
 
     def _call(self, payload: dict[str, Any], at: object) -> None:
-        name, id_ = text_of(payload.get("name"), 100) or "local_shell", payload.get("call_id")
+        unnamed = "local_shell" if payload.get("type") == "local_shell_call" else ""
+        name, id_ = text_of(payload.get("name"), 100) or unnamed, payload.get("call_id")
         namespace = text_of(payload.get("namespace"), 100)
         arguments = payload.get("arguments", payload.get("action"))
         if isinstance(arguments, str):

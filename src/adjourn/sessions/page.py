@@ -133,6 +133,10 @@ class _Page:
             text = f"{text[: limit * 2 // 3]} {GAP} {text[-limit // 3 :]}"
         return [QUOTE + _harmless(line) for line in text.splitlines() if line.strip()] or [QUOTE]
 
+    def _done(self, call: SessionCall) -> str:
+        text = call.what or call.tool
+        return self._code(text) if text else "a call of which nothing is recorded"
+
     def _count(self, most: int, least: int = 1) -> int:
         return max(int(most * self._scale), least)
 
@@ -257,9 +261,7 @@ class _Page:
         when = f" at {call.at[11:19]}" if len(call.at) > 18 else ""
         how = "interrupted after it had started" if call.outcome == "stopped" else "no result is recorded: interrupted"
         said = self._said_once(call)
-        return (
-            f"- {self._code(call.what or call.tool)} ({self._word(call.tool, 60)}{when}): {how}; outcome unknown.{said}"
-        )
+        return f"- {self._done(call)} ({self._word(call.tool, 60) if call.tool else 'an unnamed tool'}{when}): {how}; outcome unknown.{said}"
 
     def _said_once(self, call: SessionCall) -> str:
         before = [answer for answer in self._story.answers if answer.step < call.step][-1:]
@@ -271,7 +273,7 @@ class _Page:
 
     def _refused(self) -> list[str]:
         lines = [
-            f"- refused, did not run: {self._code(call.what or call.tool)} (denied; {self._quoted(_first(call.words), 160)})"
+            f"- refused, did not run: {self._done(call)} (denied; {self._quoted(_first(call.words), 160)})"
             for call in self._story.calls
             if call.outcome == "refused"
         ]

@@ -25,6 +25,7 @@ CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
 COUNT = 200_000 if CAMPAIGN else 1000
 WRITERS: tuple[Any, ...] = (*transcripts.WRITERS, *described_transcripts.WRITERS)
 SECONDS = 5.0
+pytestmark = pytest.mark.timeout(12 * 60 * 60 if CAMPAIGN else 300)
 LIMIT = 8192
 
 

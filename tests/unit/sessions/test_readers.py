@@ -147,6 +147,20 @@ def test_a_queued_prompt_that_was_not_delivered(home: Path) -> None:
     ]
 
 
+def test_codex_names_no_tool_for_a_call_without_a_name(home: Path) -> None:
+    """Only its local shell is recorded without one."""
+    transcript = CodexTranscript()
+    transcript.ask("Bake bread")
+    for kind in ("function_call", "local_shell_call"):
+        transcript.run("pytest -q", None)
+        payload = transcript.records[-1]["payload"]
+        del payload["name"]
+        payload["type"] = kind
+    transcript.save(home)
+    story = catalog.reader_of(catalog.named(transcript.id)).read(catalog.named(transcript.id))
+    assert [call.tool for call in story.calls] == ["", "local_shell"]
+
+
 def test_codex_runs_on_in_the_background(home: Path) -> None:
     """A command that still ran when the tool returned has the outcome of a later call, or none."""
     transcript = CodexTranscript()

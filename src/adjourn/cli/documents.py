@@ -16,7 +16,7 @@ from adjourn.aex.tree import MAX_DOCUMENT_BYTES
 from adjourn.errors import InvalidError, NotFoundError, UsageError
 from adjourn.findings import Finding
 from adjourn.host.finding import workspace_of
-from adjourn.host.workspace import open_plain
+from adjourn.host.workspace import open_plain, unreadable
 from adjourn.policy.contract import BrokenContractError, Contract, read_contract
 
 STDIN = "-"
@@ -63,9 +63,7 @@ def check_plain(path: str) -> None:
     try:
         os.close(open_plain(path, workspace_of().root))
     except OSError as error:
-        raise InvalidError(
-            f"cannot read {path}: {error.strerror}", "name a readable file that is not a symbolic link"
-        ) from error
+        raise unreadable(path, error) from error
 
 
 def refuse_errors(path: str, text: str | None, findings: Sequence[Finding]) -> None:

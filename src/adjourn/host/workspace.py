@@ -5,6 +5,7 @@ No path leaves the workspace by a link.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -159,6 +160,17 @@ def sync_folder(folder: str) -> None:
         os.close(handle)
 
 
+def unreadable(path: str, error: OSError) -> InvalidError:
+    """What to say of a path that `open_plain` does not open."""
+    messages = {
+        errno.ELOOP: f"{path} is a symbolic link",
+        errno.ENOTDIR: f"{path}: a step of its path is a link or not a folder",
+    }
+    if message := messages.get(error.errno or 0):
+        return InvalidError(message, "name the file itself: adjourn follows no link in a workspace")
+    return InvalidError(f"cannot read {path}: {error.strerror}", "name a file that you can read")
+
+
 def open_regular(path: str, limit: int, root: str = "") -> int:
     """A read handle on a regular file of at most `limit` bytes that is no link. `NotFoundError`, `InvalidError`.
 
@@ -169,9 +181,7 @@ def open_regular(path: str, limit: int, root: str = "") -> int:
     except FileNotFoundError as error:
         raise NotFoundError(f"{path} does not exist") from error
     except OSError as error:
-        raise InvalidError(
-            f"cannot read {path}: {error.strerror}", "name a readable file that is not a symbolic link"
-        ) from error
+        raise unreadable(path, error) from error
     status = os.fstat(handle)
     if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
         os.close(handle)

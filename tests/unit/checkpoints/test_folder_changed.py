@@ -233,7 +233,7 @@ def test_only_plain_files_of_a_sane_size_are_read(saved_workspace: Workspace, na
     with pytest.raises(NotFoundError, match=f"{name} does not exist"):
         verify(str(saved_workspace.folder()))
     path.symlink_to(kept)
-    with pytest.raises(InvalidError, match=f"cannot read .*{name}"):
+    with pytest.raises(InvalidError, match=f"{name} is a symbolic link"):
         verify(str(saved_workspace.folder()))
     path.unlink()
     os.mkfifo(path)

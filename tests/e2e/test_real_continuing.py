@@ -134,7 +134,7 @@ def codex_on_path(ground: Ground, model: Model) -> None:
 
 
 def test_killed_continued_in_the_other_client_killed_and_told_of_both(ground: Ground) -> None:
-    """Claude Code dies in an edit, `adjourn continue --in codex` continues it, Codex dies too: Claude Code's next session is told both, once."""
+    """Claude Code dies in an edit, `adjourn continue --in codex` continues it, Codex dies too: Claude Code's next session learns of both, once."""
     root = ground.place.root
     script = [
         Use("Write", {"file_path": str(root / "menu.fr.txt"), "content": "pain"}, own=True),

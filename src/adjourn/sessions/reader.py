@@ -56,7 +56,7 @@ MAX_TITLE = 1000
 
 
 def first_person_words(texts: Iterable[str]) -> str:
-    """The first text that says something, on one line; of a page that was handed over, the person's first words in it."""
+    """The first text that says something, on one line; of a page of `adjourn continue`, the person's first words in it."""
     return next((" ".join(persons_words(text)[0].split())[:MAX_TITLE] for text in texts if text.strip()), "")
 
 

@@ -106,12 +106,15 @@ def instructions(client: ClientProcess, work: PendingWork, tool: str) -> str:
     """What an agent receives whose server speaks first: the notice, and what fits of the hand-over, at most `NOTICE_BYTES`; "" if its
     client was shown it by its hook or another server.
 
-    `tool` is how the client spells `aex.resume`. Of an untrusted signer, it is the notice alone.
+    `tool` is how the client spells `aex.resume`. Of an untrusted signer, and in Codex, it is the notice alone: Codex may ask its model before
+    it has the server's text, so there the hook tells the rest in any case.
     """
     task, checkpoint = work.task, work.checkpoint
     if not _mark_shown(work, client, client.options.server or client.options.command[:12] or "server"):
         return ""
     begin = notice(work, tool)
+    if is_codex(client):
+        return begin
     try:
         signer = check_trusted(task.store, checkpoint)
     except RefusedError:
@@ -176,6 +179,11 @@ def _the_rest(name: str, session: NewSession, page: str) -> str:
 # --- whether it was shown, and resumed
 
 
+def is_codex(client: ClientProcess) -> bool:
+    """Whether the client is Codex, by the name that it gives itself to servers, or that its hook has."""
+    return client.client.startswith("codex")
+
+
 def _mark_shown(work: PendingWork, client: ClientProcess, by: str) -> bool:
     """Record that a client is shown the brief, which it may not read. Returns False if another of its servers, or its hook, has shown it.
 
@@ -186,7 +194,8 @@ def _mark_shown(work: PendingWork, client: ClientProcess, by: str) -> bool:
     for _ in range(2):
         before = store.ref(name)
         shown = Telling.read(before or "")
-        if (shown.checkpoint, shown.group) == (mark.checkpoint, mark.group) and shown.by != mark.by:
+        was_shown = (shown.checkpoint, shown.group) == (mark.checkpoint, mark.group) and shown.by != mark.by
+        if was_shown and not (mark.by == HOOK and is_codex(client)):
             return False
         with suppress(ConflictError):  # another was faster: maybe one of this client
             store.swap(name, " ".join(mark), expect=before)

@@ -154,6 +154,19 @@ def test_a_client_is_told_once_whichever_of_its_servers_starts_first(workspace: 
     assert "did not resume it" in brief_new_session(workspace.context("g3"), NewSession())
 
 
+def test_codex_learns_the_rest_from_its_hook_whatever_a_server_said(workspace: Workspace) -> None:
+    """Its first request may come before it has the servers' texts: they only name the checkpoint, once, and the hook tells the rest, once."""
+    _saved(workspace)
+    reader = workspace.context("g2")
+    reader.identify("codex-mcp-client 0.169.0", "2025-06-18")
+    work = find_pending_work(reader)
+    assert work is not None
+    notice = instructions(reader, work, "aex.resume")
+    assert (work.checkpoint.data.name in notice, "Next step" in notice) == (True, False)
+    assert "Next step" in brief_new_session(reader, NewSession())
+    assert instructions(reader, work, "aex.resume") == ""
+
+
 def _verdict(workspace: Workspace) -> WorkVerdict:
     store, clock, secret = workspace.store, workspace.clock, keys.secret()
     waiting = find_waiting(store, clock=clock, secret=secret).items

@@ -109,6 +109,12 @@ def plan(root: str, home: Home, start: str = "") -> SetupPlan:
     return _Planner(root, home, servers.program(root), folders=inner_folders(root, start or root)).build()
 
 
+def with_line_ends(before: str | None, after: str) -> str:
+    """A file's new content with CRLF throughout, where it had nothing else before."""
+    is_crlf = before is not None and "\n" in before and not _LONE_LF.search(before)
+    return _LONE_LF.sub("\r\n", after) if is_crlf else after
+
+
 def inner_folders(root: str, start: str) -> list[str]:
     """The folders below the workspace that lead to `start`, as paths from its top."""
     parts = os.path.relpath(start, root).split("/")
@@ -238,8 +244,7 @@ class _Planner:
     def _change(self, path: str, after: str, about: str) -> None:
         earlier = self._plan.changes.get(path)
         before = earlier.before if earlier else self._text(path)
-        if before and "\n" in before and not _LONE_LF.search(before):
-            after = _LONE_LF.sub("\r\n", after)
+        after = with_line_ends(before, after)
         self._plan.changes[path] = SettingsChange(path, before, after, [*(earlier.about if earlier else []), about])
 
     def _note(self, path: str, text: str, remedy: str) -> None:

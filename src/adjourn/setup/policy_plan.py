@@ -15,7 +15,7 @@ from adjourn.errors import AdjournError
 from adjourn.setup import first_policy, jsonc, toml_text
 from adjourn.setup.first_policy import ListedServer
 from adjourn.setup.places import CLAUDE, CLAUDE_HOOKS, CODEX, CODEX_SERVERS, POLICY, read_plain, table
-from adjourn.setup.planning import SettingsChange, SetupNote, SetupPlan
+from adjourn.setup.planning import SettingsChange, SetupNote, SetupPlan, with_line_ends
 from adjourn.setup.probe import Probed, ProbedTool, ServerStart
 from adjourn.setup.servers import ServerEntry, start_of
 
@@ -115,16 +115,13 @@ def _ask_once(setup: SetupPlan, servers: Sequence[ListedServer]) -> None:
         if tool.ruling == "allow" and tool.server in names
     ]
     in_claude, in_codex = setup.behind.get(CLAUDE, ()), setup.behind.get(CODEX, ())
-    own = [(name, tool) for name in in_claude for tool in ("aex_*", "adjourn_*")]
-    rules = [
-        f"mcp__{as_client_names_it(name)}__{tool if (name, tool) in own else as_client_names_it(tool)}"
-        for name, tool in (*own, *reads)
-        if name in in_claude
-    ]
+    prefixes = {name: f"mcp__{as_client_names_it(name)}__" for name in in_claude}
+    rules = [prefix + tool for prefix in prefixes.values() for tool in ("aex_*", "adjourn_*")]
+    rules += [prefixes[name] + as_client_names_it(tool) for name, tool in reads if name in prefixes]
     _edit(setup, CLAUDE_HOOKS, lambda text: _allowing(text, rules))
     tables = [("mcp_servers", name, "tools", tool) for name, tool in reads if name in in_codex]
     approved = {"approval_mode": "approve"}
-    _edit(setup, CODEX_SERVERS, lambda text: toml_text.with_new_tables(text, tables, approved) if tables else text)
+    _edit(setup, CODEX_SERVERS, lambda text: toml_text.with_new_tables(text, tables, approved))
 
 
 def _edit(setup: SetupPlan, name: str, edited: Callable[[str], str]) -> None:
@@ -135,7 +132,7 @@ def _edit(setup: SetupPlan, name: str, edited: Callable[[str], str]) -> None:
         if (after := edited(text)) != text:
             before = setup.changes.get(path) or SettingsChange(path, text, text, [])
             about = [*before.about, "no question about what the policy allows unasked"]
-            setup.changes[path] = before._replace(after=after, about=about)
+            setup.changes[path] = before._replace(after=with_line_ends(before.before, after), about=about)
 
 
 def _allowing(text: str, rules: Sequence[str]) -> str:

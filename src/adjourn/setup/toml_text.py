@@ -76,7 +76,7 @@ def with_new_tables(text: str, paths: Iterable[Sequence[str]], values: Mapping[s
     """
     from tomlkit import items
 
-    meant, after = read(text), text.rstrip("\n") + "\n"
+    meant, added = read(text), ""
     for path in paths:
         table = meant
         for name in path[:-1]:
@@ -87,7 +87,8 @@ def with_new_tables(text: str, paths: Iterable[Sequence[str]], values: Mapping[s
             members = "".join(
                 f"{name} = {items.String.from_raw(value).as_string()}\n" for name, value in values.items()
             )
-            after += f"\n[{header}]\n{members}"
+            added += f"\n[{header}]\n{members}"
+    after = f"{text.rstrip(chr(10))}\n{added}" if added else text
     if read(after) != meant:
         raise InvalidError("it is written in a form that adjourn cannot edit", "edit the file by hand")
     return after

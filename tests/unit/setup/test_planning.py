@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.setup import policy_plan, undo
+from adjourn.setup import policy_plan, toml_text, undo
 from adjourn.setup.places import Home
 from adjourn.setup.places import home as home_of
 from adjourn.setup.planning import SetupPlan, plan
@@ -298,6 +298,23 @@ def test_claude_code_does_not_ask_again_about_what_is_allowed(
     else:
         edited.pop("hooks", None)
         assert json.loads(path.read_text()) == edited
+
+
+def test_what_clients_need_not_ask_keeps_a_files_own_ends(root: Path, home: Home) -> None:
+    """Lines that end in CRLF still do, also those added; a file in which all is approved stays as it is, with its blank lines at the end."""
+    put(root, ".mcp.json", listed(inv={"command": "run", "args": []}))
+    settings = root / HOOKS
+    settings.write_bytes(b'{\r\n  "model": "x"\r\n}\r\n')
+    text = '[mcp_servers.inv]\ncommand = "run"\n\n[mcp_servers.inv.tools.get_item]\napproval_mode = "prompt"\n\n\n'
+    assert (
+        toml_text.with_new_tables(text, [("mcp_servers", "inv", "tools", "get_item")], {"approval_mode": "x"}) == text
+    )
+    made = plan(str(root), home)
+    answers = [(entry, Probed(tools=(ProbedTool("get_item"),))) for entry in made.servers]
+    policy_plan.with_tools(made, answers, observe=False)
+    after = made.changes[str(settings)].after
+    assert "mcp__inv__get_item" in after
+    assert after.count("\n") == after.count("\r\n") > 10
 
 
 def test_codex_does_not_ask_again_about_what_is_allowed(root: Path, home: Home) -> None:

@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,7 @@ def altered(records: Any, chance: random.Random) -> Any:
         value = holder[key]
         way = chance.randrange(5)
         if way == 0:
-            holder[key] = chance.choice(VALUES)
+            holder[key] = deepcopy(chance.choice(VALUES))  # a later change is of this one alone
         elif way == 1 and isinstance(holder, dict):
             del holder[key]
         elif way == 2 and isinstance(holder, dict) and len(holder) > 1:

@@ -113,7 +113,7 @@ def instructions(client: ClientProcess, work: PendingWork, tool: str) -> str:
     if not _mark_shown(work, client, client.options.server or client.options.command[:12] or "server"):
         return ""
     begin = notice(work, tool)
-    if is_codex(client):
+    if _is_codex(client):
         return begin
     try:
         signer = check_trusted(task.store, checkpoint)
@@ -179,7 +179,7 @@ def _the_rest(name: str, session: NewSession, page: str) -> str:
 # --- whether it was shown, and resumed
 
 
-def is_codex(client: ClientProcess) -> bool:
+def _is_codex(client: ClientProcess) -> bool:
     """Whether the client is Codex, by the name that it gives itself to servers, or that its hook has."""
     return client.client.startswith("codex")
 
@@ -195,7 +195,7 @@ def _mark_shown(work: PendingWork, client: ClientProcess, by: str) -> bool:
         before = store.ref(name)
         shown = Telling.read(before or "")
         was_shown = (shown.checkpoint, shown.group) == (mark.checkpoint, mark.group) and shown.by != mark.by
-        if was_shown and not (mark.by == HOOK and is_codex(client)):
+        if was_shown and not (mark.by == HOOK and _is_codex(client)):
             return False
         with suppress(ConflictError):  # another was faster: maybe one of this client
             store.swap(name, " ".join(mark), expect=before)

@@ -6,6 +6,8 @@ transcript. They stand below everything that an agent or a person stated.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 from msgspec import UNSET
 
@@ -44,6 +46,12 @@ class TranscriptFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 NO_FACTS = TranscriptFacts()
 
 
+class _Latest(msgspec.Struct, frozen=True):
+    """The one member that is read of the facts of all tasks."""
+
+    latest: str = ""
+
+
 def read_facts(store: Store, task: str) -> TranscriptFacts:
     """The facts of a task; `NO_FACTS` where there are none, or a later version wrote them."""
     try:
@@ -51,6 +59,15 @@ def read_facts(store: Store, task: str) -> TranscriptFacts:
         return msgspec.json.decode(value, type=TranscriptFacts) if value else NO_FACTS
     except msgspec.DecodeError:
         return NO_FACTS
+
+
+def latest_transcripts(store: Store) -> set[str]:
+    """The paths of the transcripts that the newest session of each task named."""
+    paths = set()
+    for value in store.refs(REF).values():
+        with suppress(msgspec.DecodeError):  # a later version wrote it
+            paths.add(msgspec.json.decode(value, type=_Latest).latest)
+    return paths
 
 
 def keep_facts(store: Store, task: str, facts: TranscriptFacts) -> None:

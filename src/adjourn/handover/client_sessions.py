@@ -15,17 +15,18 @@ import msgspec
 
 from adjourn.checkpoints.page import LATER
 from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
-from adjourn.checkpoints.transcript_facts import keep_facts, read_facts
+from adjourn.checkpoints.transcript_facts import keep_facts, latest_transcripts
 from adjourn.clients.client_process import ClientProcess
 from adjourn.errors import InvalidError
 from adjourn.host import clock
+from adjourn.host.workspace import locked, make_folder
 from adjourn.log import kinds
 from adjourn.log.canonical_json import canonical, digest
 from adjourn.log.event import SYSTEM
+from adjourn.policy.protected.places import FOLDER
 from adjourn.sessions import catalog, files, following
 from adjourn.sessions.reader import SessionFile
 from adjourn.sessions.secrets import Secrets
-from adjourn.store.base import Store
 from adjourn.tasks.task import NewEvent, Task
 
 MAX_LISTED = 10
@@ -42,8 +43,7 @@ def session_rows(client: ClientProcess) -> list[dict[str, Any]]:
     """The newest sessions in this workspace, of 90 days, that are no task and have ended, as `aex.list_tasks` shows them."""
     if not _may_look(client):
         return []
-    taken = client.store.refs(_REF)
-    governed = {read_facts(client.store, name).latest for name in _tasks_with_facts(client.store)}
+    taken, governed = client.store.refs(_REF), latest_transcripts(client.store)
     rows = []
     for file in catalog.sessions(catalog.trees_of(client.options.tree), client.clock() / 1000 - MAX_AGE):
         if _ref(file) in taken or os.path.realpath(file.path) in governed or not _NAME.fullmatch(file.id):
@@ -71,7 +71,8 @@ def take_in_session(client: ClientProcess, name: str) -> str:
     if not found:
         return ""
     file = found[0]
-    return client.store.ref(_ref(file)) or _import(client, file)
+    with locked(make_folder(client.options.root, FOLDER)):  # two clients may resume it at once
+        return client.store.ref(_ref(file)) or _import(client, file)
 
 
 def _import(client: ClientProcess, file: SessionFile) -> str:
@@ -104,10 +105,6 @@ def _import(client: ClientProcess, file: SessionFile) -> str:
 def _may_look(client: ClientProcess) -> bool:
     """Whether the transcripts of this machine's user are the client's own: not behind the gateway."""
     return not client.options.home and client.options.principal is None and bool(client.options.tree)
-
-
-def _tasks_with_facts(store: Store) -> list[str]:
-    return [name.partition("/")[2] for name in store.refs("transcript/")]
 
 
 def _ref(file: SessionFile) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import msgspec
 import pytest
 
 from adjourn.checkpoints.transcript_facts import read_facts
+from adjourn.host.workspace import locked, make_folder
 from adjourn.log import kinds
 from adjourn.log.event import decode
 from support.in_process import ProxyWorkspace, refused
@@ -62,6 +65,29 @@ def test_the_session_that_asks_is_not_listed(home: Path, tmp_path: Path) -> None
         other, _ = left(home, work.root, WRITERS[0])
         assert [row["name"] for row in client.meta("aex.list_tasks")["tasks"]] == [other]
         assert asking != other
+
+
+def test_a_session_becomes_a_task_under_a_lock(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two clients that resume it at once make one task: the second looks for it again once it has the lock."""
+    with ProxyWorkspace(tmp_path, "allow *") as work:
+        name, _ = left(home, work.root)
+        first, second = work.client(), work.client()
+        folder, names = make_folder(str(work.root), ".aex"), []
+
+        @contextmanager
+        def late(path: str) -> Iterator[None]:
+            """The lock as the second client gets it: when the first has made the task."""
+            assert path == folder
+            monkeypatch.setattr("adjourn.handover.client_sessions.locked", locked)
+            names.append(first.meta("aex.resume", name=name)["name"])
+            with locked(path):
+                yield
+
+        monkeypatch.setattr("adjourn.handover.client_sessions.locked", late)
+        names.append(second.meta("aex.resume", name=name)["name"])
+        assert names[0] == names[1]
+        rows = first.meta("aex.list_tasks")["tasks"]
+        assert [row["type"] for row in rows] == ["checkpoint"]
 
 
 def test_the_chain_names_the_file_the_range_and_its_digest(home: Path, tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ from adjourn.sessions.joining import is_same
 from adjourn.sessions.secrets import Secrets
 from adjourn.sessions.story import MAX_TEXT, Prompt, SessionCall, SessionStory
 from adjourn.text.fitting import fit_items, fit_text
-from adjourn.text.quoting import clean
 from adjourn.text.redact import LONGEST
 
 BYTES = 8192
@@ -32,7 +31,6 @@ MIN_DECISION = 12
 GAP = "[…]"
 """Marks what is left out of a quotation."""
 _SCALES = (1.0, 0.7, 0.5, 0.35, 0.25, 0.15, 0.1, 0.06, 0.03)
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 _ENVELOPE = re.compile(
     r"<(/?(?:system|user|human|assistant|instruction|important|tool|function|antml|context|untrusted|command)[\w:-]*[^<>]{0,80})>",
     re.IGNORECASE,
@@ -106,7 +104,7 @@ class _Page:
 
     def _line(self, text: str, limit: int) -> str:
         """A text on one line, without secrets and without anything that acts."""
-        line = " ".join(clean(_ANSI.sub("", self._secrets.hide(text[: limit * 2 + 600]))).split())
+        line = " ".join(self._secrets.hide(text[: limit * 2 + 600]).split())
         return fit_text(_harmless(line), max(limit, 20))
 
     def _quoted(self, text: str, limit: int) -> str:
@@ -126,7 +124,7 @@ class _Page:
 
     def _block(self, text: str, limit: int) -> list[str]:
         """A text line by line, each marked as quoted; cut in the middle where it is long."""
-        text = clean(_ANSI.sub("", self._secrets.hide(text)))
+        text = self._secrets.hide(text)
         if len(text) > MAX_TEXT - LONGEST:  # a secret may be cut at its end
             text = text[: MAX_TEXT - LONGEST]
         if len(text) > limit:

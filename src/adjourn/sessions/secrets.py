@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
+from adjourn.text.quoting import clean
 from adjourn.text.redact import HIDDEN, matches, without_secrets
 
 MAX_VALUES = 200
@@ -26,6 +27,9 @@ _WORDS = frozenset((
 ))  # fmt: skip
 
 
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
+
+
 class Secrets:
     """The secrets that some texts hold, and `values` that are known for secrets."""
 
@@ -34,7 +38,7 @@ class Secrets:
         self._room = MAX_VALUES + len(self._values)
         self._hidden: dict[str, str] = {}
         for text in texts:
-            self._learn(text[:MAX_SEARCHED])
+            self._learn(_visible(text[:MAX_SEARCHED]))
 
     @property
     def values(self) -> Collection[str]:
@@ -53,10 +57,10 @@ class Secrets:
             self._values[value] = None
 
     def hide(self, text: str) -> str:
-        """The text without them. A page is fitted in several attempts, which hide the same texts."""
+        """The visible text without them. A page is fitted in several attempts, which hide the same texts."""
         hidden = self._hidden.get(text)
         if hidden is None:
-            hidden = text
+            hidden = _visible(text)
             for value in sorted(self._values, key=len, reverse=True):
                 if value in hidden:
                     hidden = hidden.replace(value, HIDDEN)
@@ -64,6 +68,11 @@ class Secrets:
                 hidden = _IN_PROSE.sub(_without_value, hidden)
             self._hidden[text] = hidden = without_secrets(hidden)
         return hidden
+
+
+def _visible(text: str) -> str:
+    """The text as a reader sees it, in which no character that is not shown divides a secret."""
+    return clean(_ANSI.sub("", text))
 
 
 def _may_name_one(text: str) -> bool:

@@ -59,9 +59,7 @@ def turns_of(story: SessionStory) -> list[Turn]:
     for call in story.calls:
         code = f", exit code {call.code}" if call.code is not None else ""
         steps.append((call.step, "call", f"{call.tool} {call.what}: {call.outcome}{code}"))
-    turns = [
-        Turn(who, fit_text(" ".join(clean(secrets.hide(text)).split()), MAX_TURN)) for _, who, text in sorted(steps)
-    ]
+    turns = [Turn(who, fit_text(" ".join(secrets.hide(text).split()), MAX_TURN)) for _, who, text in sorted(steps)]
     return turns if len(turns) <= MAX_TURNS else [turns[0], *turns[1 - MAX_TURNS :]]
 
 

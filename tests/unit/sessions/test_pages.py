@@ -19,6 +19,7 @@ from adjourn.sessions import catalog, joining
 from adjourn.sessions.evidence import LedgerCall
 from adjourn.sessions.joining import MAX_APART
 from adjourn.sessions.page import page
+from adjourn.sessions.secrets import Secrets
 from adjourn.sessions.story import SessionCall, SessionStory
 from support.cases import for_each
 from support.transcripts import ASKED, KEY, WRITERS, ClaudeTranscript, CodexTranscript, bakery
@@ -86,6 +87,16 @@ def test_a_secret_is_hidden_wherever_it_occurs(home: Path) -> None:
     transcript.run("login --with rye-and-salt", 1, "no such user rye-and-salt")
     transcript.say("I used rye-and-salt.")
     assert "rye-and-salt" not in told(transcript, home)
+
+
+@for_each("unseen", ["\x1b]0;owned\x07", "\x1b[31m", "\u200b", "\u2066", "\x08"])
+def test_a_character_that_is_not_seen_divides_no_secret(unseen: str) -> None:
+    """Inside a password that a person names, and inside a key that is known by its shape."""
+    for secret in ("rye-and-salt", KEY):
+        broken = secret[:6] + unseen + secret[6:]
+        text = f"The password is {broken}, and the key is {KEY[:20]}{unseen}{KEY[20:]}."
+        hidden = Secrets([text]).hide(f"login {broken} {secret}")
+        assert hidden == "login [redacted] [redacted]"
 
 
 def test_a_search_shows_no_secret(home: Path) -> None:

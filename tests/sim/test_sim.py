@@ -12,7 +12,7 @@ import pytest
 
 from sim import report, study, validate
 from sim.loop import Loop, Processors
-from sim.model import Result, run
+from sim.model import RETRY, Result, run
 from sim.settings import Costs, Plan, figures
 
 SMALL = Plan(gateways=4, tasks=2_000, rate=400, notify="never", warm=1, seconds=6)
@@ -131,3 +131,19 @@ def test_the_page_shows_the_answers_of_this_model() -> None:
     assert all(any(report.PLACE.format(title) in text for text in texts) for title in report.tables(answers))
     for name, picture in report.pictures(answers).items():
         assert (report.ASSETS / name).read_text("utf-8") == picture
+
+
+def test_the_page_names_the_plan() -> None:
+    """What docs/explanation/scaling.md says in words of the plans, of their leases and of its assumptions is what was simulated."""
+    text = " ".join((report.ASSETS.parent / "explanation" / "scaling.md").read_text("utf-8").split())
+    plan, failing = Plan(), study.FAILURES["primary killed, gap 5 s"]
+    for sentence in (
+        f"{plan.tasks:,} live tasks, {plan.rate:,.0f} calls per second, half of them with an effect, {plan.gateways} gateways",
+        f"{failing.gateways} gateways, {failing.tasks:,} tasks, {failing.rate:,.0f} calls per second",
+        f"Servers take {plan.upstream * 1000:.0f} ms on average",
+        f"PostgreSQL {plan.cores} cores",
+        f"a round trip is {plan.hop * 1000} ms",
+        f"repeats its call after {RETRY} s",
+    ):
+        assert sentence in text
+    assert (plan.effects, plan.lease_interval, plan.lease_seconds) == (0.5, 1, 3)

@@ -6,6 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from adjourn.aex import Policy, Rule, discover, effective, from_text, merge, not_granted
 from adjourn.aex.files import load
 from adjourn.aex.match import glob_text
@@ -54,6 +57,33 @@ def test_deny_wins_over_allow_and_allow_is_case_sensitive() -> None:
     assert found.judge("git.pull").confirm is not None
     assert policy("allow file.*").judge("File.read").effect == "closed"
     assert policy("allow file.*").judge("file/read").effect == "closed"
+
+
+RULES = (
+    "allow file.*, git.*",
+    "deny file.delete",
+    "confirm before file.write",
+    "deny net.*",
+    "allow net.get",
+    "budget calls=3",
+)
+TOOLS = ("file.read", "file.write", "file.delete", "git.push", "net.get", "shell.exec")
+
+
+@given(st.permutations(RULES))
+def test_the_order_of_lines_decides_nothing(lines: Sequence[str]) -> None:
+    """A policy gives each call the same verdict, question and budget in any order of its lines."""
+    found, reference = policy(*lines), policy(*RULES)
+    assert found.budget == reference.budget
+    for tool in TOOLS:
+        now, then = found.judge(tool), reference.judge(tool)
+        assert (now.effect, now.confirm is None) == (then.effect, then.confirm is None)
+
+
+def test_a_line_of_version_0_means_the_same_in_version_1() -> None:
+    """Under `v1` in the header, lines of version 0 are the same rules."""
+    newer, findings = from_text("\n".join(["policy p v1", 'goal "g"', *RULES]), "p.aex")
+    assert (newer, findings) == (policy(*RULES), [])
 
 
 def test_an_empty_allow_permits_nothing() -> None:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import sys
+import tomllib
+from itertools import chain
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from adjourn import __version__
+from adjourn.handover.rendering import ROOM
+from adjourn.handover.session_brief import NOTICE_BYTES
+from adjourn.mcp.frames import BATCH_REVISIONS
+from adjourn.proxy.main import HEARTBEAT_SECONDS
+from adjourn.relay.answers import SETTLE_SECONDS
 from adjourn.relay.meta import DEFINITIONS
+from adjourn.tasks import lease
+from adjourn.tasks.budgets import NOTICE_SHARES
+from adjourn.tasks.decision import MAX_LEGS
+from support.cases import for_each
 
 REPOSITORY = Path(__file__).parents[3]
 PAGES = ("docs/explanation/architecture.md", "CONTRIBUTING.md")
@@ -55,6 +68,99 @@ def test_what_the_meta_tools_add_to_a_context() -> None:
     assert len(DEFINITIONS) == 10
     assert f"ten meta-tools add {size / 1000:.1f} kB" in text
     assert f"[{size / 1000:.1f} kB to the list of tools]" in head
+
+
+CONNECTING = {
+    "cli/demo_client.py": "`adjourn demo`",
+    "gateway/http_pool.py": "`adjourn proxy --url`, `adjourn serve` with servers over HTTP",
+    "gateway/login_flow.py": "`adjourn serve login`",
+    "host/http.py": "what asks the next ones",
+    "adapters/otlp.py": "traces and metrics of the gateway",
+    "gateway/tokens.py": "the issuer of that server",
+    "gateway/tracing.py": "traces and metrics of the gateway",
+    "notify/senders.py": "`adjourn notify`",
+    "runs/runner.py": "a run with a model",
+    "store/postgres_link.py": "a store on PostgreSQL",
+    "langgraph/importing.py": "a store on PostgreSQL",
+}
+"""Module → the feature of docs/what-leaves-my-machine.md that it connects for."""
+_CONNECTS = re.compile(
+    r"^\s*(?:from|import) (?:http\.client|urllib\.request|urllib3|httpx|aiohttp|requests|smtplib|ftplib|websockets|psycopg\b"
+    r"|mcp\.client|adjourn\.host\.http)|\b(?:create_connection|open_connection)\(|\bsocket\.AF_INET",
+    re.MULTILINE,
+)
+
+
+def test_what_connects_elsewhere_is_named() -> None:
+    """Modules that can open a connection to another machine are few, and the page of what leaves a machine has what each is for."""
+    source = REPOSITORY / "src" / "adjourn"
+    found = {
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if _CONNECTS.search(path.read_text("utf-8"))
+    }
+    assert found == CONNECTING.keys()
+    text = " ".join((REPOSITORY / "docs" / "what-leaves-my-machine.md").read_text("utf-8").split())
+    assert [use for name, use in CONNECTING.items() if use not in text and name != "host/http.py"] == []
+
+
+def _words(page: str) -> str:
+    return " ".join((REPOSITORY / page).read_text("utf-8").split())
+
+
+def _milliseconds(row: str) -> list[float]:
+    """The figures of a row of the benchmarks' table of latencies: direct, pass-through, floor, adjourn."""
+    found = re.search(rf"^\| {row} \|(.*)\|$", (REPOSITORY / "docs" / "benchmarks.md").read_text("utf-8"), re.MULTILINE)
+    assert found, row
+    return [int(cell.replace(",", "")) / 1000 for cell in found[1].split("|")]
+
+
+READING, WRITING = _milliseconds("a call that reads"), _milliseconds("a call with effects, on disk before it is sent")
+PYTHON = tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["project"]["requires-python"].removeprefix(
+    ">="
+)
+TOOLS = [
+    row.split("\t")[0]
+    for row in (REPOSITORY / "tests" / "data" / "tool_effects.tsv").read_text("utf-8").splitlines()[1:]
+]
+RECORDED = json.loads((REPOSITORY / "docs" / "assets" / "session.cast").read_text("utf-8").partition("\n")[0])["title"]
+CLIENTS = re.findall(r"(Claude Code|Codex) ([\d.]+)", RECORDED)
+
+
+@for_each(
+    ("page", "sentence"),
+    [
+        ("README.md", f"[{READING[-1]:.1f} ms to a reading call]"),
+        ("README.md", "Recorded with {} {} and {} {}".format(*chain(*CLIENTS))),
+        ("README.md", f"Python {PYTHON} or newer"),
+        ("SECURITY.md", f"of a killed session after {lease.LEASE_MILLISECONDS // 1000} s"),
+        ("SECURITY.md", f"two gateways after about {lease.SILENCE_SECONDS + lease.RENEW_SECONDS:.0f} s"),
+        ("SECURITY.md", f"reset by at most {HEARTBEAT_SECONDS:.0f} s"),
+        ("SECURITY.md", f"of {len(TOOLS):,} tools of {len({*TOOLS})} real servers"),
+        ("docs/explanation/trust.md", f"may lag by {HEARTBEAT_SECONDS:.0f} s"),
+        ("docs/explanation/trust.md", f"reset by at most {HEARTBEAT_SECONDS:.0f} s"),
+        ("docs/explanation/durability.md", f"at most {SETTLE_SECONDS:.0f} s"),
+        ("docs/explanation/eras.md", f"A call can continue {MAX_LEGS} times"),
+        ("docs/explanation/eras.md", f"in revisions {' and '.join(BATCH_REVISIONS)}"),
+        ("docs/costs.md", f"{READING[-1]:.1f} ms instead of {READING[0]} ms"),
+        ("docs/costs.md", f"on disk before it is sent | {WRITING[-1]:.1f} ms |"),
+        (
+            "docs/costs.md",
+            f"at most {ROOM // 1024} KiB from the hook, or {NOTICE_BYTES // 1024} KiB in the server's instructions",
+        ),
+        ("docs/costs.md", "when {} % and {} % of a budget are spent".format(*NOTICE_SHARES)),
+    ],
+)
+def test_a_figure_of_a_page_is_the_programs(page: str, sentence: str) -> None:
+    """A figure that the program, a list or a measurement has is on a page as it is there."""
+    assert sentence in _words(page)
+
+
+def test_nothing_is_called_published_before_a_release() -> None:
+    """While CHANGELOG calls this version unreleased, README and the known limits say that nothing is published."""
+    is_open = f"## [{__version__}] - unreleased" in (REPOSITORY / "CHANGELOG.md").read_text("utf-8")
+    for page in ("README.md", "docs/known-limits.md"):
+        assert ("Nothing is published yet" in _words(page)) == is_open
 
 
 def test_pages_import_public_names() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 from tables import Table, median
 
 from adjourn.code.deadline import Deadline
-from adjourn.code.server.codebases import CodeOptions
 from adjourn.code.server.replies import MAX_TEXT
 from adjourn.code.server.server import CodeServer
+from adjourn.code.server.tool import CodeOptions
 from adjourn.code.workflow.active_session import ClientConnection
 
 _NAMES = "SELECT name FROM name ORDER BY id"

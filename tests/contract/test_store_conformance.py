@@ -12,9 +12,8 @@ import pytest
 
 from adjourn.store import Store
 from adjourn.store.conformance import StoreConformance
-from adjourn.store.conformance.suite import Opener
-from adjourn.store.memory import MemoryStore
-from adjourn.store.overlay import OverlayStore
+from adjourn.store.conformance.documents import Opener
+from adjourn.store.memory import MemoryStore, OverlayStore
 from adjourn.store.postgres import PostgresStore
 from adjourn.store.sqlite import SqliteStore
 

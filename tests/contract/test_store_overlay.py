@@ -6,7 +6,7 @@ import pytest
 
 from adjourn.errors import ConflictError
 from adjourn.store import EMPTY, Entry, Head, MemoryStore, OverlayStore, Store
-from adjourn.store.conformance.suite import entry
+from adjourn.store.conformance.documents import entry
 
 MADE = [entry(b"%d" % number) for number in range(6)]
 

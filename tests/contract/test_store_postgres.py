@@ -13,8 +13,8 @@ import pytest
 from adjourn.errors import ConflictError, IntegrityError, SchemaError, StoreError
 from adjourn.log.kinds import TaskOpened
 from adjourn.store import EMPTY, Head, open_store
-from adjourn.store.conformance.suite import append_racing, check_chain, entry
-from adjourn.store.migrate import LATEST
+from adjourn.store.base import LATEST
+from adjourn.store.conformance.documents import append_racing, check_chain, entry
 from adjourn.store.postgres import PostgresStore
 from adjourn.tasks.task import NewEvent, Task
 from support.clock import Clock

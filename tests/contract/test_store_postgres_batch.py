@@ -15,7 +15,7 @@ import pytest
 
 from adjourn.errors import ConflictError, StoreError
 from adjourn.store import EMPTY, Entry, Head
-from adjourn.store.conformance.suite import append_racing, check_chain, entry
+from adjourn.store.conformance.documents import append_racing, check_chain, entry
 from adjourn.store.postgres import PostgresStore
 
 psycopg = pytest.importorskip("psycopg")

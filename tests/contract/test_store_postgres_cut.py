@@ -13,7 +13,7 @@ import pytest
 
 from adjourn.errors import ConflictError
 from adjourn.store import EMPTY, Head, Swap
-from adjourn.store.conformance.suite import entry
+from adjourn.store.conformance.documents import entry
 from adjourn.store.postgres import PostgresStore
 
 psycopg = pytest.importorskip("psycopg")

@@ -16,7 +16,7 @@ import pytest
 
 from adjourn.errors import StoreError
 from adjourn.store import EMPTY
-from adjourn.store.conformance.suite import entry
+from adjourn.store.conformance.documents import entry
 from adjourn.store.postgres import PostgresStore
 from adjourn.store.postgres_link import RETRY_SECONDS, PostgresServer
 

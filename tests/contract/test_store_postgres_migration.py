@@ -15,8 +15,8 @@ import pytest
 
 from adjourn.errors import SchemaError, StoreError
 from adjourn.store import EMPTY, Head, PostgresStore, Swap, migrate_postgres, postgres_migration
-from adjourn.store.conformance.suite import check_chain, entry
-from adjourn.store.migrate import LATEST
+from adjourn.store.base import LATEST
+from adjourn.store.conformance.documents import check_chain, entry
 from support.proxy import wait_for
 
 psycopg = pytest.importorskip("psycopg")
@@ -29,7 +29,7 @@ OLD = "%20-cadjourn.schema%3D1"
 _APPENDER = """
 import itertools, os, sys
 from adjourn.store import open_store
-from adjourn.store.conformance.suite import entry
+from adjourn.store.conformance.documents import entry
 from adjourn.errors import StoreError
 store = open_store(sys.argv[1])
 head = store.head(sys.argv[2])

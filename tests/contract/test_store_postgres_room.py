@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from adjourn.store import EMPTY, PostgresStore
-from adjourn.store.conformance.suite import entry
+from adjourn.store.conformance.documents import entry
 from adjourn.store.postgres import DROPPED_TOGETHER
 from support.proxy import wait_for
 

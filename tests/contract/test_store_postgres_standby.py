@@ -11,7 +11,7 @@ import pytest
 
 from adjourn.errors import ConflictError, StoreError
 from adjourn.store import EMPTY, Head
-from adjourn.store.conformance.suite import check_chain, entry
+from adjourn.store.conformance.documents import check_chain, entry
 from adjourn.store.postgres import PostgresStore
 from support.standby import Pair, until
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from adjourn.errors import ConflictError, IntegrityError, RefusedError, StoreError
-from adjourn.store import EMPTY, Entry, Head, migrate, sqlite_file
-from adjourn.store.conformance.suite import append_racing, check_chain, entry
+from adjourn.store import EMPTY, Entry, Head, base, sqlite_file
+from adjourn.store.conformance.documents import append_racing, check_chain, entry
 from adjourn.store.sqlite import SqliteStore
 
 
@@ -246,7 +246,7 @@ def _frames() -> Iterator[str]:
 def test_a_store_of_the_first_schema_is_brought_up_to_date(path: Path) -> None:
     """Every entry, ref and blob of a store made by schema 1 is there after opening it, and appends continue behind them."""
     path.parent.mkdir(mode=0o700)
-    schema = Path(migrate.__file__).parent / "schema" / "sqlite_0001.sql"
+    schema = Path(base.__file__).parent / "schema" / "sqlite_0001.sql"
     chains = {name: [entry(f"{name} {number}".encode()) for number in range(300)] for name in ("b", "a", "é")}
     with closing(sqlite3.connect(path)) as old:
         old.executescript(schema.read_text() + "PRAGMA journal_mode=WAL; PRAGMA user_version=1;")
@@ -267,12 +267,12 @@ def test_a_store_of_the_first_schema_is_brought_up_to_date(path: Path) -> None:
 def test_an_upgrade_that_is_cut_off_leaves_the_old_store(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The migration is one transaction: when its last step fails, the store is as it was."""
     path.parent.mkdir(mode=0o700)
-    schema = Path(migrate.__file__).parent / "schema" / "sqlite_0001.sql"
+    schema = Path(base.__file__).parent / "schema" / "sqlite_0001.sql"
     with closing(sqlite3.connect(path)) as old:
         old.executescript(schema.read_text() + "PRAGMA user_version=1;")
         old.execute("INSERT INTO event VALUES ('a', 0, 'h', 'd')")
         old.commit()
-    scripts = migrate.scripts
+    scripts = base.scripts
     monkeypatch.setattr(sqlite_file, "scripts", lambda *at: [*scripts(*at), "INSERT INTO nowhere VALUES (1);"])
     with pytest.raises(StoreError):
         SqliteStore(path)

@@ -11,7 +11,7 @@ import pytest
 
 from adjourn.errors import IntegrityError
 from adjourn.store import EMPTY, Head
-from adjourn.store.conformance.suite import entry
+from adjourn.store.conformance.documents import entry
 from adjourn.store.sqlite import SqliteStore
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import adjourn.store
 from adjourn.errors import StoreError, UsageError
-from adjourn.store import EMPTY, MemoryStore, SqliteStore, migrate, open_store
-from adjourn.store.conformance.suite import entry
+from adjourn.store import EMPTY, MemoryStore, SqliteStore, base, open_store
+from adjourn.store.conformance.documents import entry
 
 
 def test_memory_is_a_new_store_each_time() -> None:
@@ -140,6 +140,6 @@ def test_the_public_names_are_these() -> None:
 
 def test_every_schema_file_is_known() -> None:
     """`LATEST` is the number of the last file, in each dialect, without a gap."""
-    names = {path.name for path in Path(migrate.__file__).parent.joinpath("schema").glob("*.sql")}
-    expected = {f"{d}_{n:04}.sql" for d in ("sqlite", "postgres") for n in range(1, migrate.LATEST[d] + 1)}
+    names = {path.name for path in Path(base.__file__).parent.joinpath("schema").glob("*.sql")}
+    expected = {f"{d}_{n:04}.sql" for d in ("sqlite", "postgres") for n in range(1, base.LATEST[d] + 1)}
     assert names == expected | {"partitions_copy.sql", "partitions_switch.sql"}

@@ -21,8 +21,8 @@ import pytest
 
 from adjourn.errors import SchemaError, StoreError
 from adjourn.store import EMPTY, Entry, Head, Store, open_store
-from adjourn.store.conformance.suite import append_racing, check_chain, entry, linked
-from adjourn.store.migrate import LATEST
+from adjourn.store.base import LATEST
+from adjourn.store.conformance.documents import append_racing, check_chain, entry, linked
 from adjourn.store.sqlite import SqliteStore
 
 CAMPAIGN = os.environ.get("ADJOURN_CAMPAIGN") == "1"
@@ -125,7 +125,7 @@ def test_postgres_keeps_every_acknowledged_entry_of_a_batch_through_kills(new_po
 def test_two_processes_may_create_one_store_at_once(tmp_path: Path) -> None:
     """Openers of a file that does not exist yet all succeed, and write one chain."""
     program = (
-        "import sys\nfrom adjourn.store import open_store\nfrom adjourn.store.conformance.suite import append_racing\n"
+        "import sys\nfrom adjourn.store import open_store\nfrom adjourn.store.conformance.documents import append_racing\n"
         "sys.stdin.read()\nstore = open_store(sys.argv[1])\nappend_racing(store, 's', 'x')\nstore.close()\n"
     )
     for number in range(3):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.checkpoints.plans import gone_results
-from adjourn.code.workflow.recorded import known_troubles
+from adjourn.code.workflow.tasks import known_troubles
 from adjourn.tasks.troubles import open_troubles
 from support.page_in_memory import PageInMemory
 from support.proxy import run, text_of

@@ -11,9 +11,9 @@ import threading
 from typing import Any
 
 from adjourn.code.deadline import CancelledError, Deadline
-from adjourn.code.server.codebases import ClientRoots, no_roots
 from adjourn.code.server.server import CodeServer
 from adjourn.code.server.stdio_transport import StdioConnection
+from adjourn.code.server.tool import ClientRoots, no_roots
 from adjourn.code.workflow.active_session import ClientConnection
 
 VERSION = "io.modelcontextprotocol/protocolVersion"

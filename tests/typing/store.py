@@ -19,7 +19,7 @@ from adjourn.store import (
     open_store,
 )
 from adjourn.store.conformance import StoreConformance
-from adjourn.store.conformance.suite import Opener
+from adjourn.store.conformance.documents import Opener
 
 # Each backend is a Store.
 BACKENDS: list[type[Store]] = [MemoryStore, SqliteStore, PostgresStore]

@@ -319,7 +319,7 @@ def _age(context: CommandContext, file: SessionFile) -> str:
 
 
 def _safe(text: str) -> str:
-    from adjourn.sessions.secrets import Secrets
+    from adjourn.sessions.texts import Secrets
 
     return Secrets([text]).hide(text)[:MAX_SHOWN]
 

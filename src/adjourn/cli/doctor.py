@@ -29,7 +29,7 @@ from adjourn.log.kinds import tool_name
 from adjourn.policy.contract import BrokenContractError, read_contract
 from adjourn.setup.checks import findings, needing_policy
 from adjourn.setup.places import home
-from adjourn.store.migrate import LATEST
+from adjourn.store.base import LATEST
 from adjourn.tasks.heads import KeptHeads
 from adjourn.tasks.ledger import Ledger
 

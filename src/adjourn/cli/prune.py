@@ -196,7 +196,7 @@ def migrate_(context: CommandContext, *, partitions: int | None, as_json: bool) 
     """
     from adjourn.handover.pending import add_earlier_tasks
     from adjourn.host.workspace_store import migrate_at, shown_store
-    from adjourn.store.migrate import LATEST
+    from adjourn.store.base import LATEST
 
     where = shown_store(context.url)
     _ = context.store  # it is there

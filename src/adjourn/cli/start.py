@@ -104,7 +104,7 @@ def say_version(program: str, *, as_json: bool) -> None:
         import platform
 
         from adjourn.log.event import VERSION
-        from adjourn.store.migrate import LATEST
+        from adjourn.store.base import LATEST
 
         facts = {
             "program": program,

@@ -67,9 +67,9 @@ def code_(*, resume: bool, as_json: bool, **served: Any) -> None:
     if as_json:
         raise UsageError("a server speaks MCP, not --json", "show the sessions as JSON: adjourn code --resume --json")
     with needing("code"):
-        from adjourn.code.server.codebases import CodeOptions, command_words, named_server
         from adjourn.code.server.server import CodeServer
         from adjourn.code.server.stdio_transport import serve_stdio
+        from adjourn.code.server.tool import CodeOptions, command_words, named_server
 
         options = CodeOptions(
             strictness=served["strictness"],

@@ -26,7 +26,7 @@ from adjourn.log.event import SYSTEM
 from adjourn.policy.protected.places import FOLDER
 from adjourn.sessions import catalog, files, following
 from adjourn.sessions.reader import SessionFile
-from adjourn.sessions.secrets import Secrets
+from adjourn.sessions.texts import Secrets
 from adjourn.tasks.task import NewEvent, Task
 
 MAX_LISTED = 10

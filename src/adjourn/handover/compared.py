@@ -20,7 +20,7 @@ from adjourn.handover.resumption import Preview, hand_over, reader_of
 from adjourn.log import kinds
 from adjourn.log.event import decode, milliseconds
 from adjourn.store.base import EMPTY, Entry, Head, Store
-from adjourn.store.overlay import PastStore
+from adjourn.store.memory import PastStore
 from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task

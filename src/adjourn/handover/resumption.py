@@ -37,7 +37,7 @@ from adjourn.log.event import decode, milliseconds, timestamp
 from adjourn.log.kinds import data_of, facts_of
 from adjourn.policy.contract import Contract, for_task, read_contract
 from adjourn.store.base import EMPTY, Entry, Head, Store
-from adjourn.store.overlay import OverlayStore
+from adjourn.store.memory import OverlayStore
 from adjourn.tasks.entries import OpenSession
 from adjourn.tasks.heads import checked, verified_entries_from
 from adjourn.tasks.lease import describe_holder, is_alive

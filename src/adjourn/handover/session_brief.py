@@ -41,7 +41,7 @@ from adjourn.log import kinds
 from adjourn.log.event import MAX_EVENT_BYTES, decode, timestamp
 from adjourn.log.signing import fingerprint
 from adjourn.store.base import Entry, Store
-from adjourn.store.overlay import OverlayStore
+from adjourn.store.memory import OverlayStore
 from adjourn.tasks.task import Task, check_task_id
 from adjourn.text.fitting import fit_items
 

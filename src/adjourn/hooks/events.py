@@ -21,7 +21,7 @@ from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import timestamp
 from adjourn.policy.contract import read_contract
-from adjourn.text.exit_codes import exit_code_of
+from adjourn.text.command_lines import exit_code_of
 from adjourn.text.fitting import fit_text
 from adjourn.text.quoting import clean, first_line, spoken
 from adjourn.text.redact import without_secrets
@@ -56,7 +56,7 @@ def _client(options: dict[str, str], workspace: Workspace, request: HookRequest)
 def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
     """Return the brief if there is work to resume, or say that the history was changed."""
     from adjourn.handover.session_brief import HEADING, NewSession, brief_new_session
-    from adjourn.hooks.transcript import catch_up, lost_words, transcripts_shown
+    from adjourn.hooks.gate import catch_up, lost_words, transcripts_shown
 
     client = _client(options, workspace, request)
     servers = proxied_servers(options)
@@ -100,9 +100,9 @@ def _left_unfinished(options: dict[str, str], request: HookRequest, workspace: W
 
     `known` are the transcripts of the tasks that the brief names.
     """
-    from adjourn.hooks.transcript import READERS
+    from adjourn.hooks.gate import READERS
     from adjourn.sessions import catalog
-    from adjourn.sessions.secrets import Secrets
+    from adjourn.sessions.texts import Secrets
 
     client, own = options["--client"], request.session_id
     lines = []
@@ -126,8 +126,8 @@ def _asked(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     Where other work is pending the person may mean that: what is asked for is kept until the client starts a task of its own.
     """
     from adjourn.handover.session_brief import find_pending_work
-    from adjourn.hooks.transcript import announce_transcript
-    from adjourn.sessions.handed_over import persons_words
+    from adjourn.hooks.gate import announce_transcript
+    from adjourn.sessions.texts import persons_words
 
     if options["--no-prompt"] or not isinstance(request.prompt, str) or not request.prompt.strip():
         return NO_TEXT

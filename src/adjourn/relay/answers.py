@@ -30,8 +30,7 @@ from adjourn.relay.tools import ToolList, greeting
 from adjourn.tasks.budgets import SpentShare, notice_text
 from adjourn.tasks.idempotency import MAX_ANSWER
 from adjourn.tasks.task import NewEvent
-from adjourn.text.command_lines import is_shell
-from adjourn.text.exit_codes import exit_code_of
+from adjourn.text.command_lines import exit_code_of, is_shell
 from adjourn.text.quoting import first_line
 from adjourn.text.redact import beginning
 

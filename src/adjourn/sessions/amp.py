@@ -13,8 +13,16 @@ from urllib.parse import unquote, urlsplit
 
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.sessions import files
-from adjourn.sessions.blocks import Blocks, result_text
-from adjourn.sessions.reader import SessionFile, first_person_words, is_within, outcome_of, stamp_of, texts_in
+from adjourn.sessions.reader import (
+    Blocks,
+    SessionFile,
+    first_person_words,
+    is_within,
+    outcome_of,
+    result_text,
+    stamp_of,
+    texts_in,
+)
 from adjourn.sessions.story import Outcome, SessionStory, StoryBuilder, member, objects, text_of
 
 _ENDED: dict[str, Outcome] = {"error": "failed", "cancelled": "stopped", "rejected-by-user": "refused"}

@@ -18,15 +18,14 @@ from adjourn.sessions.cline_tasks import ClineTasks
 from adjourn.sessions.codex import Codex
 from adjourn.sessions.copilot_cli import CopilotCli
 from adjourn.sessions.cursor import CursorAgent
-from adjourn.sessions.evidence import LedgerCall, look, relative
+from adjourn.sessions.evidence import LedgerCall, join, look, relative
 from adjourn.sessions.gemini_cli import GeminiCli
 from adjourn.sessions.goose import Goose
-from adjourn.sessions.joining import join
 from adjourn.sessions.opencode import OpenCode
 from adjourn.sessions.page import Account
 from adjourn.sessions.reader import SessionFile, TranscriptReader
-from adjourn.sessions.secrets import Secrets
 from adjourn.sessions.story import SessionStory
+from adjourn.sessions.texts import Secrets
 
 READERS: Sequence[TranscriptReader] = (
     ClaudeCode(), Codex(), GeminiCli(), OpenCode(), CopilotCli(), Cline(), CursorAgent(), ClineTasks(), Amp(), Goose(),

@@ -14,8 +14,16 @@ from typing import Any
 
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.sessions import files
-from adjourn.sessions.blocks import Blocks, result_text
-from adjourn.sessions.reader import SessionFile, first_person_words, is_within, outcome_of, stamp_of, texts_in
+from adjourn.sessions.reader import (
+    Blocks,
+    SessionFile,
+    first_person_words,
+    is_within,
+    outcome_of,
+    result_text,
+    stamp_of,
+    texts_in,
+)
 from adjourn.sessions.story import Outcome, SessionStory, StoryBuilder, member, objects, text_of
 
 _INPUT = re.compile(r'<user_input mode="\w{1,20}">(.*?)</user_input>', re.DOTALL)

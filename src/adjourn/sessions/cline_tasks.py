@@ -14,8 +14,16 @@ from typing import Any
 
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.sessions import files
-from adjourn.sessions.blocks import result_text
-from adjourn.sessions.reader import SessionFile, first_person_words, is_within, kind_of, outcome_of, stamp_of, texts_in
+from adjourn.sessions.reader import (
+    SessionFile,
+    first_person_words,
+    is_within,
+    kind_of,
+    outcome_of,
+    result_text,
+    stamp_of,
+    texts_in,
+)
 from adjourn.sessions.story import Outcome, SessionCall, SessionStory, StoryBuilder, member, objects, text_of
 
 MAX_RESULTS = 5000

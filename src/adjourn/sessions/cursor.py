@@ -13,13 +13,14 @@ from functools import lru_cache
 from typing import Any
 
 from adjourn.sessions import files
-from adjourn.sessions.blocks import Blocks, result_text
 from adjourn.sessions.reader import (
+    Blocks,
     SessionFile,
     exit_code,
     first_person_words,
     is_within,
     outcome_of,
+    result_text,
     stamp_of,
     texts_in,
 )

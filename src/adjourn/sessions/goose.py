@@ -14,7 +14,7 @@ from typing import Any
 
 from adjourn.errors import InvalidError
 from adjourn.sessions import files
-from adjourn.sessions.databases import bounded, opened
+from adjourn.sessions.files import bounded, opened
 from adjourn.sessions.reader import (
     SessionFile,
     first_person_words,

@@ -13,7 +13,7 @@ from typing import Any
 
 from adjourn.errors import InvalidError
 from adjourn.sessions import files
-from adjourn.sessions.databases import bounded, opened
+from adjourn.sessions.files import bounded, opened
 from adjourn.sessions.reader import SessionFile, first_person_words, is_within, kind_of, outcome_of, stamp_of, what_of
 from adjourn.sessions.story import Outcome, SessionStory, StoryBuilder, member, text_of
 

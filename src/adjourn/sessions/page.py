@@ -14,13 +14,20 @@ from typing import TypeVar
 
 import msgspec
 
-from adjourn.sessions.asked import corrects, last_order, newest_sentences, orders_of, stated_next
-from adjourn.sessions.claims import Verdict, edited_after, last_test, sentences
-from adjourn.sessions.evidence import Evidence, FileNow
-from adjourn.sessions.handed_over import BEGINNING, MISSION, QUOTE
-from adjourn.sessions.joining import is_same
-from adjourn.sessions.secrets import Secrets
+from adjourn.sessions.claims import (
+    Verdict,
+    corrects,
+    edited_after,
+    last_order,
+    last_test,
+    newest_sentences,
+    orders_of,
+    sentences,
+    stated_next,
+)
+from adjourn.sessions.evidence import Evidence, FileNow, is_same
 from adjourn.sessions.story import MAX_TEXT, Prompt, SessionCall, SessionStory
+from adjourn.sessions.texts import BEGINNING, MISSION, QUOTE, Secrets
 from adjourn.text.fitting import fit_items, fit_text
 from adjourn.text.redact import LONGEST
 

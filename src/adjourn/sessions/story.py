@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from adjourn.sessions.handed_over import persons_words
+from adjourn.sessions.texts import persons_words
 from adjourn.text.command_lines import runs_tests
 from adjourn.text.redact import LONGEST, beginning, without_secrets
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from adjourn.sessions.secrets import Secrets
 from adjourn.sessions.story import SessionStory
+from adjourn.sessions.texts import Secrets
 from adjourn.text.fitting import fit_text
 from adjourn.text.quoting import clean
 

@@ -9,11 +9,20 @@ import hashlib
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, islice
 
 from adjourn.errors import StoreError
-from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Swap
-from adjourn.store.checks import (
+from adjourn.store.base import (
+    EMPTY,
+    NO_REFS,
+    NO_SWAPS,
     PAGE_ENTRIES,
+    Append,
+    Appended,
+    Entry,
+    Head,
+    Store,
+    Swap,
     check_append,
     check_blob,
     check_digest,
@@ -194,3 +203,211 @@ class MemoryStore:
     def _check_open(self) -> None:
         if self._closed:
             raise StoreError("the store is closed", "open it again")
+
+
+# A store as it would be after some writes: it reads another store, and keeps in this process's memory what is written
+# to it.
+
+_POLL_SECONDS = 0.05
+
+
+class OverlayStore:
+    """Reads fall through to `below`; writes end with the process. `durable` is accepted and means nothing here.
+
+    A stream that was appended to here no longer sees what others append below. A document that the store below has forgotten can be
+    put here again.
+    """
+
+    def __init__(self, below: Store) -> None:
+        self._below = below
+        self.place: str = getattr(below, "place", "")
+        """Where the store below is, "" for nowhere: what is kept beside the keys about its tasks holds here, too."""
+        # One condition is both the lock and the bell, as in `MemoryStore`.
+        self._changed = threading.Condition()
+        self._bases: dict[str, Head] = {}
+        """The heads below of the streams that were appended to here."""
+        self._appended: dict[str, list[Entry]] = {}
+        self._refs: dict[str, str | None] = {}
+        self._blobs: dict[str, bytes] = {}
+        self._dropped: set[str] = set()
+        self._forgotten: set[str] = set()
+        self._closed = False
+
+    def append(
+        self,
+        stream: str,
+        entries: Sequence[Entry],
+        *,
+        expect: Head,
+        refs: Mapping[str, str | None] = NO_REFS,
+        blobs: Sequence[bytes] = (),
+        durable: bool = True,  # noqa: ARG002
+        swaps: Mapping[str, Swap] = NO_SWAPS,
+    ) -> Head:
+        check_append(stream, entries, refs, blobs, swaps)
+        with self._changed:
+            head = self._head(stream)
+            if head != expect:
+                raise head_moved(stream, expect, head)
+            for name, swap in swaps.items():
+                if (ref := self._ref(name)) != swap.before:
+                    raise ref_moved(name, swap.before, ref)
+            self._refs.update((name, swap.after) for name, swap in swaps.items())
+            if entries:
+                self._bases.setdefault(stream, head)
+                self._appended.setdefault(stream, []).extend(Entry(*entry) for entry in entries)
+            self._refs.update(refs)
+            for data in blobs:
+                self._put(data)
+            self._changed.notify_all()
+            return self._head(stream)
+
+    def append_many(self, appends: Sequence[Append], *, durable: bool = True) -> list[Appended]:
+        with self._changed:
+            return one_by_one(self, appends, durable=durable)
+
+    def head(self, stream: str) -> Head:
+        check_name(stream)
+        with self._changed:
+            return self._head(stream)
+
+    def read(self, stream: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
+        with self._changed:
+            end = self.head(stream).seq + 1
+            base = self._bases[stream].seq + 1 if stream in self._bases else end
+        start, stop = min(max(start, 0), end), end if stop is None else min(stop, end)
+        here = islice(self._appended.get(stream, ()), max(start - base, 0), max(stop - base, 0))
+        return self._while_open(chain(self._below.read(stream, start, min(stop, base)), here))
+
+    def streams(self) -> dict[str, Head]:
+        with self._changed:
+            below = self._below_open().streams()
+            heads = below | {name: self._head(name) for name in self._appended}
+        return heads if len(heads) == len(below) else dict(sorted(heads.items()))
+
+    def ref(self, name: str) -> str | None:
+        check_name(name)
+        with self._changed:
+            return self._ref(name)
+
+    def refs(self, prefix: str = "", *, start: str = "", limit: int = 0) -> dict[str, str]:
+        if prefix:
+            check_name(prefix)
+        with self._changed:
+            here = {name: value for name, value in self._refs.items() if name >= start and name.startswith(prefix)}
+            found = self._below_open().refs(prefix, start=start, limit=limit and limit + len(here)) | here
+        kept = ((name, value) for name, value in sorted(found.items()) if value is not None)
+        return dict(islice(kept, limit or None))
+
+    def swap(
+        self,
+        name: str,
+        value: str | None,
+        *,
+        expect: str | None,
+        durable: bool = True,  # noqa: ARG002
+    ) -> None:
+        check_swap(name, value, expect)
+        with self._changed:
+            ref = self._ref(name)
+            if ref != expect:
+                raise ref_moved(name, expect, ref)
+            self._refs[name] = value
+
+    def put_blob(self, data: bytes) -> str:
+        check_blob(data)
+        with self._changed:
+            self._below_open()
+            return self._put(data)
+
+    def get_blob(self, digest: str) -> bytes | None:
+        check_digest(digest)
+        with self._changed:
+            below = self._below_open()
+            if digest in self._dropped or digest in self._forgotten:
+                return None
+            return self._blobs.get(digest) if digest in self._blobs else below.get_blob(digest)
+
+    def forget(self, digest: str) -> None:
+        if self.get_blob(digest) is not None:
+            with self._changed:
+                self._blobs.pop(digest, None)
+                self._forgotten.add(digest)
+
+    def blobs(self) -> Iterator[tuple[str, int]]:
+        with self._changed:
+            kept = dict(self._below_open().blobs())
+            kept |= {digest: len(data) for digest, data in self._blobs.items()}
+            gone = self._dropped | self._forgotten
+        return iter(sorted((digest, size) for digest, size in kept.items() if digest not in gone))
+
+    def drop(self, digests: Collection[str]) -> None:
+        for digest in digests:
+            check_digest(digest)
+        with self._changed:
+            self._below_open()
+            for digest in digests:
+                self._blobs.pop(digest, None)
+                self._dropped.add(digest)
+
+    def watch(self, stream: str, after: Head, timeout: float) -> Head:
+        check_name(stream)
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while (head := self._head(stream)) == after and (left := deadline - time.monotonic()) > 0:
+                self._changed.wait(min(left, _POLL_SECONDS))
+            return head
+
+    def close(self) -> None:
+        """Forget what was written here. The store below stays open: whoever opened it closes it."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _head(self, stream: str) -> Head:
+        below = self._below_open()
+        if appended := self._appended.get(stream):
+            return Head(self._bases[stream].seq + len(appended), appended[-1].hash)
+        return below.head(stream)
+
+    def _while_open(self, entries: Iterator[Entry]) -> Iterator[Entry]:
+        for entry in entries:
+            if self._closed:
+                raise StoreError("the store is closed", "open it again")
+            yield entry
+
+    def _ref(self, name: str) -> str | None:
+        below = self._below_open()
+        return self._refs[name] if name in self._refs else below.ref(name)
+
+    def _put(self, data: bytes) -> str:
+        digest = hashlib.sha256(data).hexdigest()
+        if digest not in self._forgotten:
+            self._dropped.discard(digest)
+            self._blobs[digest] = data
+        return digest
+
+    def _below_open(self) -> Store:
+        """The store below, as long as this one is open."""
+        if self._closed:
+            raise StoreError("the store is closed", "open it again")
+        return self._below
+
+
+class PastStore(OverlayStore):
+    """A store as it was: each stream of `heads` ends there, and one with the head `EMPTY` is not there. Cached ledgers are left out."""
+
+    def __init__(self, below: Store, heads: Mapping[str, Head]) -> None:
+        super().__init__(below)
+        self.place = ""  # what is kept beside the keys is of now
+        self._ends = heads
+
+    def streams(self) -> dict[str, Head]:
+        streams = super().streams() | dict(self._ends)
+        return {name: head for name, head in streams.items() if head != EMPTY}
+
+    def _head(self, stream: str) -> Head:
+        return self._ends[stream] if stream in self._ends else super()._head(stream)
+
+    def _ref(self, name: str) -> str | None:
+        return None if name.startswith("fold/") else super()._ref(name)

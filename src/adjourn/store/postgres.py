@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, LiteralString, cast
 
 from adjourn.errors import ConflictError, IntegrityError, StoreError
-from adjourn.store import checks, postgres_link
+from adjourn.store import base, postgres_link
 from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Swap
 from adjourn.store.postgres_batch import AppendQueue, PendingAppend
 from adjourn.store.postgres_link import LostConnectionError, PostgresLine, PostgresServer, paced
@@ -110,7 +110,7 @@ class PostgresStore:
         durable: bool = True,  # noqa: ARG002  # every commit is durable here; the module says why
         swaps: Mapping[str, Swap] = NO_SWAPS,
     ) -> Head:
-        return checks.head_of(self.append_many([Append(stream, entries, expect, refs, blobs, swaps)])[0])
+        return base.head_of(self.append_many([Append(stream, entries, expect, refs, blobs, swaps)])[0])
 
     def append_many(
         self,
@@ -118,12 +118,12 @@ class PostgresStore:
         *,
         durable: bool = True,  # noqa: ARG002
     ) -> list[Appended]:
-        checks.check_appends(appends)
+        base.check_appends(appends)
         outcomes: list[Appended | bool] = [False] * len(appends)
         together: dict[int, PendingAppend] = {}
         for number, append in enumerate(appends):
             seq, digest = append.expect
-            possible = append.expect == EMPTY or (0 <= seq < _MAX_SEQ and checks.is_digest(digest))
+            possible = append.expect == EMPTY or (0 <= seq < _MAX_SEQ and base.is_digest(digest))
             if possible and append.entries and not append.swaps and None not in append.refs.values():
                 refs = cast("Mapping[str, str]", append.refs)
                 together[number] = PendingAppend(append.stream, append.entries, append.expect, refs, append.blobs)
@@ -136,13 +136,13 @@ class PostgresStore:
 
     def _outcome(self, one: Append, outcome: Appended | bool) -> Appended:
         if outcome is False:
-            return checks.head_moved(one.stream, one.expect, self.head(one.stream))
+            return base.head_moved(one.stream, one.expect, self.head(one.stream))
         if outcome is True:
             return Head(one.expect[0] + len(one.entries), one.entries[-1].hash) if one.entries else Head(*one.expect)
         return outcome
 
     def head(self, stream: str) -> Head:
-        checks.check_name(stream)
+        base.check_name(stream)
         rows = self._query(_HEAD, (stream,))
         return Head(*rows[0]) if rows else EMPTY
 
@@ -158,13 +158,13 @@ class PostgresStore:
         return {stream: Head(seq, digest) for stream, seq, digest in self._query(statement.encode())}
 
     def ref(self, name: str) -> str | None:
-        checks.check_name(name)
+        base.check_name(name)
         rows = self._query(_REF, (name,))
         return rows[0][0] if rows else None
 
     def refs(self, prefix: str = "", *, start: str = "", limit: int = 0) -> dict[str, str]:
         if prefix:
-            checks.check_name(prefix)
+            base.check_name(prefix)
 
         def fetch(connection: Connection) -> list[tuple[Any, ...]]:
             # With the prefix in the statement's text, the server plans for it: a range of the key.
@@ -181,7 +181,7 @@ class PostgresStore:
         expect: str | None,
         durable: bool = True,  # noqa: ARG002
     ) -> None:
-        checks.check_swap(name, value, expect)
+        base.check_swap(name, value, expect)
 
         def write(connection: Connection) -> bool:
             return _swap_ref(connection, name, Swap(expect, value))
@@ -190,23 +190,23 @@ class PostgresStore:
             return _value(connection, name) == value
 
         if not self._line.once(write, is_there):
-            raise checks.ref_moved(name, expect, self.ref(name))
+            raise base.ref_moved(name, expect, self.ref(name))
 
     def put_blob(self, data: bytes) -> str:
-        checks.check_blob(data)
+        base.check_blob(data)
         digest = hashlib.sha256(data).hexdigest()
         self._line.write(lambda connection: connection.execute(_PUT_BLOB, (digest, data)))
         return digest
 
     def get_blob(self, digest: str) -> bytes | None:
-        checks.check_digest(digest)
+        base.check_digest(digest)
         rows = self._query(_GET_BLOB, (digest,))
         if not rows or rows[0][0] is None:
             return None
-        return checks.verified_blob(digest, rows[0][0], self._where)
+        return base.verified_blob(digest, rows[0][0], self._where)
 
     def forget(self, digest: str) -> None:
-        checks.check_digest(digest)
+        base.check_digest(digest)
         self._line.write(lambda connection: connection.execute(_FORGET, (digest,)))
 
     def blobs(self) -> Iterator[tuple[str, int]]:
@@ -217,7 +217,7 @@ class PostgresStore:
 
     def drop(self, digests: Collection[str]) -> None:
         for digest in digests:
-            checks.check_digest(digest)
+            base.check_digest(digest)
         ordered = sorted(digests)
         for first in paced(range(0, len(ordered), DROPPED_TOGETHER)):
             some = ordered[first : first + DROPPED_TOGETHER]
@@ -241,8 +241,8 @@ class PostgresStore:
 
     def _read(self, stream: str, start: int, end: int) -> Iterator[Entry]:
         while start < end:
-            stop = min(start + checks.PAGE_ENTRIES, end)
-            rows = self._query(_READ, (stream, start, stop, checks.PAGE_BYTES))
+            stop = min(start + base.PAGE_ENTRIES, end)
+            rows = self._query(_READ, (stream, start, stop, base.PAGE_BYTES))
             if not rows or rows[-1][2] != start + len(rows) - 1:
                 raise IntegrityError(
                     f"stream {stream!r} in {self._where} lacks entries between {start} and {stop - 1}",
@@ -281,7 +281,7 @@ class PostgresStore:
                 # In one order everywhere, so that two appends that touch the same rows cannot deadlock.
                 for name, swap in sorted(swaps.items()):
                     if not _swap_ref(connection, name, swap):
-                        raise checks.ref_moved(name, swap.before, _value(connection, name))
+                        raise base.ref_moved(name, swap.before, _value(connection, name))
                 for name, value in sorted(refs.items()):
                     if value is None:
                         cursor.execute(_DELETE_REF, (name,))

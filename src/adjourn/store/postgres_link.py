@@ -15,7 +15,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from adjourn.errors import StoreError, UsageError
-from adjourn.store import migrate
+from adjourn.store import base
 
 if TYPE_CHECKING:
     import psycopg
@@ -155,7 +155,7 @@ def connect(url: str) -> Connection:
     try:
         fetchone = connection.execute(
             _SETTINGS,
-            (f"{STATEMENT_SECONDS}s", f"{LOCK_SECONDS}s", f"{STATEMENT_SECONDS}s", str(migrate.LATEST["postgres"])),
+            (f"{STATEMENT_SECONDS}s", f"{LOCK_SECONDS}s", f"{STATEMENT_SECONDS}s", str(base.LATEST["postgres"])),
         ).fetchone()
     except psycopg.Error as error:
         connection.close()
@@ -224,15 +224,15 @@ def _make_tables(connection: Connection, store: str) -> int:
         # INVARIANT: the version is read again under the lock.
         if version := version_of(connection, store):
             return version
-        for script in migrate.scripts("postgres", 0):
+        for script in base.scripts("postgres", 0):
             connection.execute(script.encode())
         set_version(connection)
-        return migrate.LATEST["postgres"]
+        return base.LATEST["postgres"]
 
 
 def set_version(connection: Connection) -> None:
     """Write down that the tables have the latest schema."""
-    connection.execute("UPDATE adjourn_schema SET version = %s", (migrate.LATEST["postgres"],))
+    connection.execute("UPDATE adjourn_schema SET version = %s", (base.LATEST["postgres"],))
 
 
 def version_of(connection: Connection, store: str) -> int:
@@ -242,7 +242,7 @@ def version_of(connection: Connection, store: str) -> int:
         return 0
     row = connection.execute("SELECT version FROM adjourn_schema").fetchone()
     version = int(row[0]) if row else 0
-    migrate.is_current("postgres", version, store)
+    base.is_current("postgres", version, store)
     return version
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from adjourn.errors import StoreError
-from adjourn.store import migrate, postgres_link
+from adjourn.store import base, postgres_link
 from adjourn.store.postgres_link import paced
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def migrate_postgres(url: str, *, partitions: int = 0) -> Iterator[int]:
     connection = postgres_link.connect(url)
     where = postgres_link.describe_server(url)
     try:
-        current = postgres_link.prepare(connection, where) == migrate.LATEST["postgres"]
+        current = postgres_link.prepare(connection, where) == base.LATEST["postgres"]
         if not (current and _has(connection, partitions)):
             yield from _migrate(connection, where, partitions)
     except postgres_link.driver().Error as error:
@@ -98,16 +98,16 @@ def _migrate(connection: Connection, where: str, partitions: int) -> Iterator[in
 
     # INVARIANT: what is there is read again under the lock.
     version = postgres_link.version_of(connection, f"the store {where}")
-    if version < migrate.LATEST["postgres"]:
+    if version < base.LATEST["postgres"]:
 
         def change() -> None:
-            for script in migrate.scripts("postgres", version):
+            for script in base.scripts("postgres", version):
                 connection.execute(script.encode())
             postgres_link.set_version(connection)
 
         _locked(connection, where, _BEFORE, change)
     if not _has(connection, partitions):
-        copy, switch = (script.encode() for script in migrate.partition_scripts())
+        copy, switch = (script.encode() for script in base.partition_scripts())
         if not connection.execute(_HAS_BEGUN).fetchone():
             connection.execute(_NUMBER, (str(partitions),))
             _locked(connection, where, _BEFORE, lambda: connection.execute(copy))

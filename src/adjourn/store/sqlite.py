@@ -20,11 +20,18 @@ from functools import cache, partial
 from typing import Any
 
 from adjourn.errors import ConflictError, IntegrityError
-from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Swap
-from adjourn.store.checks import (
+from adjourn.store.base import (
+    EMPTY,
     MAX_ENTRY,
+    NO_REFS,
+    NO_SWAPS,
     PAGE_BYTES,
     PAGE_ENTRIES,
+    Append,
+    Appended,
+    Entry,
+    Head,
+    Swap,
     check_append,
     check_appends,
     check_blob,

@@ -16,8 +16,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, Self
 
 from adjourn.errors import IntegrityError, RefusedError, StoreError
-from adjourn.store.base import Head
-from adjourn.store.migrate import LATEST, is_current, scripts
+from adjourn.store.base import LATEST, Head, is_current, scripts
 
 APPLICATION_ID: Final = int.from_bytes(b"adjn", "big")
 BUSY_SECONDS: Final = 5.0

@@ -17,9 +17,9 @@ from adjourn.store.conformance import StoreConformance
 from adjourn.store.memory import MemoryStore
 from adjourn.testing._client import InProcessClient, ToolAnswer
 from adjourn.testing._kills import kill_points
+from adjourn.testing._loop import LineServer, ToolServer
 from adjourn.testing._model import ModelRequest, ModelServer, ScriptedReply
 from adjourn.testing._relay import InProcessRelay
-from adjourn.testing._server import LineServer, ToolServer
 
 __all__ = [
     "InProcessClient",

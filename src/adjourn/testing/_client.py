@@ -20,8 +20,7 @@ from adjourn.host.process import Process
 from adjourn.mcp import frames
 from adjourn.relay.ports import NEVER, StderrLog
 from adjourn.relay.relay import Relay, RelayOptions
-from adjourn.testing._loop import SteppedClock, SteppedLoop
-from adjourn.testing._server import LineServer, Message, encoded
+from adjourn.testing._loop import LineServer, Message, SteppedClock, SteppedLoop, encoded
 
 if TYPE_CHECKING:
     from adjourn.checkpoints.triggers import GuardedSession

@@ -28,8 +28,7 @@ from adjourn.tasks.approvals import answer, settle_doubt, waiting_approvals
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task, existing
 from adjourn.testing._client import InProcessClient, ToolAnswer
-from adjourn.testing._loop import SteppedClock
-from adjourn.testing._server import FunctionServer, LineServer, Message
+from adjourn.testing._loop import FunctionServer, LineServer, Message, SteppedClock
 
 _NUMBERS = itertools.count(2**22 + 1)  # above the highest number that Linux gives to a process
 SEEN_SECONDS = 0.25

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.cli.inbox_keys import InboxKeys
+from adjourn.cli.inbox_keys import InboxKeys, Key, keys_of
 from adjourn.cli.inbox_lines import draw, folded
-from adjourn.cli.keyboard import Key, keys_of
 from adjourn.cli.terminal import cells
 from adjourn.handover.answering import ItemReply, read_arguments
 from adjourn.handover.held import HeldAnswer

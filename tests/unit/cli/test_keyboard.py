@@ -12,7 +12,7 @@ import pytest
 
 READS_KEYS = """
 import os, signal, sys, termios
-from adjourn.cli.keyboard import keyboard
+from adjourn.cli.inbox_keys import keyboard
 
 change = termios.tcsetattr
 

@@ -15,8 +15,8 @@ from adjourn.code.session_state import SessionState
 from adjourn.code.workflow import checks
 from adjourn.code.workflow.payloads import ReportedCheck, VerifierVerdict
 from adjourn.code.workflow.phases import FlowError
-from adjourn.code.workflow.recorded import command_in, recorded_commands
 from adjourn.code.workflow.request import RecordedCommand, Worktree
+from adjourn.code.workflow.tasks import command_in, recorded_commands
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
 from adjourn.store.memory import MemoryStore

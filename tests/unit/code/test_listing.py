@@ -11,9 +11,8 @@ import jsonschema
 import msgspec
 import pytest
 
-from adjourn.code.server.codebases import CodeOptions
 from adjourn.code.server.server import TOOLS, CodeServer
-from adjourn.code.server.tool import schema
+from adjourn.code.server.tool import CodeOptions, schema
 
 EXAMPLES: dict[str, list[dict[str, Any]]] = {
     "search_text": [{"pattern": "a"}, {"pattern": ["a", "b"], "context_lines": 2, "case_sensitive": False}],

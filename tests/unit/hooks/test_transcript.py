@@ -8,7 +8,7 @@ import pytest
 
 from adjourn.checkpoints.transcript_facts import NO_FACTS, read_facts
 from adjourn.hooks.claude_code import HookRequest
-from adjourn.hooks.transcript import follow_transcript
+from adjourn.hooks.gate import follow_transcript
 from adjourn.host.finding import Workspace, workspace_of
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.task import Task

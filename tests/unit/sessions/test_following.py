@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from adjourn.checkpoints.transcript_facts import MAX_BYTES, NO_FACTS, TranscriptFacts, without_story
 from adjourn.errors import InvalidError
 from adjourn.sessions.following import follow
-from adjourn.sessions.secrets import MAX_VALUES
+from adjourn.sessions.texts import MAX_VALUES
 from support.transcripts import ASKED, ASKED_LATER, KEY, ClaudeTranscript, CodexTranscript, bakery
 
 KINDS: dict[str, Any] = {"claude": ClaudeTranscript, "codex": CodexTranscript}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from adjourn.sessions import catalog
-from adjourn.sessions.handed_over import persons_words
+from adjourn.sessions.texts import persons_words
 from support import mutating
 from support.transcripts import ASKED, WRITERS, ClaudeTranscript, bakery
 

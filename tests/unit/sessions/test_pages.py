@@ -15,12 +15,11 @@ from adjourn.cli import continue_session
 from adjourn.cli.app import main
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import milliseconds, timestamp
-from adjourn.sessions import catalog, joining
-from adjourn.sessions.evidence import LedgerCall
-from adjourn.sessions.joining import MAX_APART
+from adjourn.sessions import catalog, evidence
+from adjourn.sessions.evidence import MAX_APART, LedgerCall
 from adjourn.sessions.page import page
-from adjourn.sessions.secrets import Secrets
 from adjourn.sessions.story import SessionCall, SessionStory
+from adjourn.sessions.texts import Secrets
 from support.cases import for_each
 from support.transcripts import ASKED, KEY, WRITERS, ClaudeTranscript, CodexTranscript, bakery
 
@@ -480,8 +479,8 @@ def test_calls_are_compared_with_those_of_their_time_alone(monkeypatch: pytest.M
         compared.append(entry.call)
         return real(call, entry)
 
-    real = joining.is_alike
-    monkeypatch.setattr(joining, "is_alike", is_alike)
-    joining.join(SessionStory(client="claude", calls=calls), entries)
+    real = evidence.is_alike
+    monkeypatch.setattr(evidence, "is_alike", is_alike)
+    evidence.join(SessionStory(client="claude", calls=calls), entries)
     assert all(call.by_ledger and call.outcome == "ok" for call in calls)
     assert len(compared) <= 3 * len(calls)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from adjourn.text.exit_codes import exit_code_of
+from adjourn.text.command_lines import exit_code_of
 from support.cases import for_each
 
 

@@ -7,7 +7,7 @@ import pytest
 from adjourn.log import kinds
 from adjourn.log.event import Actor
 from adjourn.tasks.task import NewEvent
-from adjourn.ui.pages.budget import calls_last, left_in_words, spending_of
+from adjourn.ui.pages.now import calls_last, left_in_words, spending_of
 from support.page_in_memory import PageInMemory
 from support.policies import policy_of
 from support.task_sessions import SECRET, SharedTask

@@ -19,7 +19,7 @@ from adjourn.log import kinds
 from adjourn.log.event import Actor, decode
 from adjourn.tasks.task import NewEvent, Task
 from adjourn.ui.live import Live
-from adjourn.ui.workspaces import OtherWorkspaces
+from adjourn.ui.server import OtherWorkspaces
 from support.clock import Clock
 from support.page_in_memory import ANN, PageInMemory
 from support.task_sessions import SECRET

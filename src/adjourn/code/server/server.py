@@ -17,10 +17,18 @@ import msgspec
 from adjourn import __version__
 from adjourn.code.deadline import CancelledError, Deadline
 from adjourn.code.server import search_tools, session_tools
-from adjourn.code.server.codebases import ClientRoots, Codebases, CodeOptions, RootsNeededError, no_roots
 from adjourn.code.server.replies import error_of, is_failure, write_reply
 from adjourn.code.server.text_replies import to_text
-from adjourn.code.server.tool import CodeTool, ToolInvocation, listing
+from adjourn.code.server.tool import (
+    ClientRoots,
+    Codebases,
+    CodeOptions,
+    CodeTool,
+    RootsNeededError,
+    ToolInvocation,
+    listing,
+    no_roots,
+)
 from adjourn.code.session_state import ToolCall, stamp
 from adjourn.code.workflow import payloads, phases
 from adjourn.code.workflow.active_session import ClientConnection

@@ -24,9 +24,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from adjourn.code.deadline import Deadline
-from adjourn.code.server import codebases
-from adjourn.code.server.codebases import ClientRoots, RootsNeededError, no_roots
+from adjourn.code.server import tool
 from adjourn.code.server.server import MAX_CALLS, PROGRESS_SECONDS, SERVER_INFO, CodeServer
+from adjourn.code.server.tool import ClientRoots, RootsNeededError, no_roots
 from adjourn.code.workflow.active_session import ClientConnection
 from adjourn.errors import InvalidError, RefusedError
 from adjourn.mcp import frames
@@ -283,7 +283,7 @@ class StdioConnection:
             content = {"content": [{"type": "text", "text": text}], "isError": failed}
             answer = frames.result(call.id, self._complete(content))
         except RootsNeededError:
-            requests = {codebases.ROOTS_KEY: {"method": codebases.ROOTS_METHOD}}
+            requests = {tool.ROOTS_KEY: {"method": tool.ROOTS_METHOD}}
             answer = frames.result(call.id, {"resultType": "input_required", "inputRequests": requests})
         except Exception as error:
             traceback.print_exc(file=sys.stderr)
@@ -295,15 +295,15 @@ class StdioConnection:
         if self._stateless:
             if answers is None:
                 raise RootsNeededError
-            return codebases.folders_of(answers.get(codebases.ROOTS_KEY))
+            return tool.folders_of(answers.get(tool.ROOTS_KEY))
         question = f"roots-{secrets.token_hex(8)}"
         answer = self._asked[question] = SimpleQueue()
-        self._write(frames.request(question, codebases.ROOTS_METHOD, {}))
+        self._write(frames.request(question, tool.ROOTS_METHOD, {}))
         try:
-            return codebases.folders_of(answer.get(timeout=_ROOTS_SECONDS))
+            return tool.folders_of(answer.get(timeout=_ROOTS_SECONDS))
         except Empty:
             raise RefusedError(
-                f"the client did not answer {codebases.ROOTS_METHOD} within {_ROOTS_SECONDS:.0f} s",
+                f"the client did not answer {tool.ROOTS_METHOD} within {_ROOTS_SECONDS:.0f} s",
                 "repeat the call, or start a server in that folder",
             ) from None
         finally:

@@ -25,9 +25,8 @@ from adjourn.code.workflow import active_session, flow, payloads, phases
 from adjourn.code.workflow.active_session import ActiveSession, ClientConnection, SessionJournal, is_fresh, repair
 from adjourn.code.workflow.delivery import learn
 from adjourn.code.workflow.phases import FlowError
-from adjourn.code.workflow.recorded import known_troubles, recorded_commands
 from adjourn.code.workflow.request import RecordedCommand, SessionRequest, Worktree
-from adjourn.code.workflow.tasks import progress
+from adjourn.code.workflow.tasks import known_troubles, progress, recorded_commands
 from adjourn.errors import AdjournError
 from adjourn.host import clock, keys
 from adjourn.host.clock import now

@@ -9,8 +9,7 @@ promise. In particular a store does not recompute the hash of an entry: whoever 
 """
 
 from adjourn.store.conformance.documents import DocumentCases, Limits
-from adjourn.store.conformance.histories import Histories, state_machine
-from adjourn.store.conformance.races import Races
+from adjourn.store.conformance.races import Histories, Races, state_machine
 from adjourn.store.conformance.streams import ManyAppends, Streams, WatchCases
 
 __all__ = ["StoreConformance", "state_machine"]

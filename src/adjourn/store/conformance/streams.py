@@ -10,9 +10,9 @@ from functools import partial
 from itertools import islice
 
 from adjourn.errors import AdjournError, ConflictError, InvalidError, StoreError
-from adjourn.store import checks
+from adjourn.store import base
 from adjourn.store.base import EMPTY, ZERO_HASH, Append, Entry, Head, Store, Swap
-from adjourn.store.conformance.suite import NAMES, Suite, append_racing, check_chain, entry, linked, refused
+from adjourn.store.conformance.documents import NAMES, Suite, append_racing, check_chain, entry, linked, refused
 
 
 class Streams(Suite):
@@ -133,7 +133,7 @@ class Streams(Suite):
 
     def test_reading_is_lazy_and_sees_what_was_there(self) -> None:
         store = self._new()
-        entries = [entry(b"%d" % number) for number in range(checks.PAGE_ENTRIES * 2 + 100)]
+        entries = [entry(b"%d" % number) for number in range(base.PAGE_ENTRIES * 2 + 100)]
         head = store.append("s", entries, expect=EMPTY, durable=False)
         one, other = store.read("s"), store.read("s", 5)
         assert next(one) == entries[0]
@@ -145,18 +145,18 @@ class Streams(Suite):
 
     def test_long_histories_are_paged(self) -> None:
         store = self._new()
-        entries = [entry(b"%d" % number) for number in range(checks.PAGE_ENTRIES * 3)]
+        entries = [entry(b"%d" % number) for number in range(base.PAGE_ENTRIES * 3)]
         store.append("s", entries, expect=EMPTY, durable=False)
         assert list(store.read("s")) == entries
-        for start in (checks.PAGE_ENTRIES - 1, checks.PAGE_ENTRIES, checks.PAGE_ENTRIES + 1):
+        for start in (base.PAGE_ENTRIES - 1, base.PAGE_ENTRIES, base.PAGE_ENTRIES + 1):
             assert (
-                list(store.read("s", start, start + checks.PAGE_ENTRIES + 1))
-                == (entries[start : start + checks.PAGE_ENTRIES + 1])
+                list(store.read("s", start, start + base.PAGE_ENTRIES + 1))
+                == (entries[start : start + base.PAGE_ENTRIES + 1])
             )
 
     def test_big_entries_are_paged(self) -> None:
         store = self._new()
-        entries = [entry(bytes([number]) * (checks.PAGE_BYTES // 3)) for number in range(8)]
+        entries = [entry(bytes([number]) * (base.PAGE_BYTES // 3)) for number in range(8)]
         store.append("s", entries, expect=EMPTY, durable=False)
         assert list(store.read("s")) == entries
 
@@ -304,7 +304,7 @@ class WatchCases(Suite):
 
     def test_closing_twice_is_harmless_and_a_closed_store_says_so(self) -> None:
         store = self._new()
-        store.append("s", [entry(b"x")] * (checks.PAGE_ENTRIES + 2), expect=EMPTY)
+        store.append("s", [entry(b"x")] * (base.PAGE_ENTRIES + 2), expect=EMPTY)
         reading = store.read("s")
         next(reading)
         store.close()

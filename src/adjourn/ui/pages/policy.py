@@ -18,11 +18,16 @@ from adjourn.aex.match import NOTHING_KNOWN
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import Rule
 from adjourn.clients.explaining import Stopped, replay_calls
-from adjourn.errors import AdjournError, NotFoundError, UsageError
+from adjourn.errors import AdjournError, NotFoundError, RefusedError, UsageError
+from adjourn.handover.answering import diff_lines
+from adjourn.log.canonical_json import digest
+from adjourn.log.kinds import tool_name
 from adjourn.policy.contract import Contract
 from adjourn.setup import places
+from adjourn.setup.tightening import without_confirm
 from adjourn.store.base import Store
 from adjourn.tasks.budgets import workspace_spent
+from adjourn.tasks.entries import Approval
 from adjourn.tasks.ledger import Ledger
 from adjourn.ui.site import MAX_EDITED, Form, Notice, Site, WebPage
 
@@ -204,3 +209,68 @@ def _ledger(site: Site, store: Store | None) -> Ledger:
 
 
 PAGE = WebPage("/policy", "Policy", "policy.html", query, {"replay": replay}, reading=frozenset(("replay",)))
+
+
+# Always allow a tool: the policy without the rule that asks before it, as a diff, and written when a person says so.
+# Only a policy that a person has seen is written.
+
+
+class _Proposal(NamedTuple):
+    """A policy file as it is and as it would be. `still` are patterns that would ask all the same."""
+
+    path: str
+    name: str
+    before: str
+    after: str
+    still: list[str]
+
+
+def propose_always(site: Site, fields: Form) -> Mapping[str, Any]:
+    """The proposal for the tool of a call that waits, or why there is none."""
+    approval = _asked(site, fields)
+    values = {"asked": approval, "tool": tool_name(approval), "task": fields.get("task", "")}
+    try:
+        proposal = _proposal(site, approval)
+    except AdjournError as error:
+        return {**values, "proposal": None, "problem": error, "diff": [], "seen": ""}
+    diff = diff_lines([(proposal.before, proposal.after)])
+    return {**values, "proposal": proposal, "problem": None, "diff": diff, "seen": _mark(proposal)}
+
+
+def write(site: Site, form: Form) -> Notice:
+    """Write the policy that was shown."""
+    approval = _asked(site, form)
+    proposal = _proposal(site, approval)
+    if _mark(proposal) != form.get("seen", ""):
+        raise RefusedError(f"{proposal.name} was changed since you saw the proposal", "look at it again")
+    places.replace(proposal.path, site.root, proposal.after.encode(), expect=proposal.before.encode())
+    return Notice(
+        f"Written: {proposal.name} no longer asks before {tool_name(approval)}. The call that waits still needs your answer."
+    )
+
+
+def _asked(site: Site, fields: Form) -> Approval:
+    store = site.find_store()
+    if store is None:
+        raise NotFoundError("there is no store any more", "start a session behind `adjourn proxy`")
+    approval = site.task(store, fields.get("task", "")).ledger.approvals.get(fields.get("id", ""))
+    if approval is None:
+        raise NotFoundError("this question is not open any more", "go back to the inbox")
+    return approval
+
+
+def _proposal(site: Site, approval: Approval) -> _Proposal:
+    path = discover(site.root)
+    if path is None:
+        raise NotFoundError("the workspace has no policy", "write one: adjourn init")
+    name, before = os.path.relpath(path, site.root), places.read_plain(path, site.root)
+    after, still = without_confirm(before, name, (approval.tool, tool_name(approval)))
+    return _Proposal(path, name, before, after, still)
+
+
+def _mark(proposal: _Proposal) -> str:
+    """Names the change that was seen."""
+    return digest(f"{proposal.before}\0{proposal.after}".encode())
+
+
+ALWAYS = WebPage("/always", "Always allow", "always.html", propose_always, {"write": write}, after="/", is_listed=False)

@@ -19,8 +19,9 @@ from adjourn.checkpoints.plans import gone_results, read_report
 from adjourn.errors import AdjournError, NotFoundError
 from adjourn.handover.answering import ShownArguments, read_arguments
 from adjourn.handover.clients import last_client
-from adjourn.handover.compared import ComparedSection, compare
-from adjourn.handover.rendering import ROOM, to_json
+from adjourn.handover.compared import ComparedSection, SessionStart, compare, handover_at, session_starts
+from adjourn.handover.rendering import ROOM, Handover, to_json
+from adjourn.handover.resumption import Preview, resume
 from adjourn.handover.timeline import Timeline, TimelineEntry
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
@@ -33,8 +34,7 @@ from adjourn.tasks.troubles import OpenTrouble, open_troubles
 from adjourn.text.redact import visible_lines, without_secrets
 from adjourn.text.times import local
 from adjourn.ui.kept_lanes import EventAddresses
-from adjourn.ui.pages.budget import call_times, plot_of, spending_of
-from adjourn.ui.pages.handover import next_handover
+from adjourn.ui.pages.now import call_times, plot_of, spending_of
 from adjourn.ui.site import Form, Site, WebPage
 
 WINDOW = 400
@@ -373,3 +373,54 @@ def lane_picture(parents: Sequence[int]) -> Markup:
     drawn += [f'<circle class="point" cx="{x}" cy="{y}" r="{RADIUS}"/>' for x, y in map(position, range(len(parents)))]
     svg = f'<svg class="lanes" width="{wide}" height="{high}" viewBox="0 0 {wide} {high}" aria-hidden="true">'
     return Markup(f"{svg}{''.join(drawn)}</svg>")  # noqa: S704  # it has numbers only
+
+
+# Hand-overs of a task compared: what a session received as it began, beside what the one before it received.
+
+NEXT = "next"
+"""The name of the session that does not exist yet, in the address."""
+
+
+def compare_sessions(site: Site, fields: Form) -> Mapping[str, Any]:
+    """What session `session` of the task `id` received (default: the next one receives), and what the one before it did."""
+    store, name = site.find_store(), fields.get("id", "")
+    if store is None or not name:
+        raise NotFoundError("no task is named", "choose one from the list of tasks")
+    task = site.task(store, name)
+    starts = session_starts(store, task.ledger)
+    by_number = {str(start.number): start for start in starts}
+    chosen = by_number.get(fields.get("session", ""))
+    before = max((start for start in starts if chosen is None or start.number < chosen.number), default=None)
+    values = {"task": task.ledger, "starts": starts, "chosen": chosen, "before": before, "problem": "", "sections": []}
+    try:
+        return values | {"sections": _compared(site, store, task, before, chosen)}
+    except AdjournError as error:
+        return values | {"problem": site.words(f"{error.message} ({error.remedy})")}
+
+
+def _compared(
+    site: Site, store: Store, task: Task, before: SessionStart | None, chosen: SessionStart | None
+) -> Sequence[ComparedSection]:
+    reader = preview_of(site, store)
+    earlier = handover_at(reader, task.id, before) if before is not None else None
+    later = handover_at(reader, task.id, chosen) if chosen is not None else next_handover(site, task)
+    return compare(earlier, later) if later is not None else []
+
+
+def preview_of(site: Site, store: Store) -> Preview:
+    """The reader of a hand-over that joins no task."""
+    from adjourn.host.keys import reading_secret
+
+    root, tree = (site.home, site.home) if site.home else (site.root, site.tree)
+    contract = site.contract() if site.contract is not None else None
+    return Preview(lambda: store, root, site.clock, reading_secret(), tree, contract)
+
+
+def next_handover(site: Site, task: Task) -> Handover | None:
+    """What a session receives that resumes the last checkpoint now; None without one. Raises `AdjournError`."""
+    if not task.ledger.checkpoint:
+        return None
+    return resume(preview_of(site, task.store), task.ledger.checkpoint).handover()
+
+
+HANDOVERS = WebPage("/handover", "Hand-over", "handover.html", compare_sessions, is_listed=False)

@@ -38,13 +38,15 @@ class Shape(msgspec.Struct, eq=False):
     """`pattern` matches the secret; what its first group matches, if it has one, precedes the secret and is kept.
 
     `marks` stand in a run of `LONG_RUN` or more (`where` is "run"); or anywhere in a text that has such a run ("beside"), in any text
-    ("text"), or in any text in lower case ("lower").
+    ("text"), or in any text in lower case ("lower"). Where `behind` is given, one of its characters follows the mark, or is in it: a text
+    that just names a secret has none, and costs no search.
     """
 
     name: str
     marks: list[str]
     pattern: str
     where: str = "run"
+    behind: str = ""
 
     @property
     def expression(self) -> str:
@@ -69,7 +71,7 @@ LONGEST = 300
 """Characters examined beyond a cut."""
 _MAX_DEPTH = 8
 _KNOWN_NAMES = 1024
-_RUN_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+_RUN_CHARACTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 _SECRET_NAMES = (
     "password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "authorization", "cookie",
     "privatekey", "credential", "bearer", "encryptionkey", "masterkey", "signingkey", "accountkey",
@@ -138,8 +140,8 @@ def matches(text: str) -> Iterator[tuple[Shape, re.Match[str]]]:
             yield shape, match
 
 
-_FROM_RARE = "~@|*<>=\\;78953642QZXJKYVWqzj%()BPNxUMHGCOFD10AEIRSTLkvwbyg_.-/: "
-"""Characters of code and JSON, those that are seldom in them first."""
+_FROM_RARE = "~@|*<>=\\;78953642QZXJKYVWqzj%()BPNxUMHGCOFD10AEIRSTLkvwbyg_.-/: \"'fmpudhclnrsoiate"
+"""Characters of code and JSON, those that are seldom in them first: all that marks are made of."""
 
 
 @cache
@@ -157,7 +159,7 @@ def _marked(where: str) -> tuple[dict[str, list[str]], dict[str, tuple[list[Shap
             of[short][1].append(mark)
     first: dict[str, list[str]] = {}
     for mark in dict.fromkeys(shortest.values()):
-        first.setdefault(min(mark, key=lambda char: _FROM_RARE.find(char) % 1000), []).append(mark)
+        first.setdefault(min(mark, key=_FROM_RARE.index), []).append(mark)
     return first, of
 
 
@@ -167,10 +169,12 @@ def _marked_in(text: str, where: str) -> list[Shape]:
     if not matching:
         return []
     matching += [mark for short in matching for mark in of[short][1] if mark in text]
-    return [shape for mark in of if mark in matching for shape in of[mark][0]]  # in the table's order
+    possible = [shape for mark in of if mark in matching for shape in of[mark][0]]  # in the table's order
+    rest = text[min(map(text.find, matching)) :]
+    return [shape for shape in possible if not shape.behind or not set(shape.behind).isdisjoint(rest)]
 
 
-_OF_RUNS = bytes(120 if chr(byte) in _RUN_CHARACTERS else 32 for byte in range(256))
+_OF_RUNS = bytes.maketrans(_RUN_CHARACTERS, b"x" * len(_RUN_CHARACTERS))
 _LONG = b"x" * LONG_RUN
 
 
@@ -267,7 +271,7 @@ _RANGES = (
     (0x34F, 0x34F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x2800, 0x2800), (0x3164, 0x3164), (0xFE00, 0xFE0F),
     (0xFFA0, 0xFFA0), (0xE0100, 0xE01EF),
 )  # fmt: skip
-_FILLERS = frozenset(chr(code) for first, last in _RANGES for code in range(first, last + 1))
+_FILLERS = frozenset[str]().union(*(map(chr, range(first, last + 1)) for first, last in _RANGES))
 """Unicode's Default_Ignorable_Code_Point, as far as they are printable by their category, and the blank of Braille."""
 TAB_SIZE = 4
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.text.redact import HIDDEN, MAX_PREVIEW, beginning, preview, shapes, without_secrets
+from adjourn.text.redact import HIDDEN, MAX_PREVIEW, beginning, matches, preview, shapes, without_secrets
 from support import redacting
 from support.campaign import IS_CAMPAIGN, scaled, scaled_seconds
 from support.cases import for_each
@@ -118,6 +119,32 @@ def test_a_cut_leaves_no_piece_of_a_secret(name: str, limit: int) -> None:
                 assert secret[:20] not in shown or secret.startswith("-----")
 
 
+PIECES = [
+    *sorted({mark for shape in shapes() for mark in shape.marks}),
+    "eyJ", "-eyJ", "eyJhbGci", "://a", "://a:b", "-----BEGIN PRIVATE KEY", "-----BEGIN PRIVATE KEY-----", "-----", "curl -u ",
+    "curl -u a", "machine a login b ", "machine a login b password ", "mysql -p", "Bearer ", "bearer a", "basic A", "token=",
+    "password: ", "password=1", "secret_key", "a" * 8, "A1" * 8, "a.", "\\n", "%20", "Cookie: a=", "--password ",
+]  # fmt: skip
+
+
+@given(
+    st.lists(st.sampled_from([*PIECES, *(one.text for _, one in examples())]), max_size=3),
+    st.sampled_from(["", " ", "="]),
+)
+def test_no_shape_that_matches_is_passed_over(parts: list[str], between: str) -> None:
+    """A shape whose mark something has to follow is looked for in every text that it matches."""
+    text = between.join(parts)
+    names = {shape.name for shape in shapes() if shape.behind and re.search(shape.expression, text)}
+    assert names <= {shape.name for shape, _ in matches(text)}
+
+
+def test_a_text_that_only_names_secrets_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of a policy that names a tool of secrets costs no search for one."""
+    monkeypatch.delattr("adjourn.text.redact._pattern")
+    text = "refused: network.*, secrets.read, tokens.list"
+    assert without_secrets(text) == text
+
+
 @for_each(
     "text",
     [
@@ -181,14 +208,6 @@ def test_redaction_is_done_when_it_is_done(parts: list[str]) -> None:
     """What was redacted once is not changed by doing it again."""
     once = without_secrets(" ".join(parts))
     assert without_secrets(once) == once
-
-
-PIECES = [
-    *sorted({mark for shape in shapes() for mark in shape.marks}),
-    "eyJ", "-eyJ", "eyJhbGci", "://a", "://a:b", "-----BEGIN PRIVATE KEY", "-----BEGIN PRIVATE KEY-----", "-----", "curl -u ",
-    "curl -u a", "machine a login b ", "machine a login b password ", "mysql -p", "Bearer ", "bearer a", "basic A", "token=",
-    "password: ", "password=1", "secret_key", "a" * 8, "A1" * 8, "a.", "\\n", "%20", "Cookie: a=", "--password ",
-]  # fmt: skip
 
 
 @for_each("piece", PIECES)

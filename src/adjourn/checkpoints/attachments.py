@@ -44,7 +44,7 @@ from adjourn.text.quoting import one_line
 
 MAX_RECORD_BYTES = 256 * 1024 * 1024
 MAX_COGNITION_BYTES = 64 * 1024 * 1024
-_NAME = re.compile(r"record-[0-9a-f]{12}\.jsonl|cognition-[0-9a-f]{12}\.json")
+_NAME = r"record-[0-9a-f]{12}\.jsonl|cognition-[0-9a-f]{12}\.json"
 _RESTORE = "restore it from version control, or `adjourn checkpoint export` it again; the checkpoint can be resumed without this file"
 
 
@@ -67,7 +67,7 @@ def cognition_file(data: CheckpointCreated) -> str:
 
 def is_knowledge(name: str) -> bool:
     """Whether `name` is that of one of these two files, of any version of the checkpoint."""
-    return _NAME.fullmatch(name) is not None
+    return re.fullmatch(_NAME, name) is not None
 
 
 def write(store: Store, checkpoint: TaskCheckpoint, folder: str) -> None:

@@ -32,10 +32,10 @@ MAX_READ = 16 * 1024 * 1024
 """Bytes that are read of all files of a page together. Files beyond that have no digest."""
 _MAX_NAMED = 10
 _MAX_HEAD, _MAX_PACKED = 4096, 4 * 1024 * 1024
-_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_HASH = r"[0-9a-f]{40}|[0-9a-f]{64}"
 _HASH_DIGITS = 12
-_REF = re.compile(r"ref: (refs/[\w./+@-]{1,200})")
-_NAMED = re.compile(r'"([A-Za-z_]*(?:path|file|filename|destination|uri))"\s*:\s*("(?:[^"\\]|\\.)*")')
+_REF = r"ref: (refs/[\w./+@-]{1,200})"
+_NAMED = r'"([A-Za-z_]*(?:path|file|filename|destination|uri))"\s*:\s*("(?:[^"\\]|\\.)*")'
 _OURS = ("tmp/checkpoint", ".aex/")
 
 
@@ -128,7 +128,7 @@ def _decoded(arguments: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(arguments, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
-        return {key: _text(value) for key, value in _NAMED.findall(arguments)}
+        return {key: _text(value) for key, value in re.findall(_NAMED, arguments)}
 
 
 def _text(quoted: str) -> str:
@@ -234,14 +234,14 @@ def current_commit(root: str) -> str:
     "" where there is none, or where `.git` is not a folder of the workspace.
     """
     head = _read(root, "HEAD", _MAX_HEAD)
-    ref = _REF.fullmatch(head)
+    ref = re.fullmatch(_REF, head)
     commit = (_read(root, ref[1], _MAX_HEAD) or _packed(root, ref[1])) if ref else head
-    return commit if _HASH.fullmatch(commit) else ""
+    return commit if re.fullmatch(_HASH, commit) else ""
 
 
 def commit_change(root: str, commit: object) -> list[str]:
     """A note if the workspace has another commit checked out than `commit`, which a page keeps; else an empty list."""
-    if not isinstance(commit, str) or not _HASH.fullmatch(commit):  # the page was edited
+    if not isinstance(commit, str) or not re.fullmatch(_HASH, commit):  # the page was edited
         return []
     now = current_commit(root)
     if not now or now == commit:

@@ -291,7 +291,7 @@ def _history(store: Store, task: str, stop: int, limit: int) -> list[dict[str, A
 
 MAX_FILE_BYTES = 256 * 1024 * 1024
 MAX_COPIES = 1000
-_FILES = re.compile(r"checkpoint\.json|audit\.jsonl|record-[0-9a-f]{12}\.jsonl|cognition-[0-9a-f]{12}\.json")
+_FILES = r"checkpoint\.json|audit\.jsonl|record-[0-9a-f]{12}\.jsonl|cognition-[0-9a-f]{12}\.json"
 _CHUNK = 1024 * 1024
 
 
@@ -312,7 +312,7 @@ def keep_original(root: str, relative: str, checkpoint: str) -> str:
             continue
         path = make_folder(root, copy)
         for name in sorted(os.listdir(source)):
-            if _FILES.fullmatch(name) and name != checkpoint:
+            if re.fullmatch(_FILES, name) and name != checkpoint:
                 write_file(path, name, _chunks(os.path.join(source, name)))
         write_file(path, checkpoint, data)
         return f"{copy}/"
@@ -336,7 +336,7 @@ SHARE_BYTES = 64 * 1024 * 1024
 """Bytes of all histories in a workspace from which on those of one task share a file."""
 _MAX_HISTORY_BYTES = 1 << 40
 """Bytes of a history's file that is read at all."""
-_TEMPORARY = re.compile(r"\.(?:.+\.\d+\.[0-9a-f]{8}|[0-9a-f]{16}\.new)")
+_TEMPORARY = r"\.(?:.+\.\d+\.[0-9a-f]{8}|[0-9a-f]{16}\.new)"
 _TAIL = 4096
 
 
@@ -350,7 +350,7 @@ class Freed(NamedTuple):
 
 def is_temporary(name: str) -> bool:
     """Whether `name` is that of a temporary file of a write."""
-    return _TEMPORARY.fullmatch(name) is not None
+    return re.fullmatch(_TEMPORARY, name) is not None
 
 
 def remove_temporaries(folder: str) -> list[int]:

@@ -39,13 +39,13 @@ NOTHING = re.compile(r"\\*None")
 """What stands for an empty list, or is escaped so that it does not."""
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
-_TO_ESCAPE = re.compile(r"\\(?=[!-/:-@\[-`{-~]|$)", re.MULTILINE)
-_BRACKET = re.compile(r"[()]")
+_TO_ESCAPE = r"(?m)\\(?=[!-/:-@\[-`{-~]|$)"
+_BRACKET = r"[()]"
 _LIVE = r"(<(?=[A-Za-z/!?])|!(?=\[))"
 """What begins HTML or an image."""
-_TO_DISARM = re.compile(_LIVE)
-_TO_DISARM_BEHIND = re.compile(rf"(\\*){_LIVE}")
-_DISARMED = re.compile(r"(\\+)(<(?=[A-Za-z/!?]|\\!\[)|!(?=\[))")
+_TO_DISARM = _LIVE
+_TO_DISARM_BEHIND = rf"(\\*){_LIVE}"
+_DISARMED = r"(\\+)(<(?=[A-Za-z/!?]|\\!\[)|!(?=\[))"
 """In `<![` both are live, so that a backslash stands between them."""
 LATER = "\n\nThen: "
 """Precedes, in a mission, what the person asked for later."""
@@ -184,13 +184,15 @@ def _paragraph(text: str) -> list[str]:
 
 def disarmed(line: str) -> str:
     """A line of a paragraph in which nothing is HTML or an image. `armed` takes it back."""
-    return _TO_DISARM_BEHIND.sub(lambda match: 2 * match[1] + "\\" + match[2], line)
+    return re.sub(_TO_DISARM_BEHIND, lambda match: 2 * match[1] + "\\" + match[2], line)
 
 
 def armed(line: str) -> str:
     """The line as it was said."""
-    return _DISARMED.sub(
-        lambda match: match[1][: len(match[1]) // 2] + match[2] if len(match[1]) % 2 else match[0], line
+    if "\\" not in line:
+        return line
+    return re.sub(
+        _DISARMED, lambda match: match[1][: len(match[1]) // 2] + match[2] if len(match[1]) % 2 else match[0], line
     )
 
 
@@ -204,13 +206,13 @@ def _bullet(mark: str, content: str) -> str:
 
 def _escaped(text: str) -> str:
     """A backslash that would be taken for an escape is one itself. Nothing is HTML or an image."""
-    return _TO_DISARM.sub(r"\\\1", _TO_ESCAPE.sub(r"\\\\", text))
+    return re.sub(_TO_DISARM, r"\\\1", re.sub(_TO_ESCAPE, r"\\\\", text))
 
 
 def _noted(text: str, note: str) -> str:
     content = f"\\{text}" if NOTHING.fullmatch(text) else _escaped(text)
     if note:
-        shielded = _BRACKET.sub(r"\\\g<0>", _escaped(note))
+        shielded = re.sub(_BRACKET, r"\\\g<0>", _escaped(note))
         return f"{content} ({shielded})"
     return content[:-1] + "\\)" if content.endswith(")") else content
 

@@ -35,7 +35,7 @@ AUTOMATIC = ("before ", "after ", "failed ", "at ")
 _NAME = re.compile(r"checkpoint[\w.-]*\.md")
 _ARCHIVED = re.compile(r"\d{4}-\d\d-\d\d-\d{4}(?:-\d+)?\.md")
 _TASK = re.compile(r'"task":"([A-Za-z0-9_.-]+)"')
-_UNSAFE = re.compile(r"[^A-Za-z0-9_]+")
+_UNSAFE = r"[^A-Za-z0-9_]+"
 
 
 class FoundPage(NamedTuple):
@@ -275,7 +275,7 @@ def numbered(stem: str) -> Iterator[str]:
 
 def slug(text: str) -> str:
     """The text in lower case, as a part of a file name of at most 40 characters."""
-    return _UNSAFE.sub("-", text).strip("-").lower()[:40]
+    return re.sub(_UNSAFE, "-", text).strip("-").lower()[:40]
 
 
 def stem_of(page: FoundPage) -> str:

@@ -38,12 +38,10 @@ _ALSO_READ = {"Open Questions": QUESTIONS}
 
 _TITLE = re.compile(r"# Checkpoint: (\d{4}-\d\d-\d\d \d\d:\d\d) UTC")
 _COMMENT = re.compile(r"<!-- checkpoint (\{.*\}) -->")
-_WORDS = re.compile(re.escape(WORDS).replace(re.escape("{}"), "(.+)"))
-_ITEM = re.compile(r"\[([ xX])\] ?(.*)", re.DOTALL)
-_NOTED = re.compile(r"(.+?) \(((?:[^()\\]|\\.)*)\)", re.DOTALL)
-_STAT = re.compile(
-    r"((?:Iterations used|Budget remaining)(?: in this session)?|Session duration): (\d{1,15})( minutes?)?"
-)
+_WORDS_BEGIN, _WORDS_END = WORDS.split("{}")
+_ITEM = r"(?s)\[([ xX])\] ?(.*)"
+_NOTED = r"(?s)(.+?) \(((?:[^()\\]|\\.)*)\)"
+_MAX_DIGITS = 15
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 HELP = {
@@ -104,11 +102,13 @@ class _PageReader:
         time = _time(title[1]) if title else None
         if time is None:
             self.report("AEX300", "the first line is not a checkpoint's title", 1)
-        words = _WORDS.fullmatch(lines[1].rstrip()) if len(lines) > 1 else None
-        sections, others = self.sections(lines, begin=2 if words else 1)
+        second = lines[1].rstrip() if len(lines) > 1 else ""
+        named = second.removeprefix(_WORDS_BEGIN).removesuffix(_WORDS_END)
+        is_named = bool(named) and second == _WORDS_BEGIN + named + _WORDS_END
+        sections, others = self.sections(lines, begin=2 if is_named else 1)
         page = self.page(time or 0, sections, others, machine)
-        if page is not None and words and words[1].strip():
-            page = msgspec.structs.replace(page, by=words[1].strip())
+        if page is not None and is_named and named.strip():
+            page = msgspec.structs.replace(page, by=named.strip())
         if any(finding.severity == "error" for finding in self.findings):
             page = None
         return PageReading(page=page, findings=tuple(self.findings), edited=edited)
@@ -214,7 +214,7 @@ class _PageReader:
     def progress(self, heading: int, lines: list[str]) -> tuple[ChecklistItem, ...]:
         steps = []
         for number, content in self.bullets(heading, lines):
-            item = _ITEM.fullmatch(content)
+            item = re.fullmatch(_ITEM, content)
             if item is None or not item[2].strip():
                 self.report("AEX305", f"not an item of a checklist: {content[:60]!r}", number)
                 continue
@@ -245,11 +245,13 @@ class _PageReader:
         }
         stats: dict[str, Any] = {}
         for number, content in self.bullets(heading, lines):
-            stat = _STAT.fullmatch(content)
-            if stat is None or (stat[3] is None) is (stat[1] == "Session duration"):
-                self.report("AEX306", f"not a number of the session: {content[:60]!r}", number)
+            title, _, value = content.partition(": ")
+            count, blank, unit = value.partition(" ")
+            fits = unit in ("minute", "minutes") if title == "Session duration" else not blank
+            if title in names and fits and count.isdecimal() and len(count) <= _MAX_DIGITS:
+                stats[names[title]] = int(count)
             else:
-                stats[names[stat[1]]] = int(stat[2])
+                self.report("AEX306", f"not a number of the session: {content[:60]!r}", number)
         for title, name in names.items():
             if heading and name in ("iterations_used", "duration") and name not in stats:
                 self.report("AEX306", f"`{title}` is missing", heading)
@@ -293,5 +295,5 @@ def _text(content: str) -> str:
 
 
 def _split_note(content: str) -> tuple[str, str]:
-    noted = _NOTED.fullmatch(content)
+    noted = re.fullmatch(_NOTED, content)
     return (_text(noted[1]), _text(noted[2])) if noted else (_text(content), "")

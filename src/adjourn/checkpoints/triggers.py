@@ -26,7 +26,7 @@ from adjourn.log.event import decode
 from adjourn.log.kinds import tool_name
 from adjourn.policy.destructive import DEFAULT, Matcher, Settings, read_settings
 from adjourn.tasks.budgets import BudgetNotice
-from adjourn.tasks.decision import ToolRequest, budgets_used
+from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.ledger import AT_SHARE, BEFORE, MILESTONE, Ledger
 from adjourn.tasks.session import Admitted, Session
 
@@ -216,7 +216,7 @@ def due_shares(ledger: Ledger, policy: Policy) -> list[tuple[float, str, str]]:
     The trigger names the budget's limit, so raising a budget makes its shares due again.
     """
     due: list[tuple[float, str, str]] = []
-    for key, used, limit in budgets_used(policy, ledger):
+    for key, used, limit in ledger.budgets_used(policy):
         shares = shares_of(policy, key)
         share = max((share for share in shares if limit and used * 100 >= share * limit), default=0)
         trigger = f"{AT_SHARE}{share:g}% of {key}={limit:.15g}"

@@ -147,12 +147,11 @@ def budgets(store: Store, ledger: Ledger, now: int) -> list[Spent]:
     `seconds` are counted over all tasks.
     """
     from adjourn.tasks.budgets import last_policy, workspace_spent
-    from adjourn.tasks.decision import budgets_used
 
     policy = last_policy(store, ledger)
     if policy is None:
         return []
-    of_task = [Spent(key, round(used, 4), limit) for key, used, limit in budgets_used(policy, ledger) if key != "calls"]
+    of_task = [Spent(key, round(used, 4), limit) for key, used, limit in ledger.budgets_used(policy) if key != "calls"]
     used = workspace_spent(store, policy.workspace_budgets, now)
     of_workspace = (
         Spent("calls", used[rule.counter], rule.amount, rule.per_seconds, rule.owner)

@@ -17,8 +17,7 @@ from adjourn.log import kinds
 from adjourn.log.event import Event, decode
 from adjourn.log.kinds import tool_name
 from adjourn.store.base import Head, Store
-from adjourn.tasks.approvals import AFTER_NO
-from adjourn.tasks.entries import NotableCall
+from adjourn.tasks.entries import AFTER_NO, NotableCall
 from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.ledger import ELSEWHERE, REPEATED, Ledger
 from adjourn.text.quoting import one_line, spoken
@@ -34,7 +33,7 @@ TELLING = (
     "message", "text",
 )  # fmt: skip
 """Names of arguments that say what a call was for, the most informative first."""
-_PAIR = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*\[?\s*(?:"((?:[^"\\]|\\.)*)("?)|(-?\d[\d.eE+-]*|true|false))', re.DOTALL)
+_PAIR = r'(?s)"((?:[^"\\]|\\.)*)"\s*:\s*\[?\s*(?:"((?:[^"\\]|\\.)*)("?)|(-?\d[\d.eE+-]*|true|false))'
 _SHORT = 80
 _OK = "ok"
 
@@ -143,7 +142,7 @@ def fold(events: Iterable[Event], stamp: str) -> RecentCalls:
 def telling_argument(arguments: str) -> str:
     """The argument that says what a call was for, of arguments as JSON, which may be cut; "" for none."""
     by_name: dict[str, str] = {}
-    for key, text, closed, bare in _PAIR.findall(arguments):
+    for key, text, closed, bare in re.findall(_PAIR, arguments):
         value = bare or (_unescaped(text) if "\\" in text else text) + ("" if closed else "…")
         by_name.setdefault(key.lower(), value)
     named = next((by_name[key] for key in TELLING if by_name.get(key)), "")

@@ -19,7 +19,6 @@ from adjourn.handover.names import ToolNames
 from adjourn.handover.rendering import Section, SectionItem
 from adjourn.knowledge.brief.lines import Recorded, RecordLine
 from adjourn.log.event import milliseconds
-from adjourn.tasks.decision import budgets_used
 from adjourn.tasks.entries import Approval, OpenCall
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.troubles import open_troubles
@@ -195,12 +194,12 @@ def _touching(calls: Sequence[CallReport], sources: Sources) -> str:
 
 
 SINCE = " (since then: "
-_WORD = re.compile(r"[\w.-]{4,}")
+_WORD = r"[\w.-]{4,}"
 
 
 def _marked(text: str, effects: Sequence[CallReport]) -> str:
     """An open item of a plan, with the last call since it was stated whose file or command it names."""
-    words = {word.strip(".").casefold() for word in _WORD.findall(text)}
+    words = {word.strip(".").casefold() for word in re.findall(_WORD, text)}
     for call in reversed(effects):
         names = {call.argument.rpartition("/")[2].casefold(), call.argument.partition(" ")[0].casefold()}
         if call.argument and (call.argument in text or names & words):
@@ -312,7 +311,7 @@ def _question(approval: Approval, names: ToolNames) -> RecordLine:
     )
 
 
-_REFUSED = re.compile(r"^refused:? ")
+_REFUSED = r"^refused:? "
 
 
 def _refused(refusals: Sequence[Refusal], floor: int) -> Section:
@@ -332,7 +331,7 @@ def _refused(refusals: Sequence[Refusal], floor: int) -> Section:
         remedied = f"{line}; {remedy}" if remedy else line
         in_full.append(remedied)
         short.append(line if remedy in names else remedied)
-        shortest.append(f"{named}: {_REFUSED.sub('', reason.brief)}")
+        shortest.append(f"{named}: {re.sub(_REFUSED, '', reason.brief)}")
         names.add(remedy)
     wordings = [_once(_lines(texts)) for texts in (in_full, short, shortest)]
     return Section("refused", "Refused, not done", wordings, floor, brief="Refused")
@@ -357,7 +356,7 @@ class _Group(NamedTuple):
         return cls(said(first.tool, 200), first.outcome, said(first.message, 200), len(calls), arguments)
 
 
-_SPEAKER = re.compile(r"^the (?:server|tool) said: (?=\")")
+_SPEAKER = r"^the (?:server|tool) said: (?=\")"
 
 
 def _done(sources: Sources, floor: int) -> Section:
@@ -376,7 +375,7 @@ def _done(sources: Sources, floor: int) -> Section:
             old, new = alone[: len(alone) - newest], alone[len(alone) - newest :]
             wordings.append([*_grouped(new, each=True), *_grouped([*folded, *old], each=False)])
     failed = [call for call in reports if call.outcome != OK]
-    failed = [msgspec.structs.replace(call, message=_SPEAKER.sub("", call.message)) for call in failed]
+    failed = [msgspec.structs.replace(call, message=re.sub(_SPEAKER, "", call.message)) for call in failed]
     notable = _grouped(failed, each=False)
     wordings.append([*notable, *_last_of([call for call in reports if call.outcome == OK])])
     before = sum(sources.ledger.tools.values()) - sources.recent.calls
@@ -473,7 +472,7 @@ def _rules(sources: Sources) -> list[SectionItem]:
     learnt = _lines(f"from earlier tasks: {rule}" for rule in sources.learnt)
     if policy is None:
         return learnt
-    used = [f"{used:.4g} of {limit:g} {key}" for key, used, limit in budgets_used(policy, ledger)]
+    used = [f"{used:.4g} of {limit:g} {key}" for key, used, limit in ledger.budgets_used(policy)]
     lines = _lines([*([f"budget: {', '.join(used)} used"] if used else ()), *surprising_rules(policy)])
     return [*lines, *learnt]
 

@@ -36,7 +36,7 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
 KEY_CHARACTERS = 16
 """Of a key: a zero, and 75 bits of the digest."""
 _KEY = r"0[a-z2-7]{15}"
-_OWNED = re.compile(rf".*\.({_KEY})", re.DOTALL)
+_OWNED = rf"(?s).*\.({_KEY})"
 
 
 class Space(NamedTuple):
@@ -71,7 +71,7 @@ def space_of(principal: Principal, shared: Sequence[str] = ()) -> Space:
 
 def key_of_task(task: str) -> str:
     """The key of the space that a task is in; "" for one of no space."""
-    match = _OWNED.fullmatch(task)
+    match = re.fullmatch(_OWNED, task)
     return match[1] if match is not None else ""
 
 

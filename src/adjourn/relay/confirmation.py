@@ -27,9 +27,9 @@ from adjourn.log.signing import encode_bytes
 from adjourn.mcp import frames
 from adjourn.mcp.frames import Message
 from adjourn.relay.request import STATE_PREFIX, Connection, Request, is_ours
-from adjourn.tasks.approvals import AFTER_NO, BY_A_PERSON, about, answer
+from adjourn.tasks.approvals import BY_A_PERSON, about, answer
 from adjourn.tasks.decision import Block, ToolRequest
-from adjourn.tasks.entries import Approval
+from adjourn.tasks.entries import AFTER_NO, Approval
 from adjourn.tasks.ledger import ELSEWHERE
 from adjourn.text.fitting import ELLIPSIS
 from adjourn.text.redact import visible_line, without_secrets

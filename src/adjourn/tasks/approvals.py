@@ -27,10 +27,6 @@ LOOKED_BACK = 2_000
 """Events among which the answer to a question is looked for, from the end of the history."""
 
 
-AFTER_NO = "do not repeat it, and do not reach the same effect another way"
-"""What an agent does after a person's no."""
-
-
 class AnsweredError(RefusedError):
     """Somebody has answered the question before."""
 

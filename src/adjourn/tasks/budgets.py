@@ -12,9 +12,8 @@ from adjourn.aex.rule import SESSION_CALLS, Rule
 from adjourn.errors import AdjournError, IntegrityError
 from adjourn.log.canonical_json import digest
 from adjourn.store.base import Store, Swap
-from adjourn.tasks.decision import NONE_SPENT, budgets_used
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.rates import SLICES
+from adjourn.tasks.rates import NONE_SPENT, SLICES
 from adjourn.tasks.task import Task
 
 # --- the calls of all tasks of a store in a period
@@ -161,7 +160,7 @@ def spent_shares(
     """
     budgets = [
         (key, used, limit, "session" if key == SESSION_CALLS else "task")
-        for key, used, limit in budgets_used(policy, ledger)
+        for key, used, limit in ledger.budgets_used(policy)
     ]
     for rule in policy.workspace_budgets:
         key = f"calls_{rule.period.replace(' ', '_')}"

@@ -7,7 +7,7 @@ what it would have stopped. Owns: the order and the words. Must never: write, as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
@@ -22,7 +22,7 @@ from adjourn.log.kinds import full_name
 from adjourn.policy.protected.words import ambiguous, reason_for
 from adjourn.tasks.entries import Approval, OpenCall, Sitting
 from adjourn.tasks.ledger import ALREADY_DONE, Ledger, definition_key, is_same_tool
-from adjourn.tasks.rates import rate_key, rate_used
+from adjourn.tasks.rates import NONE_SPENT, rate_key, rate_used
 
 APPROVAL_MILLISECONDS = 15 * 60_000
 """How long a question may be answered where no rule says so, and an approval be used."""
@@ -30,7 +30,6 @@ MAX_LEGS = 8
 """How often one call may continue with an answer to what it asked for, where no `budget legs=` says so."""
 NOTHING: Mapping[str, object] = MappingProxyType({})
 NONE_COUNTED: Mapping[str, int] = MappingProxyType({})
-NONE_SPENT: Mapping[str, int] = MappingProxyType({})
 
 
 class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,8 +184,6 @@ class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
 
 FORWARD = Forward()
 Decision = Forward | Continue | Block | Ask | RecordedAnswer
-
-_UNITS = {"calls": 1, "minutes": 60_000, "tokens": 1, "usd": 1_000_000}
 
 
 def decide(  # noqa: C901, PLR0912  # one pass, on the path of every call
@@ -399,21 +396,9 @@ def _claimed(call: ToolRequest, claim: OnceClaim) -> Block | RecordedAnswer | No
     return None
 
 
-def budgets_used(policy: Policy, ledger: Ledger) -> Iterator[tuple[str, float, float]]:
-    """Each budget of the task: its key, how much of it is spent, and its size. In calls, minutes, tokens or dollars."""
-    if policy.budget is not None:
-        yield "calls", ledger.calls_used, policy.budget
-    if (rule := policy.budgets.get(SESSION_CALLS)) is not None:
-        yield SESSION_CALLS, ledger.sitting.used, rule.amount
-    used = {"minutes": ledger.worked, "tokens": ledger.tokens, "usd": ledger.micro_usd}
-    for key, rule in policy.budgets.items():
-        if key in used:
-            yield key, used[key] / _UNITS[key], rule.amount
-
-
 def _budget_spent(policy: Policy, ledger: Ledger, spent: int) -> Block | None:
     """The refusal when a budget leaves no room for the call."""
-    for key, written, limit in budgets_used(policy, ledger):
+    for key, written, limit in ledger.budgets_used(policy):
         used = written + spent if key in ("calls", SESSION_CALLS) else written
         if used < limit:
             continue

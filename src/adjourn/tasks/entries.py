@@ -33,6 +33,10 @@ class FailedStep(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     why: str = ""
 
 
+AFTER_NO = "do not repeat it, and do not reach the same effect another way"
+"""What an agent does after a person's no."""
+
+
 class Approval(msgspec.Struct, kw_only=True, frozen=True, rename="camel", omit_defaults=True):
     """A question to a person that may still be answered, or an answer that may still be used, until `expires`.
 

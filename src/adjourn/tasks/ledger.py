@@ -7,11 +7,12 @@ Must never: write anything, read a clock, or lower `calls_used`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from adjourn.aex.rule import SESSION_CALLS
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.log import kinds
 from adjourn.log.event import GENESIS, Envelope, milliseconds
@@ -21,6 +22,9 @@ from adjourn.tasks.entries import Approval, FailedStep, NotableCall, OpenCall, O
 from adjourn.tasks.rates import Rates, count_rates
 from adjourn.text.command_lines import VERIFICATIONS, WorkStep, command_of, scope_of_run, step_of
 from adjourn.text.fitting import fit_text
+
+if TYPE_CHECKING:
+    from adjourn.aex.policy import Policy
 
 MAX_LISTED_TOOLS = 1000
 MAX_PAUSED_CALLS = 100
@@ -43,7 +47,7 @@ ALREADY_DONE = "already_done"
 """The reason for refusing the repetition of a call when its answer did not reach the client; the refusal names that call as its rule."""
 REPEATED = "repeated"
 """Where the no to an older question about a call comes from when the newer one is approved."""
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_DATE = r"\d{4}-\d\d-\d\d"
 ELSEWHERE = "elsewhere"
 """The source of a denial when the same question was approved in another task: that approval also serves here."""
 MAX_FAILED = 100
@@ -189,6 +193,17 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
 
     def remaining(self, budget: int | None) -> int | None:
         return None if budget is None else max(0, budget - self.calls_used)
+
+    def budgets_used(self, policy: Policy) -> Iterator[tuple[str, float, float]]:
+        """Each budget of a policy: its key, how much of it is spent, and its size. In calls, minutes, tokens or dollars."""
+        if policy.budget is not None:
+            yield "calls", self.calls_used, policy.budget
+        if (rule := policy.budgets.get(SESSION_CALLS)) is not None:
+            yield SESSION_CALLS, self.sitting.used, rule.amount
+        used = {"minutes": self.worked / 60_000, "tokens": self.tokens, "usd": self.micro_usd / 1_000_000}
+        for key, rule in policy.budgets.items():
+            if key in used:
+                yield key, used[key], rule.amount
 
     def apply(self, event: Envelope, event_hash: str, data: kinds.Data | None) -> None:
         """Take in the next event. `data` is its typed data, None for a kind not known here."""
@@ -576,7 +591,7 @@ def _task_imported(ledger: Ledger, event: Envelope, data: kinds.TaskImported) ->
     ledger.calls_used += max(0, data.calls)
     if data.budget >= 0:
         ledger.budget = data.budget
-    if _DATE.match(data.at):
+    if re.match(_DATE, data.at):
         ledger.imported_at = max(ledger.imported_at, data.at[:MAX_TIME])
     if data.source and data.source not in ledger.imported_from and len(ledger.imported_from) < MAX_MARKS:
         ledger.imported_from.append(data.source)

@@ -1,5 +1,8 @@
 """The calls that count for a limit, by slices of its period."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from adjourn.errors import InvalidError
 from adjourn.log.event import milliseconds
 
@@ -7,6 +10,7 @@ MAX_RATES = 1000
 SLICES = 60
 Rates = dict[str, list[list[int]]]
 """By the key of a limit, the calls that count for it, as [slice of the period, calls]."""
+NONE_SPENT: Mapping[str, int] = MappingProxyType({})
 
 
 def rate_key(amount: float, seconds: int, pattern: str) -> str:

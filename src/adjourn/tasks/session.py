@@ -23,7 +23,6 @@ from adjourn.store.base import Swap
 from adjourn.tasks import budgets, idempotency, workspace_calls
 from adjourn.tasks.call_events import listed_as, observed, question, refusal_event
 from adjourn.tasks.decision import (
-    NONE_SPENT,
     Ask,
     Block,
     Circumstances,
@@ -41,6 +40,7 @@ from adjourn.tasks.decision import (
 from adjourn.tasks.entries import Approval
 from adjourn.tasks.lease import SessionExpiredError, SessionIdentity, TaskLease, TaskSwitchedError
 from adjourn.tasks.ledger import REPEATED, Ledger, is_same_tool
+from adjourn.tasks.rates import NONE_SPENT
 from adjourn.tasks.task import NewEvent, Task, open_ref
 from adjourn.tasks.together import PendingCommit
 from adjourn.tasks.workspace_calls import NOTHING_ELSEWHERE, OpenElsewhere

@@ -28,7 +28,7 @@ ALL = "."
 OPEN, DOUBTS, WAITS, STATED, NOTES, EFFECTS, READ, CLOSED = "01234567"
 """The first character of a place: a session is open (whether it lives is not known), or what the task is worth resuming for."""
 _NOTES = "/notes"
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d")
+_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d"
 _INVERTED = str.maketrans("0123456789", "9876543210", "-T:")
 _NO_TIME = "9" * 11
 
@@ -70,7 +70,7 @@ def _rank(ledger: Ledger) -> str:
 
 def _ref(task: str, rank: str, touched: str) -> str:
     """Times are as in an event, to ten minutes: a task moves that often at the most."""
-    time = touched[:15].translate(_INVERTED) if _TIME.match(touched) else _NO_TIME
+    time = touched[:15].translate(_INVERTED) if re.match(_TIME, touched) else _NO_TIME
     return f"{WORK}{key_of_task(task) or NO_SPACE}/{rank}{time}/{task}"
 
 

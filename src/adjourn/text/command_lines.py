@@ -36,14 +36,14 @@ _BUILD_MARKS = (
 _EDITORS = frozenset(("edit", "write", "patch", "replace", "insert"))
 """A tool with one of these words in its name edits, if it names a file."""
 _STEP_MARKS = (*_TEST_MARKS, *_BUILD_MARKS, *_EDITORS, "commit", "merge", "sed ", "perl ", "git a")
-_COMMAND = re.compile(r'"(?:command|cmd|script)"\s*:\s*("(?:[^"\\]|\\.)*)')
-_A_FILE = re.compile(r'"(?:[a-z]+_)?(?:file|path|filename|filepath|filePath)"\s*:|\*\*\* (?:Add|Update|Delete) File: ')
-_WORDS = re.compile(r"[._\-/]+")
+_COMMAND = r'"(?:command|cmd|script)"\s*:\s*("(?:[^"\\]|\\.)*)'
+_A_FILE = r'"(?:[a-z]+_)?(?:file|path|filename|filepath|filePath)"\s*:|\*\*\* (?:Add|Update|Delete) File: '
+_WORDS = r"[._\-/]+"
 _SHELLS = frozenset(
     ("bash", "cmd", "command", "commands", "console", "exec", "powershell", "process", "sh", "shell", "terminal", "zsh")
 )
 """A tool with one of these words in its name runs command lines."""
-_NAME_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_NAME_WORDS = r"[A-Z]?[a-z]+|[A-Z]+"
 _OF_TESTS = frozenset(("test", "tests", "pytest"))
 _OF_BUILDS = frozenset(("build", "compile"))
 _STARTERS = frozenset(("python", "python3", "uv", "run", "poetry", "npx", "pipx", "bundle", "exec", "cd", "&&"))
@@ -106,13 +106,13 @@ def is_shell(tool: str) -> bool:
     >>> is_shell("run_command"), is_shell("executeShell"), is_shell("run_query")
     (True, True, False)
     """
-    words = {word.lower() for word in _NAME_WORDS.findall(tool)}
+    words = {word.lower() for word in re.findall(_NAME_WORDS, tool)}
     return bool(words & _SHELLS) or (bool(words & _OF_TESTS) and words <= {*_OF_TESTS, "run", "execute"})
 
 
 def command_of(arguments: str) -> str:
     """The command line in the JSON of a call's arguments, which may be cut; "" for none."""
-    if (match := _COMMAND.search(arguments)) is None:
+    if (match := re.search(_COMMAND, arguments)) is None:
         return ""
     try:
         return msgspec.json.decode(match[1] + '"', type=str)[:MAX_COMMAND]
@@ -132,8 +132,8 @@ def step_of(tool: str, arguments: str) -> WorkStep:
     lower = f"{tool} {arguments}".lower()
     if not any(mark in lower for mark in _STEP_MARKS):
         return ""
-    words = {*_WORDS.split(tool.lower())}
-    if words & _EDITORS and _A_FILE.search(arguments):
+    words = {*re.split(_WORDS, tool.lower())}
+    if words & _EDITORS and re.search(_A_FILE, arguments):
         return "edit"
     if command := command_of(arguments):
         if runs_tests(command):

@@ -22,11 +22,11 @@ MAX_SPOKEN = 120
 _INDENT = "  "
 _KEPT_FORMATS = "\u200c\u200d\ufe0e\ufe0f"
 """Joiners, and variation selectors of emoji: words of some scripts, and emoji, are other ones without them."""
-_SMUGGLED = re.compile(f"[{_KEPT_FORMATS}]{{3,}}")
+_SMUGGLED = f"[{_KEPT_FORMATS}]{{3,}}"
 """No script needs so many of them in a row: they spell something that is not seen."""
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-_TAG = re.compile(r"(RESUME_FROM)(\s*:)", re.IGNORECASE)
-_HEADING = re.compile(r"[\s>|*_+-]*#")
+_TAG = r"(?i)(RESUME_FROM)(\s*:)"
+_HEADING = r"[\s>|*_+-]*#"
 _PLAIN = str.maketrans({
     **dict.fromkeys('"`\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}\N{DOUBLE LOW-9 QUOTATION MARK}', "'"),
     **dict.fromkeys("\N{FULLWIDTH QUOTATION MARK}\N{DOUBLE HIGH-REVERSED-9 QUOTATION MARK}\N{DOUBLE PRIME}", "'"),
@@ -34,8 +34,8 @@ _PLAIN = str.maketrans({
     "[": "(", "]": ")", "|": "/",
 })  # fmt: skip
 """What would end a quotation, or start an element, a link or a cell of Markdown, and what stands for it."""
-_MARKS = re.compile(r"[#*_=~-]{2,}|^[#*+-]+\s|!(?=\()")
-_OURS = re.compile(r"[\s#*_>|:=-]*(?:adjourn\b|\|)", re.IGNORECASE)
+_MARKS = r"[#*_=~-]{2,}|^[#*+-]+\s|!(?=\()"
+_OURS = r"(?i)[\s#*_>|:=-]*(?:adjourn\b|\|)"
 """Matches where a line starts as our notices, or as a line of a fence."""
 _DECORATION = "#*_-|>:= \t"
 
@@ -45,7 +45,7 @@ def clean(text: str) -> str:
     if text.isascii() and text.isprintable():  # most texts: a hand-over reads a thousand
         return text
     return "\n".join(
-        line if line.isascii() and line.isprintable() else "".join(filter(_is_seen, _SMUGGLED.sub("", line)))
+        line if line.isascii() and line.isprintable() else "".join(filter(_is_seen, re.sub(_SMUGGLED, "", line)))
         for line in text.splitlines()
     )
 
@@ -64,7 +64,7 @@ def first_line(text: str, limit: int = MAX_MESSAGE) -> str:
 
 def spoken(who: str, text: str) -> str:
     """What a server or a tool said, as its own words: on one line that they cannot leave, without markup; "" for no words."""
-    line = _TAG.sub("RESUME FROM:", _MARKS.sub(" ", one_line(text, 2 * MAX_SPOKEN).translate(_PLAIN)))
+    line = re.sub(_TAG, "RESUME FROM:", re.sub(_MARKS, " ", one_line(text, 2 * MAX_SPOKEN).translate(_PLAIN)))
     words = one_line(line, MAX_SPOKEN)
     return f'the {who} said: "{words}"' if words else ""
 
@@ -72,7 +72,7 @@ def spoken(who: str, text: str) -> str:
 def instructions_of(server: str) -> str:
     """What a server says of itself, no line of which passes for a heading or a notice of ours."""
     lines = (_harmless(line, ()) for line in clean(server).split("\n"))
-    return "\n".join("\\" + line if _OURS.match(line) else line for line in lines)
+    return "\n".join("\\" + line if re.match(_OURS, line) else line for line in lines)
 
 
 def quoted(*parts: str, headings: Collection[str] = (), depth: int = 0) -> str:
@@ -86,8 +86,8 @@ def quoted(*parts: str, headings: Collection[str] = (), depth: int = 0) -> str:
 
 
 def _harmless(line: str, headings: Collection[str]) -> str:
-    line = _TAG.sub(r"\1\\\2", line)
-    imitates = _HEADING.match(line) or line.strip(_DECORATION).upper() in headings
+    line = re.sub(_TAG, r"\1\\\2", line)
+    imitates = re.match(_HEADING, line) or line.strip(_DECORATION).upper() in headings
     return "\\" + line if imitates else line
 
 

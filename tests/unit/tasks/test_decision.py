@@ -22,7 +22,6 @@ from adjourn.tasks.decision import (
     OnceClaim,
     RecordedAnswer,
     ToolRequest,
-    budgets_used,
     decide,
 )
 from adjourn.tasks.entries import Approval, OpenCall
@@ -331,7 +330,7 @@ def test_a_spent_budget_is_told_in_its_own_units(
 def test_every_budget_says_how_much_of_it_is_spent() -> None:
     """Calls, minutes, tokens and dollars, each with its size."""
     ledger = Ledger(task=TASK, calls_used=3, worked=90_000, tokens=5, micro_usd=1_250_000)
-    assert list(budgets_used(V1, ledger)) == [
+    assert list(ledger.budgets_used(V1)) == [
         ("calls", 3, 9),
         ("minutes", 1.5, 90),
         ("tokens", 5, 2_000_000),

@@ -14,7 +14,6 @@ from adjourn.log import kinds
 from adjourn.log.event import Event, milliseconds, timestamp
 from adjourn.store.base import Store
 from adjourn.tasks.budgets import last_policy
-from adjourn.tasks.decision import budgets_used
 from adjourn.tasks.lease import is_alive
 from adjourn.tasks.ledger import Ledger
 from adjourn.text.plot import BudgetPoint, budget_plot
@@ -137,7 +136,7 @@ def spending_of(store: Store, ledger: Ledger, times: Sequence[int]) -> list[Budg
     except AdjournError:
         policy = None
     if policy is not None:
-        limits |= {key: limit for key, _, limit in budgets_used(policy, ledger) if key in ("minutes", "tokens", "usd")}
+        limits |= {key: limit for key, _, limit in ledger.budgets_used(policy) if key in ("minutes", "tokens", "usd")}
     worked = ledger.worked
     spent = {
         "calls": (ledger.calls_used, calls_last(limits.get("calls", 0) - ledger.calls_used, times)),

@@ -9,6 +9,9 @@ from typing import Literal
 
 import msgspec
 
+MAX_DOCUMENT_BYTES = 10_000_000
+"""The longest document that is examined."""
+
 
 class Span(msgspec.Struct, frozen=True):
     """Where in a text: 1-based line and column, and how many characters. Line 0: the whole document."""

@@ -42,13 +42,8 @@ from adjourn.aex.ir import compiled as compiled
 from adjourn.aex.json_policy import read_json_policy as read_json_policy
 from adjourn.aex.layers import Asker as Asker
 from adjourn.aex.layers import discover as discover
-from adjourn.aex.layers import effective as effective
-from adjourn.aex.layers import from_text as from_text
-from adjourn.aex.layers import layer as layer
 from adjourn.aex.layers import merge as merge
 from adjourn.aex.layers import narrowed as narrowed
-from adjourn.aex.layers import not_granted as not_granted
-from adjourn.aex.layers import read_layer as read_layer
 from adjourn.aex.match import NOTHING_KNOWN as NOTHING_KNOWN
 from adjourn.aex.match import OWN_TOOLS as OWN_TOOLS
 from adjourn.aex.match import KnownTool as KnownTool
@@ -64,6 +59,11 @@ from adjourn.aex.match import shares as shares
 from adjourn.aex.match import split_scope as split_scope
 from adjourn.aex.match import tool_name_ok as tool_name_ok
 from adjourn.aex.parser import parse as parse
+from adjourn.aex.permissions import effective as effective
+from adjourn.aex.permissions import from_text as from_text
+from adjourn.aex.permissions import layer as layer
+from adjourn.aex.permissions import not_granted as not_granted
+from adjourn.aex.permissions import read_layer as read_layer
 from adjourn.aex.policy import Policy as Policy
 from adjourn.aex.reports import github as github
 from adjourn.aex.reports import sarif as sarif
@@ -89,7 +89,7 @@ from adjourn.aex.task_review import review as review
 from adjourn.aex.task_review import reviewed as reviewed
 from adjourn.aex.templates import safe_name as safe_name
 from adjourn.aex.templates import sample_task as sample_task
-from adjourn.aex.tree import MAX_DOCUMENT_BYTES as MAX_DOCUMENT_BYTES
 from adjourn.aex.tree import unparse as unparse
+from adjourn.findings import MAX_DOCUMENT_BYTES as MAX_DOCUMENT_BYTES
 
 __all__: list[str]

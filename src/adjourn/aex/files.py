@@ -13,12 +13,11 @@ import errno
 import os
 import stat
 
-from adjourn.aex.diagnostics import finding
-from adjourn.aex.tree import MAX_DOCUMENT_BYTES
-from adjourn.findings import Finding, Span
+from adjourn.findings import MAX_DOCUMENT_BYTES, Finding, Span
 from adjourn.host.workspace import open_plain
 
 _THROUGH_LINK = (errno.ELOOP, errno.ENOTDIR)
+_WHOLE = Span()
 _PART = 64 * 1024
 """Bytes read at once: a read takes memory for all that it may return."""
 
@@ -44,23 +43,31 @@ def load(path: str, source: str | None = None, *, root: str = "") -> tuple[str |
         elif number in _THROUGH_LINK:
             message = "a step of its path is a link or not a folder"
             remedy = "name the file itself: adjourn follows no link in a workspace"
-        return None, [finding("AEX130", message, source=name, help=remedy)]
+        return _unread("AEX130", message, source=name, remedy=remedy)
     if data is None:
-        return None, [finding("AEX130", "it is not a regular file", source=name)]
+        return _unread("AEX130", "it is not a regular file", source=name)
     return decoded(data, name)
 
 
 def decoded(data: bytes, name: str) -> tuple[str | None, list[Finding]]:
     """The text that the bytes of a document hold; else None and the finding that says why, as of the file `name`."""
     if len(data) > MAX_DOCUMENT_BYTES:
-        return None, [finding("AEX131", f"the file has more than {MAX_DOCUMENT_BYTES:,} bytes", source=name)]
+        return _unread("AEX131", f"the file has more than {MAX_DOCUMENT_BYTES:,} bytes", source=name)
     try:
         return data.decode(), []
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = len(data[data.rfind(b"\n", 0, error.start) + 1 : error.start].decode()) + 1
         message = f"byte 0x{data[error.start]:02x} is not UTF-8"
-        return None, [finding("AEX132", message, Span(line, column, 1), source=name)]
+        return _unread("AEX132", message, Span(line, column, 1), source=name)
+
+
+def _unread(
+    code: str, message: str, span: Span = _WHOLE, *, source: str, remedy: str = ""
+) -> tuple[None, list[Finding]]:
+    from adjourn.aex.diagnostics import finding  # a table, for a file that cannot be read
+
+    return None, [finding(code, message, span, source=source, help=remedy)]
 
 
 def _read(path: str, root: str) -> bytes | None:

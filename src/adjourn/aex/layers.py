@@ -1,25 +1,18 @@
-"""Layers of permissions: a document's own, what remains of a contract under a policy, and of a policy for somebody.
+"""Layers of permissions: what remains of a contract under a policy, and of a policy for somebody; and where the policy file is.
 
-Turns documents into `Policy` values, merges them, and finds the policy file. No contract widens a policy; a call is judged in `policy`.
+No contract widens a policy; a call is judged in `policy`. This module loads no parser: a policy that was kept is not parsed again.
 """
 
 from __future__ import annotations
 
 import os.path
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec.structs import replace
 
-from adjourn.aex.ast import CheckpointRule, ConfirmStep, Document, LimitRule, OnceRule, Permission, Where
-from adjourn.aex.check import examine
-from adjourn.aex.clauses import SESSION
-from adjourn.aex.diagnostics import finding, printable, quoted
-from adjourn.aex.expr import BLANK, DIGITS, Constant, Text, Value, only
-from adjourn.aex.files import load
 from adjourn.aex.policy import Part, Policy
-from adjourn.aex.rule import EACH, SESSION_CALLS, Rule, Test
-from adjourn.findings import Finding, Span
+from adjourn.aex.rule import Rule
 from adjourn.log.canonical_json import digest
 from adjourn.text.fitting import fit_text
 
@@ -31,53 +24,6 @@ UNKNOWN = "clients without a login"
 PLACES = (os.path.join(".aex", "policy.aex"), "aex.policy.aex")
 
 
-def layer(document: Document) -> Policy:
-    """The permissions that one document states. Where nobody is known, they are as they stand; see `narrowed`."""
-    parts = [for_whom(_layer(block.rules), [word.text for word in block.whom]) for block in document.blocks]
-    return divided([Part((), _layer(document)), *parts])
-
-
-def _layer(document: Document) -> Policy:
-    """The rules for all, those of `confirm before` from the top level only."""
-    source = document.source
-    budgets = _budgets(document)
-    calls = budgets.pop("calls", None)
-    return Policy(
-        allow=_permissions("allow", document),
-        deny=_permissions("deny", document),
-        confirm=distinct(_confirms(document)),
-        budget=None if calls is None else int(calls.amount),
-        budget_rule=calls,
-        budgets=budgets,
-        workspace_budgets=_workspace_budgets(document),
-        limits=distinct(
-            rule
-            for line in document.limits
-            for rule in _rules("limit", line, source, amount=line.calls, per_seconds=line.per_seconds)
-        ),
-        once=distinct(rule for line in document.once for rule in _rules("once", line, source, by=line.by.text)),
-        checkpoints=distinct(rule for line in document.checkpoints for rule in _rules("checkpoint", line, source)),
-        percents=[percent.value for line in document.checkpoints for percent in line.percents],
-        observe=bool(document.modes) and all(mode.value.text == "observe" for mode in document.modes),
-        require=distinct(
-            Rule("require", word.text, source, word.line) for line in document.requires for word in line.signers
-        ),
-        goal=document.goal,
-        name=document.name,
-    )
-
-
-def from_text(text: str, source: str) -> tuple[Policy, list[Finding]]:
-    r"""The permissions that a text states, and every finding about it.
-
-    >>> policy, findings = from_text('policy p v0\ngoal "Read only"\nallow file.read\n', "policy.aex")
-    >>> findings, policy.visible("file.read"), policy.visible("file.write")
-    ([], True, False)
-    """
-    document = examine(text, source)
-    return layer(document), document.findings
-
-
 def merge(policy: Policy | None, contract: Policy | None) -> Policy:
     r"""The effective permissions. Never wider than the policy; the contract alone where there is no policy.
 
@@ -86,6 +32,7 @@ def merge(policy: Policy | None, contract: Policy | None) -> Policy:
     united, policy first. Of each budget the smaller counts. Mode and signers are the policy's, name and goal the
     contract's.
 
+    >>> from adjourn.aex.permissions import from_text
     >>> policy, _ = from_text('policy p v0\ngoal "Read only"\nallow file.*\n', "policy.aex")
     >>> contract, _ = from_text('task t v0\ngoal "Look"\nuse file.read\n\ndo file.read("a") -> text\nreturn text\n', "t.aex")
     >>> merge(policy, contract).visible("file.write")
@@ -97,7 +44,7 @@ def merge(policy: Policy | None, contract: Policy | None) -> Policy:
         return divided([Part(part.whom, merge(part.rules, contract)) for part in policy.parts])
     return replace(
         smaller_budgets(policy, contract),
-        allow=[each for _, rules in _narrowed(policy, contract) for each in rules],
+        allow=[each for _, rules in narrowings(policy, contract) for each in rules],
         deny=distinct((*policy.deny, *contract.deny)),
         confirm=distinct((*policy.confirm, *contract.confirm)),
         workspace_budgets=distinct((*policy.workspace_budgets, *contract.workspace_budgets)),
@@ -110,7 +57,7 @@ def merge(policy: Policy | None, contract: Policy | None) -> Policy:
     )
 
 
-def _narrowed(policy: Policy, contract: Policy) -> Iterator[tuple[Rule, list[Rule]]]:
+def narrowings(policy: Policy, contract: Policy) -> Iterator[tuple[Rule, list[Rule]]]:
     """Each allow of the contract with what remains of it."""
     left = MAX_NARROWED
     for rule in contract.allow:
@@ -121,18 +68,6 @@ def _narrowed(policy: Policy, contract: Policy) -> Iterator[tuple[Rule, list[Rul
         yield rule, rules
 
 
-def not_granted(policy: Policy, contract: Policy) -> list[Finding]:
-    """A warning for each pattern of the contract that the merge drops."""
-    missing = []
-    policies = [part.rules for part in policy.parts] or [policy]
-    granted = [[rules for _, rules in _narrowed(each, contract)] for each in policies]
-    for rule, *remains in zip(contract.allow, *granted, strict=True):
-        if not any(remains):
-            message = f"the policy does not grant all of {quoted(rule.pattern)}, so none of it is permitted"
-            missing.append(finding("AEX134", message, Span(rule.line), source=rule.source))
-    return missing
-
-
 def discover(directory: str) -> str | None:
     """The policy file of a directory (`.aex/policy.aex`, else `aex.policy.aex`); its parents are not searched."""
     for place in PLACES:
@@ -140,153 +75,6 @@ def discover(directory: str) -> str | None:
         if os.path.lexists(path):
             return path
     return None
-
-
-def effective(
-    policy_path: str | None,
-    contract_path: str | None,
-    *,
-    policy_source: str | None = None,
-    contract_source: str | None = None,
-    root: str = os.path.curdir,
-) -> tuple[Policy, list[Finding]]:
-    """The effective permissions of a policy file (`.aex`, or JSON) and a contract file, and every finding about both.
-
-    Rules and findings name the file as `…_source`, or as its path. An error finding means that the permissions
-    are not what somebody wrote: refuse to work with them. No link in the workspace `root` is followed.
-    """
-    policy, findings = _read(policy_path, policy_source, root, wanted="policy")
-    contract, more = _read(contract_path, contract_source, root, wanted="contract")
-    findings += more
-    if policy is None and contract is None:
-        findings.append(finding("AEX135", "there is neither a policy nor a contract", severity="error"))
-    elif policy is None:
-        findings.append(finding("AEX135", "there is no policy: the contract alone says what is permitted"))
-    elif contract is not None:
-        findings += not_granted(policy, contract)
-    return merge(policy, contract), findings
-
-
-def _read(path: str | None, source: str | None, root: str, *, wanted: str) -> tuple[Policy | None, list[Finding]]:
-    if path is None:
-        return None, []
-    if wanted == "policy" and path.endswith(".json"):
-        from adjourn.aex.json_policy import read_json_policy
-
-        reading = read_json_policy(path, root, source or path)
-        return reading.policy, reading.findings
-    text, unreadable = load(path, source=source, root=root)
-    if text is None:
-        return Policy(), unreadable
-    return read_layer(text, source or path, wanted)
-
-
-def read_layer(text: str, source: str, wanted: str) -> tuple[Policy, list[Finding]]:
-    """`from_text`, and a finding when the text is no `wanted`: "policy", or "contract" (a task)."""
-    document = examine(text, source)
-    if document.headers and document.is_policy != (wanted == "policy"):
-        kind = "policy" if document.is_policy else "task"
-        message = f"a {kind} is used as the {wanted}"
-        document.findings.append(finding("AEX136", message, document.headers[-1].line.span, source=source))
-    return layer(document), document.findings
-
-
-def _permissions(kind: str, document: Document) -> list[Rule]:
-    return distinct(
-        rule
-        for line in document.permissions
-        if (line.keyword == "deny") == (kind == "deny")
-        for rule in _rules(kind, line, document.source, where=_tests(line.where))
-    )
-
-
-def _rules(
-    kind: str, line: Permission | ConfirmStep | LimitRule | OnceRule | CheckpointRule, source: str, **fields: Any
-) -> Iterator[Rule]:
-    """A rule for each pattern of a line; its clauses follow the last of them."""
-    if not line.patterns:
-        return
-    last = line.patterns[-1]
-    clauses = line.word.text[last.column - line.word.column + len(last.text) :].strip(BLANK + ",")
-    for pattern in line.patterns:
-        yield Rule(kind, pattern.text, source, pattern.line, clauses, **fields)
-
-
-def _tests(where: Where | None) -> tuple[Test, ...]:
-    if where is None:
-        return ()
-    return tuple(
-        Test(test.path.text, test.operator.text, tuple(_plain(value) for value in test.values)) for test in where.tests
-    )
-
-
-def _plain(value: Value) -> str | float | bool:
-    """A text or constant; a number that was written whole stays exact."""
-    if isinstance(value, Constant) and not isinstance(value.value, bool):
-        return int(value.word.text) if only(value.word.text, DIGITS) else value.value
-    return value.value if isinstance(value, Text | Constant) else ""
-
-
-def _confirms(document: Document) -> Iterator[Rule]:
-    for step in document.steps:
-        if isinstance(step, ConfirmStep):
-            yield from _rules(
-                "confirm",
-                step,
-                document.source,
-                where=_tests(step.where),
-                by=step.by.text if step.by else "",
-                within_seconds=step.within.seconds if step.within else None,
-                otherwise=step.otherwise.text if step.otherwise else "deny",
-            )
-
-
-def _budgets(document: Document) -> dict[str, Rule]:
-    """The task's last budget of each key that is counted: never below 0, whole calls; infinity is no limit."""
-    budgets: dict[str, Rule] = {}
-    for entry in document.budget:
-        key = entry.key.text
-        if key not in document.budget_keys or entry.per_seconds or (entry.is_of_session and key != "calls"):
-            continue
-        pattern = f"{key}={entry.text.text}"
-        if entry.is_of_session:
-            key = SESSION_CALLS
-        if entry.value == float("inf"):
-            budgets.pop(key, None)
-            continue
-        amount = max(entry.value, 0.0)
-        budgets[key] = Rule(
-            "budget",
-            pattern,
-            document.source,
-            entry.key.line,
-            clauses=f"per {SESSION}" if key == SESSION_CALLS else "",
-            amount=amount // 1 if entry.key.text == "calls" else amount,
-        )
-    return budgets
-
-
-def _workspace_budgets(document: Document) -> list[Rule]:
-    """The last number of calls for each unit of time, of all and of each principal, as above."""
-    budgets: dict[tuple[int, bool], Rule] = {}
-    for entry in document.budget:
-        if entry.unit is None or not entry.per_seconds or entry.key.text != "calls":
-            continue
-        budgets.pop((entry.per_seconds, entry.each), None)
-        if entry.value < float("inf"):
-            budgets[entry.per_seconds, entry.each] = Rule(
-                "budget",
-                f"calls={entry.text.text}",
-                document.source,
-                entry.key.line,
-                clauses=f"per {entry.unit.text}{EACH if entry.each else ''}",
-                amount=max(entry.value, 0.0) // 1,
-                per_seconds=entry.per_seconds,
-                each=entry.each,
-                counter=f"{entry.per_seconds}/each" if entry.each else str(entry.per_seconds),
-                owner=UNKNOWN if entry.each else "",
-            )
-    return list(budgets.values())
 
 
 # --- whom rules hold for, and what remains of a policy for one of them
@@ -455,4 +243,6 @@ def _counted_for(rule: Rule, asker: Asker | None) -> Rule:
     if asker is None or not rule.each:
         return rule
     counter = f"{rule.per_seconds}/each/{digest(asker.id.encode())}"
+    from adjourn.aex.diagnostics import printable  # few policies count the calls of each principal
+
     return replace(rule, counter=counter, owner=printable(fit_text(asker.shown, MAX_SHOWN)))

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from adjourn.aex.ast import CheckStep, ConfirmStep, Document, MakeStep, steps_of
 from adjourn.aex.check import examine
 from adjourn.aex.diagnostics import DIAGNOSTICS, finding, quoted
-from adjourn.aex.layers import layer, merge, not_granted
+from adjourn.aex.layers import merge
 from adjourn.aex.match import PatternIndex, fold, fold_pattern, split_scope
+from adjourn.aex.permissions import layer, not_granted
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import Rule
 from adjourn.findings import Finding, Span

@@ -13,9 +13,8 @@ import msgspec
 
 from adjourn.aex.diagnostics import finding
 from adjourn.aex.expr import BLANK, Word, brace_balance
-from adjourn.findings import Finding, Span
+from adjourn.findings import MAX_DOCUMENT_BYTES, Finding, Span
 
-MAX_DOCUMENT_BYTES = 10_000_000
 MAX_LINES = 200_000
 MAX_DEPTH = 64
 

@@ -21,8 +21,9 @@ from adjourn.aex.check import examine
 from adjourn.aex.diagnostics import render
 from adjourn.aex.format import formatted
 from adjourn.aex.json_policy import read_json_policy
-from adjourn.aex.layers import discover, layer
+from adjourn.aex.layers import discover
 from adjourn.aex.match import NOTHING_KNOWN, KnownTools
+from adjourn.aex.permissions import layer
 from adjourn.aex.policy import Policy
 from adjourn.aex.reports import github, sarif
 from adjourn.cli.context import FILE_PATH, CommandContext, example, flag, for_machines, in_folder

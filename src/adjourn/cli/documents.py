@@ -12,9 +12,8 @@ from itertools import islice
 
 from adjourn.aex.files import decoded, load
 from adjourn.aex.layers import discover
-from adjourn.aex.tree import MAX_DOCUMENT_BYTES
 from adjourn.errors import InvalidError, NotFoundError, UsageError
-from adjourn.findings import Finding
+from adjourn.findings import MAX_DOCUMENT_BYTES, Finding
 from adjourn.host.finding import workspace_of
 from adjourn.host.workspace import open_plain, unreadable
 from adjourn.policy.contract import BrokenContractError, Contract, read_contract

@@ -10,7 +10,8 @@ import click
 import msgspec
 
 from adjourn.aex.diagnostics import render
-from adjourn.aex.layers import discover, effective, narrowed
+from adjourn.aex.layers import discover, narrowed
+from adjourn.aex.permissions import effective
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import Rule
 from adjourn.cli.context import CommandContext, example, flag, for_machines, in_folder, text_option, with_policy

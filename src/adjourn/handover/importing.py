@@ -13,7 +13,6 @@ from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from adjourn.aex.layers import from_text
 from adjourn.checkpoints import attachments, checkpoint, folder
 from adjourn.checkpoints.attachments import shown_size
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, find, trusted_signer
@@ -234,6 +233,8 @@ def _contracts(root: str, place: str, kind: str) -> list[dict[str, Any]]:
             _, text = read_contract_file(root, path)
         except AdjournError:
             continue
+        from adjourn.aex.permissions import from_text  # the parser, for a contract that is opened
+
         layer, _ = from_text(text, path)
         tools = [rule.pattern for rule in layer.allow]
         entry = {"name": layer.name or name.removesuffix(".aex"), "path": path, "type": kind}

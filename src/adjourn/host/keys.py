@@ -48,7 +48,12 @@ def secret() -> bytes:
 
 def reading_secret() -> bytes:
     """The secret if there is one. Without it, cached folds cannot be trusted, and are not: tasks load whole."""
-    return secret() if os.path.exists(os.path.join(folder(), "secret")) else os.urandom(KEY_BYTES)
+    return secret() if has_secret() else os.urandom(KEY_BYTES)
+
+
+def has_secret() -> bool:
+    """Whether there is a secret already: who only reads makes none."""
+    return os.path.exists(os.path.join(folder(), "secret"))
 
 
 def private_key() -> bytes:

@@ -1,19 +1,25 @@
 """The contract a session works under: the policy, read and reread, merged with the contract of the task.
 
-A task's contract never widens the policy, and no text that has an error or lacks its signature is worked under.
+A task's contract never widens the policy, and no text that has an error or lacks its signature is worked under. What a policy means is
+kept outside of every workspace, so that the parser, which takes longer than all else of a start, is loaded for a text that is new.
 """
 
 from __future__ import annotations
 
+import hmac
 import os
+from contextlib import suppress
 
 import msgspec
 
+from adjourn import __version__, aex
 from adjourn.aex.files import load
-from adjourn.aex.layers import discover, from_text, merge, not_granted, read_layer
+from adjourn.aex.layers import discover, merge
 from adjourn.aex.policy import Policy
 from adjourn.errors import AdjournError, IntegrityError
 from adjourn.findings import Finding
+from adjourn.host import folders, keys
+from adjourn.host.workspace import read_file, write_file
 from adjourn.log.canonical_json import digest
 from adjourn.store.base import Store
 
@@ -66,6 +72,8 @@ def read_contract(root: str, policy: str = "", contract: str = "", *, searched: 
     if any(finding.severity == "error" for finding in findings):
         raise BrokenContractError(findings, own.texts | task.texts)
     if own.policy is not None and task.policy is not None:
+        from adjourn.aex.permissions import not_granted
+
         findings += not_granted(own.policy, task.policy)
     return Contract(
         policy=merge(own.policy, task.policy),
@@ -89,6 +97,8 @@ def reread_policy(root: str, base: Contract) -> Contract:
     findings = own.findings
     task = None
     if base.contract_text:
+        from adjourn.aex.permissions import from_text, not_granted
+
         task = from_text(base.contract_text, base.contract_source)[0]
         if refused := unsigned(root, base.contract_source, base.contract_text, own.policy, base.contract_source):
             raise BrokenContractError(refused, {base.contract_source: base.contract_text})
@@ -128,8 +138,48 @@ def _read(root: str, path: str, wanted: str) -> _Part:
     text, unreadable = load(full_path, source=source, root=root)
     if text is None:
         return _Part(source=source, findings=unreadable)
-    layer, findings = read_layer(text, source, wanted)
+    if wanted == "policy":
+        layer, findings = _policy_of(text, source, full_path)
+    else:
+        from adjourn.aex.permissions import read_layer
+
+        layer, findings = read_layer(text, source, wanted)
     return _Part(policy=layer, text=text, source=source, texts={source: text}, findings=findings)
+
+
+# --- policies that were read before
+
+MAX_KEPT_BYTES = 1 << 20
+
+
+def _policy_of(text: str, source: str, path: str) -> tuple[Policy, list[Finding]]:
+    """The policy that the file at `path` states, and every finding about it: kept, if this very text was read before without one.
+
+    INVARIANT: what is kept counts only with a seal over it, the text, its source and the parser's files. An agent has no secret to seal
+    with, and a policy that changed, or a parser that did, is read again.
+    """
+    folder, name = os.path.join(folders.config(), "policies"), digest(os.fsencode(os.path.abspath(path)))[:32]
+    kept, about = os.path.join(folder, name), b""
+    with suppress(AdjournError, OSError, msgspec.DecodeError):
+        with os.scandir(os.path.dirname(aex.__file__)) as files:
+            parser = [(f.name, (at := f.stat()).st_size, at.st_mtime_ns) for f in files if f.name.endswith(".py")]
+        about = f"adjourn/policy/1:{__version__}:{sorted(parser)}:{source}\0{text}\0".encode(errors="surrogateescape")
+        seal, _, value = read_file(kept, MAX_KEPT_BYTES).partition(b":")
+        if hmac.compare_digest(seal, _seal(about + value)):
+            return msgspec.msgpack.decode(value, type=Policy), []
+    from adjourn.aex.permissions import read_layer
+
+    policy, findings = read_layer(text, source, "policy")
+    if about and not findings and keys.has_secret():
+        with suppress(AdjournError, OSError):
+            value = msgspec.msgpack.encode(policy, enc_hook=dict)  # of its mappings that cannot change
+            os.makedirs(folder, 0o700, exist_ok=True)
+            write_file(folder, name, _seal(about + value) + b":" + value, 0o600)
+    return policy, findings
+
+
+def _seal(value: bytes) -> bytes:
+    return hmac.digest(keys.reading_secret(), value, "sha256").hex().encode()
 
 
 def unsigned(root: str, path: str, text: str, policy: Policy, source: str) -> list[Finding]:
@@ -152,6 +202,8 @@ def for_task(base: Contract, store: Store, contract_digest: str) -> Contract:
             f"the contract {contract_digest[:12]} that the task was opened under is not in the store",
             "import the checkpoint again, or start a new task",
         )
+    from adjourn.aex.permissions import from_text
+
     source = f"contract {contract_digest[:12]}"
     layer, findings = from_text(stored.decode(errors="replace"), source)
     if any(finding.severity == "error" for finding in findings):

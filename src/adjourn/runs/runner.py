@@ -18,8 +18,8 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from adjourn.aex.ast import Document
-from adjourn.aex.layers import layer
 from adjourn.aex.match import tool_name_ok
+from adjourn.aex.permissions import layer
 from adjourn.checkpoints.save import close_session
 from adjourn.checkpoints.triggers import GuardedSession
 from adjourn.clients.client import ClientContext

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.aex.ast import ConfirmStep, Document, is_of, known_type
-from adjourn.aex.layers import layer, merge
+from adjourn.aex.layers import merge
 from adjourn.aex.match import glob_text, split_scope
+from adjourn.aex.permissions import layer
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import Rule
 from adjourn.errors import AdjournError, RefusedError

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from adjourn.aex.layers import from_text
 from adjourn.aex.match import KnownTool, KnownTools, meta_tool, names_own, tool_name_ok
+from adjourn.aex.permissions import from_text
 from adjourn.aex.policy import Policy
 from adjourn.policy.tool_effects import Effect, ToolEffect, effect_of, shared_words
 from adjourn.setup.probe import Probed, ProbedTool

@@ -19,8 +19,8 @@ import msgspec
 
 from adjourn.aex.ast import ConfirmStep, Document, Permission
 from adjourn.aex.check import examine
-from adjourn.aex.layers import from_text, layer
 from adjourn.aex.match import fold, matches, names_own, shares, split_scope
+from adjourn.aex.permissions import from_text, layer
 from adjourn.aex.policy import Policy
 from adjourn.errors import InvalidError, RefusedError
 from adjourn.policy.tool_effects import effect_of

@@ -90,7 +90,8 @@ def _slice(seconds: int, now: int) -> int:
 
 def last_policy(store: Store, ledger: Ledger) -> Policy | None:
     """The policy and contract that the last session worked under, as far as their texts are in the store."""
-    from adjourn.aex.layers import from_text, merge
+    from adjourn.aex.layers import merge
+    from adjourn.aex.permissions import from_text
 
     policy = None
     for text in (ledger.contract, ledger.policy):

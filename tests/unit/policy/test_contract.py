@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from adjourn.aex.permissions import from_text
 from adjourn.errors import IntegrityError
+from adjourn.host import keys
 from adjourn.log.canonical_json import digest
 from adjourn.policy.contract import BrokenContractError, Contract, for_task, read_contract
 from adjourn.store.memory import MemoryStore
+from support.cases import for_each
 
 POLICY = 'policy work v0\ngoal "do it"\nuse file.read\nuse file.write\ndeny network.*\nbudget calls=20\n'
 TASK = 'task look v0\ngoal "look"\nuse file.read\nbudget calls=5\nreturn 1\n'
 WIDE = 'task wide v0\ngoal "all of it"\nuse *, file.read\nreturn 1\n'
 BROKEN = "task look v0\nuse (\nfrobnicate\n"
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("**/*.aex"))
+POLICIES = [
+    POLICY,
+    (
+        'policy many v1\n\ngoal "Each kind of rule."\n\nuse file.read:src/**, git.*\nuse shell.exec where command matches "git *"\ndeny network.*\n'
+        "limit git.push 3 per hour\nonce mail.send by id\ncheckpoint before git.push\nbudget calls=9\nbudget minutes=1.5\nbudget calls=100 per day\n"
+        "\nfor user:ann\n  use issues.read\nconfirm before mail.send by human\n"
+    ),
+    *(path.read_text() for path in EXAMPLES if "\npolicy " in f"\n{path.read_text()}"),
+]
 
 
 @pytest.fixture
@@ -187,3 +202,75 @@ def test_a_tasks_contract_must_be_sound(root: Path, text: bytes) -> None:
         for_task(read_contract(str(root)), store, store.put_blob(text))
     assert refusal.value.findings
     assert list(refusal.value.texts) == [f"contract {digest(text)[:12]}"]
+
+
+# --- policies that were read before
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Path]]:
+    """The files that keep policies, for a user who has a secret."""
+    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
+    keys.secret()
+    return lambda: sorted((tmp_path / "config" / "policies").glob("*"))
+
+
+@for_each("text", POLICIES)
+def test_a_policy_is_kept_as_it_was_read(kept: Callable[[], list[Path]], root: Path, text: str) -> None:
+    """Read again it is the same to the last number, and the parser reads no text twice."""
+    (root / ".aex" / "policy.aex").write_text(text)
+    first = read_contract(str(root))
+    (file,) = kept()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr("adjourn.aex.permissions.read_layer")
+        assert repr(read_contract(str(root))) == repr(first)
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@for_each(
+    "change",
+    [
+        lambda file, policy: policy.write_text(POLICY.replace("deny network.*", "use network.*")),
+        lambda file, policy: file.write_bytes(file.read_bytes().replace(b"network.*", b"nothing.*")),
+        lambda file, policy: file.write_bytes(b""),
+        lambda file, policy: file.write_bytes(b"x" * 2_000_000),
+        lambda file, policy: (file.unlink(), file.symlink_to("/dev/zero")),
+        lambda file, policy: Path(keys.folder(), "secret").unlink(),
+    ],
+    ids=["another text", "another policy", "empty", "too large", "a device", "another secret"],
+)
+def test_a_kept_policy_counts_only_for_its_text_and_its_seal(
+    kept: Callable[[], list[Path]], root: Path, change: Callable[[Path, Path], object]
+) -> None:
+    """What somebody wrote there, or what was kept of another text, is as good as none: the text is read."""
+    policy = root / ".aex" / "policy.aex"
+    read_contract(str(root))
+    change(kept()[0], policy)
+    keys.secret()
+    stated = from_text(policy.read_text(), ".aex/policy.aex")[0]
+    assert repr(read_contract(str(root)).policy) == repr(stated)
+
+
+def test_a_kept_policy_is_read_again_by_another_parser(
+    kept: Callable[[], list[Path]], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A version of adjourn believes no other version's reading of a policy."""
+    read_contract(str(root))
+    before = kept()[0].read_bytes()
+    monkeypatch.setattr("adjourn.policy.contract.__version__", "0.0.0")
+    read_contract(str(root))
+    assert kept()[0].read_bytes() != before
+
+
+def test_no_policy_with_a_finding_is_kept(kept: Callable[[], list[Path]], root: Path) -> None:
+    """A warning is shown each time, so its text is read each time."""
+    (root / ".aex" / "policy.aex").write_text(POLICY + "use file.read\n")
+    assert read_contract(str(root)).findings
+    assert not kept()
+
+
+def test_who_has_no_secret_keeps_nothing(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a policy makes no keys, and writes nothing."""
+    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
+    read_contract(str(root))
+    assert not (tmp_path / "config").exists()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.aex.layers import from_text
+from adjourn.aex.permissions import from_text
 from adjourn.aex.policy import Policy
 from adjourn.code.session_state import Phase, SessionState
 from adjourn.code.workflow import payloads

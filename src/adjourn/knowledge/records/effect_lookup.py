@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from adjourn.aex.layers import from_text
+from adjourn.aex.permissions import from_text
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.knowledge.model.documents import MAX_ID, Tree, by_id, same, without
 from adjourn.knowledge.model.record import EFFECTS_THROUGH, EffectStatus

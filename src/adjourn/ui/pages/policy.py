@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from adjourn.aex.diagnostics import render
-from adjourn.aex.layers import discover, effective, read_layer
+from adjourn.aex.layers import discover
 from adjourn.aex.match import NOTHING_KNOWN
+from adjourn.aex.permissions import effective, read_layer
 from adjourn.aex.policy import Policy
 from adjourn.aex.rule import Rule
 from adjourn.clients.explaining import Stopped, replay_calls

@@ -3,7 +3,7 @@
 Must never: know a store, a session or a wire; read anything but the file it is given.
 
 A text becomes a lossless tree (`tree`), then a document (`ast`, by `parser`), then findings (`check`) and
-permissions (`layers`). Names here are loaded when they are first used.
+permissions (`permissions`, `layers`). Names here are loaded when they are first used.
 """
 
 

@@ -7,9 +7,9 @@ from functools import cache
 
 from house import REPOSITORY, Module, product
 
-READS_POLICY_FILES = {"adjourn.aex.files", "adjourn.aex.json_policy", "adjourn.aex.layers"}
+READS_POLICY_FILES = {"adjourn.aex.files", "adjourn.aex.json_policy", "adjourn.aex.layers", "adjourn.aex.permissions"}
 OPENS_FILES = READS_POLICY_FILES | {"adjourn.aex.task_review"}
-"""`review` compiles the policy that it compares a task with, by `layers`."""
+"""`review` compiles the policy that it compares a task with, by `permissions`."""
 _CONTRACT = next(
     contract
     for contract in tomllib.loads((REPOSITORY / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"][

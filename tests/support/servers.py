@@ -13,7 +13,7 @@ from typing import Self
 
 from support.gateway import SERVER, free_port, wait_for_port
 
-ONE_ERA, SSE = (Path(__file__).with_name(f"{name}.py") for name in ("one_era", "sse_server"))
+ONE_ERA = Path(__file__).with_name("one_era.py")
 
 
 class Servers:
@@ -38,7 +38,7 @@ class Servers:
         return self
 
     def http(self, name: str, era: str = "", *, started: bool = True, program: Path | None = None) -> Self:
-        """A server that listens; `era` may be `sse`, the transport before Streamable HTTP. `program` is another one of ours."""
+        """A server that listens; `era` is the only one that it has. `program` is another one of ours."""
         port = free_port()
         command = self._command(name, era, port)
         if program is not None:
@@ -50,7 +50,7 @@ class Servers:
         return self
 
     def _command(self, name: str, era: str, port: int) -> list[str]:
-        program = [str(SSE)] if era == "sse" else [str(ONE_ERA), era] if era else [str(SERVER)]
+        program = [str(ONE_ERA), era] if era else [str(SERVER)]
         return [sys.executable, *program, str(port), str(self._folder), name]
 
     def start(self, name: str) -> None:

@@ -29,11 +29,11 @@ from adjourn.gateway.contexts import ContextKey, Contexts, GatewayContext, Tenan
 from adjourn.gateway.endpoint import SESSION, Endpoint, Sender
 from adjourn.gateway.exchange import Exchange, ExchangeResources, ServerLink
 from adjourn.gateway.group_commit import GroupCommit
-from adjourn.gateway.http_link import LinkUser
+from adjourn.gateway.http_link import HttpLink, LinkUser
 from adjourn.gateway.limits import Throttle
-from adjourn.gateway.links import PipeLink, UrlLink
 from adjourn.gateway.metrics import GatewayState
 from adjourn.gateway.monitoring import Monitoring
+from adjourn.gateway.pipe_link import PipeLink
 from adjourn.gateway.replies import OpenStreams, Receive, Scope, Send, answer_text
 from adjourn.gateway.routing import GatewayUpstream, Routes, Routing
 from adjourn.gateway.settings import AuthSettings, GatewaySettings, ServerSettings, secret_files
@@ -234,7 +234,7 @@ class GatewayApp:
         """A new way to a server."""
         settings = upstream.settings
         if upstream.pool is not None:
-            return UrlLink(user, upstream.pool, upstream.patience, upstream.credentials)
+            return HttpLink(user, upstream.pool, upstream.patience, upstream.credentials)
         return PipeLink(user, settings.command, upstream.environment, self._gateway.workspace.tree)
 
     # --- the life

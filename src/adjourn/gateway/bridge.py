@@ -15,9 +15,8 @@ from typing import Any
 
 import msgspec
 
-from adjourn.gateway.http_link import LinkUser, patience
+from adjourn.gateway.http_link import HttpLink, LinkUser, patience
 from adjourn.gateway.http_pool import Credentials, Headers, HttpPool, StreamEvent, UnreachableError
-from adjourn.gateway.links import UrlLink
 from adjourn.gateway.replies import ReplyStream, ServerMessage
 from adjourn.gateway.request_headers import RequestHeaders, encoded
 from adjourn.mcp import frames
@@ -46,7 +45,7 @@ class Bridge(LinkUser):
         self._resumed: dict[ReplyStream, Any] = {}
         self._of_stateless = RequestHeaders()
         self._pool = HttpPool(url)
-        self._link = UrlLink(self, self._pool, patience(seconds), credentials)
+        self._link = HttpLink(self, self._pool, patience(seconds), credentials)
 
     async def run(self) -> None:
         """Until the end of stdin."""

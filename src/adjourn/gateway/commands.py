@@ -161,7 +161,7 @@ SECONDS = 600
 def connect(url: str, *, bearer_env: str, header_env: str, seconds: int, renew: str) -> int:
     """Reach the MCP server at URL over HTTP, from a client that starts servers as commands.
 
-    Speaks Streamable HTTP or the older HTTP+SSE to the server, and lines of JSON on stdin and stdout. `adjourn proxy --url URL` starts it
+    Speaks Streamable HTTP to the server, and lines of JSON on stdin and stdout. `adjourn proxy --url URL` starts it
     behind the policy.
     Where the server wants a login, `adjourn serve login URL` obtains one. Needs the extra `gateway`.
     """

@@ -7,7 +7,7 @@ had expired.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Protocol, cast
 
 import msgspec
@@ -30,8 +30,8 @@ from adjourn.relay.ports import NEVER
 MAX_ANSWER = 64 * 1024 * 1024
 SESSION = b"mcp-session-id"
 _POSTED = ((b"content-type", b"application/json"), (b"accept", b"application/json, text/event-stream"))
-_NO_POST = (400, 404, 405)
-"""How servers of before Streamable HTTP refuse a message."""
+_NO_POST = (404, 405)
+"""How servers of before Streamable HTTP, and other addresses, refuse a message."""
 NOT_KNOWN = "whether the call had an effect is not known"
 
 
@@ -119,26 +119,15 @@ def patience(seconds: float) -> Patience:
 
 
 class HttpLink(BaseLink):
-    """See `ServerLink`. `link` is what `user` knows this one as. `refused` is called with a request that the server does not take, without a
-    word of MCP: it may speak the older transport.
-    """
+    """See `ServerLink`."""
 
     def __init__(
-        self,
-        user: LinkUser,
-        pool: HttpPool,
-        patience: Patience,
-        credentials: Credentials = NO_CREDENTIALS,
-        *,
-        link: object = None,
-        refused: Callable[[bytes], None] | None = None,
+        self, user: LinkUser, pool: HttpPool, patience: Patience, credentials: Credentials = NO_CREDENTIALS
     ) -> None:
         self._user = user
         self._pool = pool
         self._patience = patience
         self._credentials = credentials
-        self._link = link or self
-        self._refused = refused
         self._session = b""
         self._tasks: set[asyncio.Task[None]] = set()
         self._posts: dict[Any, asyncio.Task[None]] = {}
@@ -182,7 +171,7 @@ class HttpLink(BaseLink):
         try:
             reply = await ask(self._pool, self._credentials, b"POST", headers, line)
             self._sent(task)
-            await self._take(reply, line, request_id, task)
+            await self._take(reply, request_id, task)
         except asyncio.CancelledError:
             if self._patience.end(task):  # it has not run out: nobody waits any more
                 raise
@@ -201,28 +190,25 @@ class HttpLink(BaseLink):
     def _own(self) -> Headers:
         return [(SESSION, self._session)] if self._session else []
 
-    async def _take(self, reply: HttpReply, line: bytes, request_id: Any, task: asyncio.Task[None]) -> None:
+    async def _take(self, reply: HttpReply, request_id: Any, task: asyncio.Task[None]) -> None:
         """Read an answer, and hand over what it says."""
         if session := reply.headers.get(SESSION, b""):
             self._session = session
-        elif reply.status == 404 and self._session and self._user.forgotten(self._link, request_id):
+        elif reply.status == 404 and self._session and self._user.forgotten(self, request_id):
             return
         kind = reply.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if kind == b"text/event-stream":
             await self._read_events(reply, request_id, task)
             return
         body = await reply.body(MAX_ANSWER)
-        if reply.status in _NO_POST and request_id is not None and not self._session and b'"jsonrpc"' not in body:
-            if self._refused is not None:
-                self._refused(line)
-                return
-        elif kind == b"application/json":
+        if kind == b"application/json":
             self._user.answered_with(request_id, reply.status)
             self._user.hear(ServerMessage(server_line(body), request_id))
         if request_id is not None and self._user.is_open(request_id):
+            here = ": it has to speak Streamable HTTP at this address" if reply.status in _NO_POST else ""
             self._lost(
                 request_id,
-                f"the server gave no answer to the request, only HTTP status {reply.status}",
+                f"the server gave no answer to the request, only HTTP status {reply.status}{here}",
                 was_sent=not 300 <= reply.status < 500,
             )
 

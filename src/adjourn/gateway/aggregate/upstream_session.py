@@ -1,6 +1,6 @@
 """The gateway's own session with one of several servers: begun in the era that the server speaks, and begun again when it was lost.
 
-A link to the server (`UrlLink`, `PipeLink`) lies behind it, an exchange before it; between the eras a bridge translates.
+A link to the server (`HttpLink`, `PipeLink`) lies behind it, an exchange before it; between the eras a bridge translates.
 
 Owns: the handshake, which link is in use, what waits for it. Must never: send a call again that the server may have acted on.
 """

@@ -1,7 +1,4 @@
-"""The links to a server that the settings name: by a URL, over whichever transport it speaks, or by a command.
-
-A client finds out as revision 2025-03-26 says: a server that takes no POST may have an event stream for a GET. Each link finds out by
-itself, so that a server may change. The process of a command belongs to one exchange, and ends with it.
+"""The link to a server that is a command, over its pipes. The process belongs to one exchange, and ends with it.
 
 Must never: look into a message.
 """
@@ -13,70 +10,13 @@ import os
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
-from adjourn.gateway.http_link import BaseLink, HttpLink, LinkUser, Patience
-from adjourn.gateway.http_pool import NO_CREDENTIALS, Credentials, HttpPool, UnreachableError
-from adjourn.gateway.replies import ReplyStream, ServerMessage
-from adjourn.gateway.sse_link import SseLink
+from adjourn.gateway.http_link import BaseLink, LinkUser
+from adjourn.gateway.http_pool import UnreachableError
+from adjourn.gateway.replies import ServerMessage
 from adjourn.host.executables import find
 from adjourn.mcp import frames
-
-# --- the way to the server of a URL, over whichever transport it speaks
-
-
-class UrlLink(BaseLink):
-    """See `ServerLink`."""
-
-    def __init__(
-        self, user: LinkUser, pool: HttpPool, patience: Patience, credentials: Credentials = NO_CREDENTIALS
-    ) -> None:
-        self._http = HttpLink(user, pool, patience, credentials, link=self, refused=self._refused)
-        self._begin_sse = partial(SseLink, user, pool, patience.seconds, credentials, link=self)
-        self._sse: SseLink | None = None
-        """Made for a server that takes no POST: most do, and there are many links."""
-
-    def _refused(self, data: bytes) -> None:
-        """The server takes no POST."""
-        if self._sse is None:
-            self._sse = self._begin_sse()
-        self._sse.send(data)
-
-    @property
-    def _used(self) -> HttpLink | SseLink:
-        return self._sse if self._sse is not None and self._sse.is_met else self._http
-
-    @property
-    def size(self) -> int:
-        return self._http.size + (self._sse.size if self._sse is not None else 0)
-
-    def send(self, data: bytes, about: Any = None) -> None:
-        self._used.send(data, about)
-
-    def abandon(self, request_id: Any) -> None:
-        self._used.abandon(request_id)
-
-    def listen(self, stream: ReplyStream, last_event: bytes) -> None:
-        self._used.listen(stream, last_event)
-
-    def leave(self, stream: ReplyStream) -> None:
-        self._used.leave(stream)
-
-    def close(self) -> None:
-        self._http.close()
-        if self._sse is not None:
-            self._sse.close()
-
-    async def answered(self, seconds: float) -> None:
-        """Wait until nothing is on its way."""
-        await self._used.answered(seconds)
-
-    async def left(self, seconds: float) -> None:
-        await self._http.left(seconds)
-
-
-# --- the way to a server that is a command
 
 MAX_LINE = 256 * 1024 * 1024
 GRACE_SECONDS = 2.0

@@ -245,6 +245,19 @@ SAMPLES: list[tuple[Actor, str, kinds.Data | None]] = [
             settled=[kinds.ToolSettled(answer=TWO, call="s2.7", milliseconds=3, outcome="ok")],
         ),
     ),
+    (
+        ANN,
+        "",
+        kinds.HistoryAccepted(
+            accepted="2026-05-02T15:30:12.345Z",
+            document=ONE,
+            key="ed25519:" + "0f" * 16,
+            lost=57,
+            signature="A" * 86 + "==",
+            since="2026-05-02T02:00:00.000Z",
+            who="ann",
+        ),
+    ),
 ]
 """Every kind, with all its members and with as few as it may have. They show bytes; not each one makes sense here."""
 

@@ -8,16 +8,18 @@ session begins.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 
-from adjourn.errors import AdjournError
+from adjourn.errors import AdjournError, IntegrityError
 from adjourn.host.workspace import CHECKPOINTS, read_file, resolve_inside
+from adjourn.log.event import Actor
 from adjourn.store.base import Store
-from adjourn.tasks.heads import KeptHeads
+from adjourn.tasks import accepted_loss
+from adjourn.tasks.heads import KeptHead, KeptHeads
 from adjourn.tasks.task import Task, contradicted
 
 MAX_FOLDERS = 16
@@ -63,13 +65,17 @@ def of_task(store: Store, task: str, root: str) -> Iterator[Contradiction]:
 
 
 def of_folders(store: Store, root: str, task: str = "") -> Iterator[Contradiction]:
-    """The folders of a workspace, of one task or all, that have more of a history than the store."""
+    """The folders of a workspace, of one task or all, that have more of a history than the store, unless a person accepted its loss."""
     for name, claim in _folders(root):
         if (task and claim.task != task) or not claim.task:
             continue
         with suppress(AdjournError):  # not a task's name, or a folder that fails verification
             head = store.head(claim.task)
-            if claim.seq > head.seq and _holds(root, name, head.seq, head.hash):
+            if claim.seq <= head.seq:
+                continue
+            at = _signed_at(root, name, head.seq, head.hash)
+            ahead = KeptHead(task=claim.task, seq=claim.seq, hash=claim.hash, calls=0, at=at)
+            if at and accepted_loss.covering(store, ahead) is None:
                 yield Contradiction(claim.task, claim.seq, claim.hash, f"the signed folder {CHECKPOINTS}/{name} has")
 
 
@@ -86,6 +92,22 @@ def accept(store: Store, task: str, secret: bytes) -> None:
     if fold is not None:
         store.swap(f"fold/{task}", None, expect=fold)
     KeptHeads(store, secret).forget(task)
+
+
+def accept_since(store: Store, since: int, by: Actor, tasks: Sequence[str], *, now: int, secret: bytes) -> None:
+    """Accept that all tasks of the store lack events since the time `since` (`tasks.accepted_loss`), because a person says so.
+
+    Records it at once in those of the `tasks` that have events. A task that lacks earlier ones, too, stays as it is.
+    """
+    accepted_loss.accept(store, since, by.id, now)
+    for name in tasks:
+        with suppress(IntegrityError):
+            task = Task(store, name, clock=lambda: now, secret=secret)
+            if task.ledger.exists:
+                task.commit(task.unrecorded_loss)
+                task.keep_head()
+            else:
+                KeptHeads(store, secret).forget(name)
 
 
 def _names(store: Store) -> Iterator[tuple[str, int, str, str]]:
@@ -119,12 +141,14 @@ def _folders(root: str) -> list[tuple[str, _Claim]]:
     return claims
 
 
-def _holds(root: str, name: str, seq: int, event_hash: str) -> bool:
-    """Whether a folder verifies, is signed by a trusted key, and continues from this event. Raises `AdjournError`."""
+def _signed_at(root: str, name: str, seq: int, event_hash: str) -> str:
+    """When a folder was signed that verifies, whose key is trusted, and that continues from this event; else "". Raises `AdjournError`."""
     from adjourn.checkpoints.folder_verification import verify_named  # only where something is missing
 
     verified = verify_named(root, name)
-    return bool(verified.trusted_as) and (seq < 0 or verified.audit.hash_of(seq) == event_hash)
+    if verified.trusted_as and (seq < 0 or verified.audit.hash_of(seq) == event_hash):
+        return verified.checkpoint.event.timestamp
+    return ""
 
 
 def _has(store: Store, task: str, seq: int, event_hash: str) -> bool:

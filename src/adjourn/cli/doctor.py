@@ -30,6 +30,7 @@ from adjourn.policy.contract import BrokenContractError, read_contract
 from adjourn.setup.checks import findings, needing_policy
 from adjourn.setup.places import home
 from adjourn.store.base import LATEST
+from adjourn.tasks.accepted_loss import covering
 from adjourn.tasks.heads import KeptHeads
 from adjourn.tasks.ledger import Ledger
 
@@ -326,7 +327,7 @@ def _waiting(context: CommandContext, name: str, ledger: Ledger, sessions: list[
 def _missing(context: CommandContext, there: set[str]) -> Iterator[Finding]:
     """Tasks that this user's sessions used in this store, and that it no longer has."""
     for head in KeptHeads(context.store, reading_secret()).known():
-        if head.task not in there:
+        if head.task not in there and covering(context.store, head) is None:
             yield problem(
                 "task-missing", f"task {head.task} is missing from the store: it had {head.seq + 1} events, {head.calls} calls used",
                 "restore a backup or `adjourn checkpoint import` its folder, else: adjourn verify --accept",

@@ -194,7 +194,7 @@ def current_task(context: StoreContext, name: str = "") -> Task:
     newest = max(tasks_of(context.store), key=lambda task: last_worked_on(context.store, task), default="")
     if not newest:
         for head in KeptHeads(context.store, reading_secret()).known():
-            return context.task(head.task)  # raises: its history is missing
+            context.task(head.task)  # raises where its history is missing and nobody accepted that
         raise NotFoundError("the store has no task yet", "create one: call a tool through `adjourn proxy`")
     return context.task(newest)
 

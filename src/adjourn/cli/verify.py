@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -38,7 +39,7 @@ from adjourn.text.near_words import did_you_mean
 
 if TYPE_CHECKING:
     from adjourn.aex.seal import PublishedSeal
-    from adjourn.verification.report import Located, VerificationReport
+    from adjourn.verification.report import Located, TaskReport, VerificationReport
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -125,11 +126,12 @@ def what_signed(seal: Seal | PublishedSeal) -> str:
 
 
 class VerifyOptions(NamedTuple):
-    """The options of `adjourn verify`, by their names: three for histories, four for contracts."""
+    """The options of `adjourn verify`, by their names: four for histories, four for contracts."""
 
     expect_head: str
     quick: bool
     accept: bool
+    since: int | None
     signature: str
     signer: str
     key: str | None
@@ -137,11 +139,30 @@ class VerifyOptions(NamedTuple):
 
     @property
     def for_history(self) -> bool:
-        return bool(self.expect_head or self.quick or self.accept)
+        return bool(self.expect_head or self.quick or self.accept or self.since is not None)
+
+    def check_since(self, what: str) -> None:
+        """Raise `UsageError` where --since is not about all tasks."""
+        if self.since is not None and (what or not self.accept):
+            raise UsageError("--since is for the whole store", "use it with --accept, and name no task")
 
     @property
     def for_contract(self) -> bool:
         return bool(self.signature or self.signer) or self.key is not None or self.key_file is not None
+
+
+def _time(_context: click.Context, _parameter: click.Parameter, text: str) -> int | None:
+    """A time in milliseconds. Without a zone it is this machine's."""
+    if not text:
+        return None
+    try:
+        since = int(datetime.fromisoformat(text).timestamp() * 1000)
+        timestamp(since)
+    except (ValueError, OverflowError, OSError, InvalidError):
+        raise UsageError(f"not a time: {text[:40]!r}", "write it as 2026-11-28T02:00Z") from None
+    if since > now():
+        raise UsageError(f"{text} is in the future", "give the time of the backup")
+    return since
 
 
 @click.command(
@@ -150,6 +171,7 @@ class VerifyOptions(NamedTuple):
         "adjourn verify 20261121 --expect-head 9f86d081884c7d65...",
         "adjourn verify .aex/checkpoints/fix-auth",
         "adjourn verify 20261121 --accept",
+        "adjourn verify --accept --since 2026-11-28T02:00Z",
         "adjourn verify tasks/fix-test.aex --id ann",
     )
 )
@@ -157,6 +179,11 @@ class VerifyOptions(NamedTuple):
 @text_option("--expect-head HASH", "Require this hash of the last event.")
 @flag("--quick", "Check the hash chain only: decode nothing, check no signature.")
 @flag("--accept", "Accept a history that was truncated or emptied. Calls that it lacks do not count as spent.")
+@text_option(
+    "--since TIME",
+    "With --accept, for all tasks: the store was restored from a backup of that time (2026-11-28T02:00Z).",
+    callback=_time,
+)
 @text_option("--signature FILE", "Signature file of a contract (default: WHAT.signature.json).")
 @text_option("--id NAME", "Require that NAME signed the contract.", dest="signer")
 @with_secret
@@ -173,12 +200,14 @@ def verify(context: CommandContext, what: str, *, as_json: bool, **options: Any)
     Or save the `head` that `adjourn status --json` prints, and pass it as --expect-head.
 
     No session continues with such a history. Restore a backup, or `adjourn checkpoint import` the newest folder; if there is none, --accept
-    lets the next session continue from what is there.
+    lets the next session continue from what is there. After a backup was restored, --accept --since accepts the loss once for all tasks
+    and users: the acceptance is signed with your key, and holds for whoever trusts it.
     """
     from adjourn.cli.lookup import verify_sessions
     from adjourn.verification.verify import verify_folder
 
     wanted = VerifyOptions(**options)
+    wanted.check_since(what)
     if os.path.isfile(what) or what.endswith(".aex"):
         if wanted.for_history:
             raise UsageError("--expect-head, --quick and --accept are for histories", "leave them out for a contract")
@@ -195,7 +224,7 @@ def verify(context: CommandContext, what: str, *, as_json: bool, **options: Any)
     else:
         report = _of_store(context, what, wanted.expect_head, deep=not wanted.quick)
         if wanted.accept:
-            report = _accepted(context, report)
+            report = _accepted(context, report, wanted.since)
     sessions = verify_sessions(context.store) if not what and not wanted.quick else []
     broken = [session for session in sessions if not session["valid"]]
     if as_json:
@@ -225,8 +254,8 @@ def _of_store(context: CommandContext, what: str, expect_head: str, *, deep: boo
         return verify_store(context.store, deep=deep, progress=progress, around=around)
 
 
-def _accepted(context: CommandContext, report: VerificationReport) -> VerificationReport:
-    """Take each history that was cut for what counts, and check it again.
+def _accepted(context: CommandContext, report: VerificationReport, since: int | None) -> VerificationReport:
+    """Take each history that was cut for what counts, and check it again; `since` a time, the losses of all users.
 
     Raises `RefusedError` where the events that are left do not hold.
     """
@@ -234,15 +263,21 @@ def _accepted(context: CommandContext, report: VerificationReport) -> Verificati
     from adjourn.verification.report import VerificationReport
 
     speak()
-    checked = VerificationReport(deep=report.deep, tasks=[], records=report.records, loose=report.loose)
-    for task in report.tasks:
-        codes = {entry.finding.code for entry in task.findings if entry.finding.severity == "error"}
+    cut = {task.task: _codes(task) for task in report.tasks}
+    for name, codes in cut.items():
         if codes - {"history-cut", "ref-mismatch"}:
             raise RefusedError(
-                f"the events of task {task.task} fail verification: {', '.join(sorted(codes))}",
+                f"the events of task {name} fail verification: {', '.join(sorted(codes))}",
                 "restore a backup; --accept is only for a history that was truncated",
             )
-        if codes:
+    if since is not None:
+        tasks = [name for name, codes in cut.items() if codes]
+        anchors.accept_since(context.store, since, user(), tasks, now=now(), secret=reading_secret())
+        complain("the loss is accepted and signed; other users' tasks continue where your key is trusted")
+        return _of_store(context, "", "", deep=report.deep)
+    checked = VerificationReport(deep=report.deep, tasks=[], records=report.records, loose=report.loose)
+    for task in report.tasks:
+        if cut[task.task]:
             anchors.accept(context.store, task.task, reading_secret())
             complain(
                 f"task {task.task} continues from its {task.total} events; calls that it lacks do not count as spent"
@@ -250,6 +285,10 @@ def _accepted(context: CommandContext, report: VerificationReport) -> Verificati
         if task.total:
             checked.tasks += _of_store(context, task.task, "", deep=report.deep).tasks
     return checked
+
+
+def _codes(task: TaskReport) -> set[str]:
+    return {entry.finding.code for entry in task.findings if entry.finding.severity == "error"}
 
 
 def _task_id(context: CommandContext, start: str) -> str:

@@ -221,6 +221,7 @@ _RULES: dict[str, Callable[[Any], tuple[str, ...]]] = {
     "task.finished": lambda data: ("task", "finished", "", data.note),
     "task.reopened": lambda data: ("task", "reopened", "", data.note),
     "task.imported": lambda data: ("imported", data.source or "a history", "", _imported(data)),
+    "history.accepted": lambda data: ("history", "cut", "", f"{data.who} accepted the loss of events up to {data.lost}"),
     "tool.changed": lambda data: ("server", data.tool, "", "its definition changed; approvals of it are void"),
     "policy.changed": lambda data: ("policy", "changed", "", _budget(data.budget)),
     "policy.broken": lambda data: ("policy", "unreadable", "", f"the earlier one counts: {data.message}"),

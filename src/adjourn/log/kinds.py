@@ -24,9 +24,9 @@ REGISTRY: dict[str, type[Data]] = {}
 """Kind → type, in the order of this file."""
 EXACT = frozenset(
     (
-        "after", "again", "agent", "answer", "approval", "audit", "before", "bind", "budget", "call", "checkpoint", "cognition", "contract", "definition", "digest",
+        "accepted", "after", "again", "agent", "answer", "approval", "audit", "before", "bind", "budget", "call", "checkpoint", "cognition", "contract", "definition", "digest",
         "document", "doubt", "era", "expires", "group", "head", "host", "inputs", "key", "lost", "name", "once", "over", "params", "phase",
-        "policy", "previous", "principal", "record", "report", "result", "root", "server", "signature", "signer", "state", "step", "to", "tool", "variable",
+        "policy", "previous", "principal", "record", "report", "result", "root", "server", "signature", "signer", "since", "state", "step", "to", "tool", "variable",
         "task", "who",
     )
 )  # fmt: skip
@@ -467,6 +467,24 @@ class TaskImported(Data, frozen=True, kw_only=True):
     seq: int = -1
     signer: str = ""
     source: str = ""
+
+
+class HistoryAccepted(Data, frozen=True, kw_only=True):
+    """The store was restored from a backup, and the task's history lacks events that were seen up to position `lost`.
+
+    The person `who` accepted at the time `accepted` that events since the time `since` are lost. `document` is the digest of the document
+    with the head that each task had then. `signature` by `key` covers the canonical JSON of these members other than `lost` and
+    `signature`, with `statement`: `adjourn/accepted-loss/1`.
+    """
+
+    KIND = "history.accepted"
+    accepted: str
+    document: str
+    key: str
+    lost: int
+    signature: str
+    since: str
+    who: str
 
 
 class EntryImported(Data, frozen=True, kw_only=True):

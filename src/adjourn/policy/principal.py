@@ -87,8 +87,9 @@ def _key(text: str) -> str:
 
 # --- the store of a space
 
-SHARED = ("tools/", "budget/", "replica/")
-"""How refs start that are of the whole workspace: which tools its servers have, what all tasks have spent, which replicas live."""
+SHARED = ("tools/", "budget/", "replica/", "restored/")
+"""How refs start that are of the whole workspace: which tools its servers have, what all tasks have spent, which replicas live, which
+losses a person accepted."""
 OF_TASKS = ("lease/", "fold/", "vouched/", "once/", "shown/", "run/", "record/", "cognition/", "noted/")
 """How refs start whose next part is a task."""
 OF_SPACES = ("work/", "named/")

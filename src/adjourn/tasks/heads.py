@@ -38,12 +38,13 @@ _RECENT = 1_000
 
 
 class KeptHead(msgspec.Struct, frozen=True, kw_only=True):
-    """Event `seq` of a task has this hash, and up to it `calls` were used."""
+    """Event `seq` of a task has this hash and the time `at`, and up to it `calls` were used. Earlier versions kept no time ("")."""
 
     task: str
     seq: int
     hash: str
     calls: int
+    at: str = ""
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,13 +81,13 @@ class KeptHeads:
         found = [self.of(name) for name in self._names() if not name.startswith(".")]
         return [head for head in found if head is not None and self._shows(head.task)]
 
-    def keep(self, head: KeptHead) -> bool:
-        """Keep a head unless a later one is kept.
+    def keep(self, head: KeptHead, *, over: KeptHead | None = None) -> bool:
+        """Keep a head unless a later one is kept, other than `over`.
 
         False when it could not be written, or another process was writing: it is for the next time then.
         """
         try:
-            self._write(head.task, head)
+            self._write(head.task, head, over)
         except OSError:
             return False
         return True
@@ -140,7 +141,7 @@ class KeptHeads:
         except msgspec.DecodeError:
             return None
 
-    def _write(self, name: str, value: KeptHead | Binding) -> None:
+    def _write(self, name: str, value: KeptHead | Binding, over: KeptHead | None = None) -> None:
         """Write a temporary file and rename it, one process at a time; who finds another writing leaves it for the next time."""
         if not self._place:
             return
@@ -149,7 +150,7 @@ class KeptHeads:
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             there = self.of(value.task) if isinstance(value, KeptHead) else None
-            if there is not None and isinstance(value, KeptHead) and there.seq >= value.seq:
+            if there is not None and there != over and isinstance(value, KeptHead) and there.seq >= value.seq:
                 return
             text = msgspec.json.encode(value)
             temporary = f"..{name}"  # the one of whoever holds the lock

@@ -154,6 +154,7 @@ class TaskLease:
             over, spent = ("", 0) if is_run else started_over(self.task, what, contract, self.policy.budget)
             opened = kinds.TaskOpened(goal=goal, contract=contract, over=over, spent=spent)
             yield NewEvent(opened, SYSTEM, self.id)
+        yield from self.task.unrecorded_loss
         for holder in list(ledger.sessions.values()):
             reason = self._why_over(holder, take_over=take_over)
             if reason:

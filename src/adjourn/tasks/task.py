@@ -22,7 +22,7 @@ from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidE
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import SYSTEM, Actor, Envelope, decode, encode, timestamp
-from adjourn.log.kinds import Data, data_of, prose_of
+from adjourn.log.kinds import Data, HistoryAccepted, data_of, prose_of
 from adjourn.log.merkle import Frontier
 from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Store, Swap, wait_for_turn
 from adjourn.tasks.heads import KeptHead, KeptHeads, verified_entries_from
@@ -102,9 +102,12 @@ class Task:
         self.stamp = timestamp(0)
         self.ledger = self._load()
         self.refresh()
+        self._lost: KeptHead | None = None
+        """The kept head of events that a person accepted as lost with a restored backup, until another head is kept."""
+        self._loss: HistoryAccepted | None = None
         head = self._heads.of(task)
-        if head is not None:
-            self._check_reaches(head.seq, head.hash, f"it was seen to reach, with {head.calls} calls used")
+        if head is not None and not self._reaches(head.seq, head.hash):
+            self._take_as_lost(head)
 
     def refresh(self) -> Ledger:
         """Take in what other processes have written; returns the current ledger.
@@ -262,7 +265,9 @@ class Task:
         for event, event_hash in staged.written:
             ledger.apply(event, event_hash, event.data)
         if durable:
-            self._durable = KeptHead(task=self.id, seq=ledger.seq, hash=ledger.hash, calls=ledger.calls_used)
+            self._durable = KeptHead(
+                task=self.id, seq=ledger.seq, hash=ledger.hash, calls=ledger.calls_used, at=ledger.touched
+            )
         del self.deferred[: staged.waiting]
         if ledger.seq - self._folded >= FOLD_EVERY:
             self.fold()
@@ -282,8 +287,8 @@ class Task:
     def keep_head(self) -> None:
         """Keep beside the keys how far the history is known to be on disk. For moments when no call waits."""
         with self.lock:
-            if self._durable is not None and self._heads.keep(self._durable):
-                self._durable = None
+            if self._durable is not None and self._heads.keep(self._durable, over=self._lost):
+                self._durable = self._lost = self._loss = None
 
     def fold(self) -> None:
         """Keep the ledger as it is, so that the next loading starts from here. A cache: losing it loses nothing."""
@@ -335,17 +340,37 @@ class Task:
 
     def _check_reaches(self, seq: int, event_hash: str, known: str) -> None:
         """Raise `IntegrityError` unless the store has, at this position, the event of this hash."""
-        entry = next(iter(self.store.read(self.id, seq, seq + 1)), None)
-        if entry is None or type(entry.data) is not bytes or digest(entry.data) != event_hash:
+        if not self._reaches(seq, event_hash):
             raise contradicted(self.id, f"it lacks event {seq}, which {known}")
+
+    def _reaches(self, seq: int, event_hash: str) -> bool:
+        entry = next(iter(self.store.read(self.id, seq, seq + 1)), None)
+        return entry is not None and type(entry.data) is bytes and digest(entry.data) == event_hash
+
+    def _take_as_lost(self, head: KeptHead) -> None:
+        """Continue without the events up to a kept head if a person accepted their loss, else raise `IntegrityError`."""
+        from adjourn.tasks.accepted_loss import covering  # only where events are missing
+
+        loss = covering(self.store, head)
+        if loss is None:
+            raise contradicted(
+                self.id, f"it lacks event {head.seq}, which it was seen to reach, with {head.calls} calls used"
+            )
+        self._lost, self._loss = head, loss.event(head.seq)
+
+    @property
+    def unrecorded_loss(self) -> list[NewEvent]:
+        """The fact that a person accepted the loss of events of this task, until a head that follows it is kept; else nothing."""
+        return [NewEvent(self._loss, Actor(self._loss.who, "human"))] if self._loss is not None else []
 
 
 def contradicted(task: str, why: str) -> IntegrityError:
     """That what is known of a task from elsewhere says that its history was cut, changed or emptied."""
     return IntegrityError(
         f"the history of task {task} in this store was cut or changed: {why}",
-        "restore the store from a backup, or run `adjourn checkpoint import` on the task's newest checkpoint folder; a person can accept "
-        f"the history as it is: adjourn verify {task} --accept",
+        "stop, and ask an administrator: after a restored backup they accept the loss with `adjourn verify --accept --since TIME`; else they "
+        "run `adjourn checkpoint import` on the task's newest checkpoint folder, or accept the history as it is with "
+        f"`adjourn verify {task} --accept`",
     )
 
 

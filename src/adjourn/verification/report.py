@@ -1,6 +1,6 @@
 """The report of a verification: its codes and findings, and what was tested in words for a reader.
 
-Nothing is tested here (`verify` does that).
+Nothing is tested here but the signature of an accepted loss (`verify` does the rest).
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import msgspec
 
 from adjourn.findings import Finding, Span
 from adjourn.log.event import GENESIS, Event
+from adjourn.log.kinds import HistoryAccepted
+from adjourn.tasks.accepted_loss import AcceptedLoss, is_signed
 from adjourn.tasks.ledger import Ledger
 
 NOT_TRUST = "do not resume from it; compare with a backup, or with a checkpoint's folder in version control"
@@ -38,6 +40,7 @@ CODES = MappingProxyType(
         "stale-fold": "a cached ledger is not the one that follows from the events",
         "ref-mismatch": "a checkpoint's name points at another event",
         "history-cut": "the history is shorter than its cached fold, or the last event seen by this user, says",
+        "loss-accepted": "the store was restored from a backup, and a person accepted that later events are lost",
         "folder-ahead": "a signed folder in the workspace has more of a task's history than the store",
         "folder-broken": "a checkpoint's folder fails verification",
         "imported": "a history was imported on a person's word; what it says was not verified",
@@ -145,6 +148,23 @@ def imported(ledger: Ledger) -> list[Located]:
     return [Located(finding=note, task=ledger.task)]
 
 
+def accepted_loss(loss: AcceptedLoss | HistoryAccepted, *, task: str = "", seq: int = -1) -> Located:
+    """What is known of an accepted loss: who accepted it and when, or that its signature does not hold."""
+    signed = is_signed(loss)
+    message = f"{loss.who} accepted at {loss.accepted} that events since {loss.since} are lost"
+    if isinstance(loss, HistoryAccepted):
+        message += f"; this task was seen to reach event {loss.lost}"
+    if signed is False:
+        note = finding("signature-mismatch", f"not what {loss.key} signed: {message}")
+    elif signed is None:
+        trust = "if you know the owner of the key, trust it: `adjourn keys trust NAME KEY`"
+        note = finding("unknown-signer", f"signed by unknown key {loss.key}: {message}", severity="warning", help=trust)
+    else:
+        look = "look at the servers for effects of calls since then"
+        note = finding("loss-accepted", message, severity="warning", help=look)
+    return Located(finding=note, task=task, seq=seq)
+
+
 def head_mismatch(report: TaskReport, expected: str, seen: int | None) -> Located:
     message = f"the last event is {report.head}, not {expected}"
     help_ = "the end of the history is missing, or it was rewritten; compare with a backup"
@@ -200,7 +220,7 @@ TESTS = (
     Claim(
         "Nothing is missing at the end",
         "the cached state, the last event noted beside your keys, and signed folders here know no later event",
-        ("history-cut", "head-mismatch", "folder-ahead"),
+        ("history-cut", "head-mismatch", "folder-ahead", "loss-accepted"),
     ),
     Claim(
         "Checkpoints are signed",

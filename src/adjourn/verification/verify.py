@@ -33,10 +33,11 @@ from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log.canonical_json import digest
 from adjourn.log.chain import verify_chain
 from adjourn.log.event import GENESIS, decode
-from adjourn.log.kinds import CheckpointCreated, GraphSaved, GraphWritten, data_of
+from adjourn.log.kinds import CheckpointCreated, GraphSaved, GraphWritten, HistoryAccepted, data_of
 from adjourn.log.signing import fingerprint
 from adjourn.policy.principal import checkpoint_ref
 from adjourn.store.base import Entry, Store
+from adjourn.tasks.accepted_loss import accepted_losses, covering
 from adjourn.tasks.heads import KeptHeads
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import FOLD_FORM, GRAPH_WRITES, GRAPHS, Task, graph_documents, tasks_of
@@ -47,6 +48,7 @@ from adjourn.verification.report import (
     RecordReport,
     TaskReport,
     VerificationReport,
+    accepted_loss,
     finding,
     head_mismatch,
     imported,
@@ -74,7 +76,7 @@ def verify_store(
     `deep` is whether the meaning of events is checked, not the chains only. Raises `StoreError`.
     """
     names = store.refs("checkpoint/")
-    known = [head.task for head in KeptHeads(store, around.secret).known()] if around.secret else []
+    known = KeptHeads(store, around.secret).known() if around.secret else []
     heads = tasks_of(store)  # after what follows from events, of which sessions may write more meanwhile
     total = sum(head.seq + 1 for head in heads.values())
     report = VerificationReport(deep=deep, tasks=[])
@@ -82,9 +84,9 @@ def verify_store(
         done = report.events
         step = None if progress is None else _shifted(progress, done, total)
         report.tasks.append(_cut(store, TaskCheck(store, task, deep=deep).run(progress=step), around))
-    missing = [task for task in known if task not in heads]
+    missing = [head.task for head in known if head.task not in heads and covering(store, head) is None]
     report.tasks += [_cut(store, TaskReport(task=task, findings=[]), around) for task in missing]
-    report.loose += _ahead(store, around)
+    report.loose += [*map(accepted_loss, accepted_losses(store)), *_ahead(store, around)]
     for name, value in names.items():
         if value.partition(" ")[0] not in heads:
             message = f'checkpoint "{name.removeprefix("checkpoint/")}" belongs to a task that is not in the store'
@@ -341,6 +343,8 @@ class TaskCheck:
             self._graphs[data.document] = seq, entry.hash
         if isinstance(data, CheckpointCreated):
             self._look_at_checkpoint(TaskCheckpoint(event, entry.hash, data))
+        if isinstance(data, HistoryAccepted):
+            self.report.findings.append(accepted_loss(data, task=event.task, seq=seq))
         try:
             ledger.apply(event, entry.hash, data)
         except Exception as error:  # whatever it is, the report has it

@@ -12,15 +12,20 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from adjourn.errors import AdjournError, IntegrityError
 from adjourn.log import kinds
+from adjourn.log.event import timestamp
+from adjourn.policy.principal import Principal, SpaceStore, space_of
+from adjourn.store.base import Store
 from adjourn.store.memory import MemoryStore
 from adjourn.store.sqlite import SqliteStore
+from adjourn.tasks.accepted_loss import accept, is_signed
 from adjourn.tasks.heads import KeptHead, KeptHeads
 from adjourn.tasks.task import NewEvent, Task
-from support.clock import Clock
+from support.clock import NOON, Clock
 
 SECRET = b"s" * 32
 OPENED = NewEvent(kinds.TaskOpened(goal="g"))
@@ -67,11 +72,13 @@ def files(config: Path) -> list[Path]:
 
 
 def test_a_head_is_kept_outside_the_workspace_for_its_user_only(store: SqliteStore, config: Path) -> None:
-    """One small file of mode 0600 beside the keys names position, hash and calls of the task."""
+    """One small file of mode 0600 beside the keys names position, hash, time and calls of the task."""
     task = worked(store)
     (kept,) = files(config)
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert KeptHeads(store, SECRET).of("t") == KeptHead(task="t", seq=3, hash=task.ledger.hash, calls=3)
+    assert KeptHeads(store, SECRET).of("t") == KeptHead(
+        task="t", seq=3, hash=task.ledger.hash, calls=3, at=task.ledger.touched
+    )
 
 
 def test_the_names_of_the_files_do_not_change(store: SqliteStore, config: Path) -> None:
@@ -266,3 +273,64 @@ def test_what_a_client_worked_on_is_kept(store: SqliteStore) -> None:
     assert heads.known() == []
     heads.unbind("host/1/2")
     assert heads.bound("host/1/2") == ""
+
+
+# --- a loss that a person accepted
+
+
+def lose(store: SqliteStore, path: Path, name: str = "t") -> None:
+    """Restore the store from a backup of before the last two calls."""
+    backup = path.parent / "backup.db"
+    task = worked(store, 3, name)
+    with closing(sqlite3.connect(path)) as live, closing(sqlite3.connect(backup)) as kept:
+        live.backup(kept)
+    task.commit(lambda _: [allowed(3), allowed(4)])
+    task.keep_head()
+    with closing(sqlite3.connect(path)) as live, closing(sqlite3.connect(backup)) as kept:
+        kept.backup(live)
+    with pytest.raises(IntegrityError, match="lacks event 5"):
+        a_task(store, name)
+
+
+def test_an_accepted_loss_lets_a_task_continue_in_any_view_and_is_in_its_history(
+    store: SqliteStore, path: Path
+) -> None:
+    """Also a principal's view of the store sees it; the next commit records it, and its head replaces the kept one."""
+    space = space_of(Principal(id="ann", name="ann", type="human"))
+    name = space.named("t")
+    lose(store, path, name)
+    accept(store, 0, "ann", NOON)
+    view: Store = SpaceStore(store, space)
+    task = Task(view, name, clock=Clock(), secret=SECRET)
+    (fact,) = task.unrecorded_loss
+    assert isinstance(fact.data, kinds.HistoryAccepted)
+    assert (fact.data.lost, fact.data.who, is_signed(fact.data)) == (5, "ann", True)
+    task.commit(task.unrecorded_loss)
+    task.keep_head()
+    assert a_task(store, name).unrecorded_loss == []
+    kept = KeptHeads(store, SECRET).of(name)
+    assert kept is not None
+    assert kept.seq == 4
+
+
+@pytest.mark.parametrize("change", ["since", "accepted", "who", "signature", "key"])
+def test_an_acceptance_that_was_changed_is_none(store: SqliteStore, path: Path, change: str) -> None:
+    """Each of its members is signed, and the key has to be one that is trusted."""
+    lose(store, path)
+    loss = accept(store, NOON - 1, "ann", NOON)
+    other = timestamp(0) if change == "since" else timestamp(NOON + 1) if change == "accepted" else "A" * 86 + "=="
+    forged = msgspec.structs.replace(loss, **{change: other})
+    for name, value in store.refs("restored/").items():
+        store.swap(name, msgspec.json.encode(forged).decode(), expect=value)
+    with pytest.raises(IntegrityError, match="lacks event 5"):
+        a_task(store)
+
+
+def test_an_acceptance_covers_no_event_that_was_there_when_it_was_made(store: SqliteStore, path: Path) -> None:
+    """Whoever cuts the task further, under the name of the restored backup, is found."""
+    lose(store, path)
+    accept(store, 0, "ann", NOON)
+    with closing(sqlite3.connect(path)) as changed, changed:
+        changed.execute("DELETE FROM event WHERE position & 1099511627775 >= 2")
+    with pytest.raises(IntegrityError):
+        a_task(store)

@@ -27,7 +27,7 @@ from adjourn.aex.permissions import layer
 from adjourn.aex.policy import Policy
 from adjourn.aex.reports import github, sarif
 from adjourn.cli.context import FILE_PATH, CommandContext, example, flag, for_machines, in_folder
-from adjourn.cli.documents import STDIN, named, read, refuse_errors
+from adjourn.cli.lookup import STDIN, named, read, refuse_errors
 from adjourn.cli.output import complain, finding_json, safe, safe_lines, say, say_finding, say_json, unified_diff
 from adjourn.cli.terminal import print_diff
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError, UsageError

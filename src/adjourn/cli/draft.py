@@ -80,7 +80,7 @@ def draft_(prompt: tuple[str, ...], *, as_json: bool, **options: Any) -> int:
     code 1 when it is not valid.
     """
     from adjourn.adapters.models import choose
-    from adjourn.cli.documents import policy_for, text_of
+    from adjourn.cli.lookup import policy_for, text_of
     from adjourn.host.finding import workspace_of
     from adjourn.runs import draft
 
@@ -234,7 +234,7 @@ def review(file: str, *, policy: str, run_it: bool, yes: bool, auto_confirm: boo
     Exit code 1 when the task is not valid, or asks for something that the policy refuses; such a task is not run.
     """
     from adjourn.aex.task_review import reviewed
-    from adjourn.cli.documents import from_here, policy_for, text_of
+    from adjourn.cli.lookup import from_here, policy_for, text_of
     from adjourn.host.finding import workspace_of
     from adjourn.policy.contract import unsigned
 

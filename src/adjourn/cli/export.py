@@ -108,7 +108,7 @@ def import_(
     history (not the key: `adjourn keys trust` does that). A checkpoint.json with only the published fields cannot be verified: its
     history is imported on your word, marked as not verified, and a new task starts with it. So is work in the other formats.
     """
-    from adjourn.cli.documents import check_plain
+    from adjourn.cli.lookup import check_plain
     from adjourn.handover.foreign.reading import detect, read_work
 
     if not os.path.lexists(path):
@@ -152,7 +152,7 @@ def import_threads_(context: CommandContext, source: str, *, threads: Sequence[s
         from adjourn.langgraph.importing import import_threads
     except ImportError as error:
         raise UsageError(f"LangGraph is not installed: {error}", "pip install 'adjourn[langgraph]'") from error
-    from adjourn.cli.documents import check_plain
+    from adjourn.cli.lookup import check_plain
 
     if "://" not in source:
         if not os.path.lexists(source):

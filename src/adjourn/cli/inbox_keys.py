@@ -1,4 +1,4 @@
-"""The keys that a person presses at a terminal, one at a time."""
+"""The keys that a person presses at a terminal, and what they do in the interactive inbox."""
 
 from __future__ import annotations
 
@@ -125,9 +125,9 @@ def _ending() -> Callable[[int, FrameType | None], None]:
     return end
 
 
-# What the keys of the interactive inbox do: which item is selected, what is written, which answer that is. An answer
-# takes two keys: one that names it, and Enter, beside the item's title; so no single key approves a call. Where the
-# account has a PIN, it is asked for then. Nothing here reads a store or a clock, records, or draws.
+# --- what the keys of the interactive inbox do: which item is selected, what is written, which answer that is. An
+# answer takes two keys: one that names it, and Enter, beside the item's title; so no single key approves a call.
+# Where the account has a PIN, it is asked for then. Nothing here reads a store or a clock, records, or draws
 
 MAX_PIN = 200
 

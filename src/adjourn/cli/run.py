@@ -28,7 +28,7 @@ from adjourn.cli.context import (
     user,
     with_model,
 )
-from adjourn.cli.documents import from_here
+from adjourn.cli.lookup import from_here
 from adjourn.cli.output import complain, cut, safe, say, say_finding, say_json
 from adjourn.cli.terminal import width
 from adjourn.errors import InvalidError, RefusedError, UsageError

@@ -23,7 +23,7 @@ from adjourn.cli.context import (
     text_option,
     user,
 )
-from adjourn.cli.documents import text_of
+from adjourn.cli.lookup import text_of
 from adjourn.cli.output import complain, safe, say, say_finding, say_json
 from adjourn.cli.terminal import ProgressLine, Spinner
 from adjourn.errors import InvalidError, NotFoundError, RefusedError, UsageError

@@ -87,7 +87,7 @@ def code_(*, resume: bool, as_json: bool, **served: Any) -> None:
 
 def _show(*, as_json: bool) -> None:
     """Where the sessions of this work tree stand."""
-    from adjourn.code.git.repository import CodeRepository
+    from adjourn.code.repository import CodeRepository
     from adjourn.code.workflow.active_session import read_all, summary
     from adjourn.code.workflow.request import Worktree
     from adjourn.code.workflow.sessions import status
@@ -226,7 +226,7 @@ def files() -> dict[str, str]:
     """The /code skill, the prompts of its phases, and the client's settings: path in the workspace to text."""
     from importlib import resources
 
-    from adjourn.code.git.repository import FOLDER
+    from adjourn.code.repository import FOLDER
     from adjourn.code.workflow.request import flag_table
 
     skill = resources.files("adjourn.code") / "skill"
@@ -256,7 +256,7 @@ def _agreed_checks() -> list[str]:
 
     A file of the repository may come from anyone: without a person's yes, no command is written. None is run here.
     """
-    from adjourn.code.git.repository import CodeRepository
+    from adjourn.code.repository import CodeRepository
     from adjourn.code.workflow.checks import suggested_checks
 
     with suppress(AdjournError):

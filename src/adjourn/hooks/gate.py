@@ -172,8 +172,8 @@ def _findings(error: BrokenContractError) -> str:
     return f"{error}\n{text}"
 
 
-# What a hook learns from the transcript that its client names: facts for the task's page, read from where the last
-# hook stopped.
+# --- what a hook learns from the transcript that its client names: facts for the task's page, read from where the
+# last hook stopped
 
 
 READERS = {"claude-code": "claude", "codex": "codex"}

@@ -294,7 +294,7 @@ def _name(path: str) -> str:
     return os.path.basename(path.replace("\\", "/"))
 
 
-# What the person asked for in a session, and the next step that its agent stated.
+# --- what the person asked for in a session, and the next step that its agent stated
 
 _CORRECTION = re.compile(r"(?i)\b(?:no|not|don't|do not|never|instead|keep|stop|only|must|wrong|rather|undo|revert)\b")
 _FILLER = re.compile(r"(?i)^(?:continue|go[ ]on|yes|y|ok|okay|proceed|go ahead|please continue|weiter)[.!]?$")

@@ -195,9 +195,9 @@ def _counts(output: str) -> dict[str, str]:
     return counts
 
 
-# A session's calls and those of adjourn's ledgers, joined: one call is shown once, with the outcome that the ledger
-# has evidence of. They are the same by the client's id of the call, else by arguments and time. A transcript that
-# breaks off has no outcome of its last call; the ledger may have it, because a hook or a proxy saw the call end.
+# --- a session's calls and those of adjourn's ledgers, joined: one call is shown once, with the outcome that the
+# ledger has evidence of. They are the same by the client's id of the call, else by arguments and time. A transcript
+# that breaks off has no outcome of its last call; the ledger may have it, because a hook or a proxy saw the call end
 
 MAX_APART = 60_000
 """Milliseconds between the times that a transcript and a ledger give for one call."""

@@ -230,8 +230,8 @@ def _entries(path: str) -> list[os.DirEntry[str]]:
     return entries
 
 
-# Reading a client's SQLite file: never written, no view run, for a bounded time. Where it has a write-ahead log, a
-# copy is read.
+# --- reading a client's SQLite file: never written, no view run, for a bounded time. Where it has a write-ahead log,
+# a copy is read
 
 MAX_COPIED = 1024 * 1024 * 1024
 MAX_SECONDS = 10.0

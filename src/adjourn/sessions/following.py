@@ -163,9 +163,9 @@ def _quoted(text: str) -> str:
     return f'"{one_line(text, MAX_LINE).translate(_PLAIN)}"'
 
 
-# Reading a transcript that grows, from where the last reader stopped. A hook is another process each time. What it
-# knows of the session is kept with the task: a story within small bounds, without secrets, and how far the file was
-# read. A file that was replaced or shortened is read from its beginning.
+# --- reading a transcript that grows, from where the last reader stopped. A hook is another process each time. What
+# it knows of the session is kept with the task: a story within small bounds, without secrets, and how far the file
+# was read. A file that was replaced or shortened is read from its beginning
 
 EDGE = 4096
 """Bytes before the end of what was read of which a digest is kept."""

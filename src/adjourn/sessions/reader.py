@@ -149,7 +149,7 @@ def stamp_of(milliseconds: object) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03}Z"
 
 
-# Messages with a list of blocks (text, tool_use, tool_result), a form that Amp, Cline and Cursor share.
+# --- messages with a list of blocks (text, tool_use, tool_result), a form that Amp, Cline and Cursor share
 
 
 class Blocks:

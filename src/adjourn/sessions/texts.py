@@ -93,9 +93,9 @@ def _without_value(match: re.Match[str]) -> str:
     return f"{match[0][:begin]}{HIDDEN}{match[0][begin + len(value) :]}" if _is_secret(value) else match[0]
 
 
-# The page of `adjourn continue` as a session's first prompt: of its words, only those that it quotes as the person's
-# are the person's. A page that is handed on with a page before it keeps the first mission. What a person wrote before
-# or behind the page is the person's, too.
+# --- the page of `adjourn continue` as a session's first prompt: of its words, only those that it quotes as the
+# person's are the person's. A page that is handed on with a page before it keeps the first mission. What a person
+# wrote before or behind the page is the person's, too
 
 BEGINNING = "# Continue a session of "
 QUOTE = "  > "

@@ -184,7 +184,7 @@ def wait_for_turn(error: ConflictError, attempt: int, stream: str) -> None:
         sleep(urandom(1)[0] / 255 * min(MAX_WAIT_S, 0.001 * 2**attempt))
 
 
-# What a caller may hand to a store: the same bounds in every backend.
+# --- what a caller may hand to a store: the same bounds in every backend
 
 MAX_NAME: Final = 512
 """Bytes (UTF-8) of a stream's or a ref's name."""
@@ -356,7 +356,7 @@ def _short(value: str | None) -> str:
     return repr(value if len(value) <= 60 else value[:57] + "...")
 
 
-# Numbered schema files, and the one rule about versions: older is brought up to date, newer is refused.
+# --- numbered schema files, and the one rule about versions: older is brought up to date, newer is refused
 
 Dialect = Literal["sqlite", "postgres"]
 LATEST: Final[dict[Dialect, int]] = {"sqlite": 2, "postgres": 2}

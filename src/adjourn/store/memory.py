@@ -205,8 +205,8 @@ class MemoryStore:
             raise StoreError("the store is closed", "open it again")
 
 
-# A store as it would be after some writes: it reads another store, and keeps in this process's memory what is written
-# to it.
+# --- a store as it would be after some writes: it reads another store, and keeps in this process's memory what is
+# written to it
 
 _POLL_SECONDS = 0.05
 

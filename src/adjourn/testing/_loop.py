@@ -1,7 +1,4 @@
-"""Time that a test moves, and the event loop of one relay in it.
-
-Everything runs in the thread of the test, one step after another, so that a test sees each state as it is.
-"""
+"""What a test has in its own process: time that it moves, the event loop of one relay, and MCP servers that are objects."""
 
 from __future__ import annotations
 
@@ -77,7 +74,7 @@ class SteppedLoop:
         self._timers.clear()
 
 
-# MCP servers that are objects in the process of a test.
+# --- MCP servers that are objects in the process of a test
 
 Message = dict[str, Any]
 Send = Callable[[bytes], None]

@@ -158,7 +158,7 @@ def scope_of_run(tool: str, arguments: str) -> frozenset[str]:
     return frozenset(word for word in words if word[:1] != "-" and word not in _STARTERS)
 
 
-# The exit code that the answer of a shell states: as a member, or in the first or last line of its text.
+# --- the exit code that the answer of a shell states: as a member, or in the first or last line of its text
 
 _STATED = re.compile(
     r"\W{0,3}(?:(?:command|process|program) \w+ with )?(?:exit|return)[ _-]?(?:code|status)\W{1,3}(-?\d{1,9})\W*",

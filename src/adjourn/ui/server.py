@@ -1,4 +1,4 @@
-"""The other workspaces of this account: each has its own pages, at an address of its own, on the page of one workspace."""
+"""Serving the page of this account: its other workspaces, listening on this machine, and opening the browser."""
 
 from __future__ import annotations
 
@@ -84,11 +84,11 @@ class OtherWorkspaces:
         )
 
 
-# Listening on this machine, and opening the browser. The browser is given a file that only this account can read, and
-# that leads to the link: what a program is started with, every account can see. A browser sends a cookie of 127.0.0.1
-# to every port there, also to a development server that an agent has started. So the page has a loopback address of
-# its own, where the system has more than one: another one at each start, or, on a port that was chosen, the one that
-# links lead to. It listens on no address but loopback.
+# --- listening on this machine, and opening the browser. The browser is given a file that only this account can read,
+# and that leads to the link: what a program is started with, every account can see. A browser sends a cookie of
+# 127.0.0.1 to every port there, also to a development server that an agent has started. So the page has a loopback
+# address of its own, where the system has more than one: another one at each start, or, on a port that was chosen,
+# the one that links lead to. It listens on no address but loopback
 
 MAX_CONNECTIONS = 200
 NICE = 10

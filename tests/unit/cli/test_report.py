@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.cli import report_value
+from adjourn.cli import report as report_command
 from adjourn.cli.app import main
 from adjourn.host.clock import now
 from adjourn.log import kinds
@@ -137,7 +137,7 @@ def test_nothing_of_an_agent_counts_as_markup(report: Reporting) -> None:
 
 def test_a_long_task_is_cut_and_says_so(report: Reporting, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit older rows are left out, counted, and the budget is still that of all calls."""
-    monkeypatch.setattr(report_value, "MAX_ROWS", 3)
+    monkeypatch.setattr(report_command, "MAX_ROWS", 3)
     report.open("g")
     for number in range(8):
         called(report.history, f"c{number}", f"tool{number}")

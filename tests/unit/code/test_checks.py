@@ -10,7 +10,7 @@ import pytest
 
 from adjourn.code import commands
 from adjourn.code.deadline import Deadline
-from adjourn.code.git.repository import CodeRepository
+from adjourn.code.repository import CodeRepository
 from adjourn.code.session_state import SessionState
 from adjourn.code.workflow import checks
 from adjourn.code.workflow.payloads import ReportedCheck, VerifierVerdict

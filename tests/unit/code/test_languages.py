@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.code.git.repository import CodeRepository
 from adjourn.code.index import languages as grammars
 from adjourn.code.index import languages as scripts
 from adjourn.code.index.analysis import GRAMMAR, WORDS, analyse
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.languages import LANGUAGES, language_of
 from adjourn.code.index.outline import COMMENT, IMPORT, STRING, Outline, RegionMarks, outline
+from adjourn.code.repository import CodeRepository
 from adjourn.code.search.definitions import find_definitions
 from adjourn.code.search.references import find_references
 from adjourn.code.search.structure import analyze_structure, get_function_at_line

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.code.git.repository import as_bytes, as_text
+from adjourn.code.repository import as_bytes, as_text
 
 names = st.lists(
     st.sampled_from([b"a", b"/", b"\\", b"\\x", b"\\x5c", b"\\xe9", b"\xe9", "é".encode(), b"\n", b"\xff"])

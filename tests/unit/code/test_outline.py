@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.code.git.repository import CodeRepository
 from adjourn.code.index.analysis import GRAMMAR, MAX_PARSED, SKIPPED, analyse, as_utf8, text_words, word_parts
 from adjourn.code.index.languages import LANGUAGES, has_grammar, language_of, matching_languages
 from adjourn.code.index.languages import load_grammar as load
 from adjourn.code.index.outline import COMMENT, REGIONS, STRING, Region, RegionMarks, outline
+from adjourn.code.repository import CodeRepository
 from adjourn.code.search.structure import analyze_structure, get_function_at_line, parameters
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from support.cases import for_each

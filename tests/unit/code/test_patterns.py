@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from adjourn.code.deadline import Deadline
-from adjourn.code.git.repository import CodeRepository
+from adjourn.code.repository import CodeRepository
 from adjourn.code.search import patterns
 from adjourn.code.search.patterns import search_pattern
 from adjourn.code.search.text import TextOptions

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adjourn.code import branches
 from adjourn.code.commands import files as skill_files
-from adjourn.code.git import branches
 from adjourn.code.session_state import SLOTS, QueryFrame
 from adjourn.code.workflow import payloads as query_frame
 from adjourn.code.workflow.payloads import QuotedValue, RequestFrame

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adjourn.code.git.git import Git, GitError
+from adjourn.code.repository import Git, GitError
 from support.processes import is_running
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.code.deadline import CancelledError, Deadline
-from adjourn.code.git.repository import CodeRepository
+from adjourn.code.repository import CodeRepository
 from adjourn.code.search.text import MAX_LINE, TextOptions, compile_glob, search_files, search_text
 from adjourn.errors import InvalidError, NotFoundError, RefusedError
 from support.cases import for_each

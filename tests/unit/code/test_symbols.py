@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from adjourn.code.deadline import CancelledError, Deadline
-from adjourn.code.git.repository import CodeRepository
 from adjourn.code.index import analysis
 from adjourn.code.index.codebase import Codebase
+from adjourn.code.repository import CodeRepository
 from adjourn.code.search.context import sync_index
 from adjourn.code.search.definitions import find_definitions, get_symbols, near_name
 from adjourn.code.search.references import find_references

@@ -24,7 +24,7 @@ REVIEWED = {
         "subprocess.run",
     ): "hooks of the adjourn that runs here; the adjourn on PATH outside of the workspace",
     ("code/index/analysis.py", "subprocess.run"): "ctags, found outside of the workspace, reading no options of it",
-    ("code/git/git.py", "subprocess.Popen"): "git, by the one place that builds its commands",
+    ("code/repository.py", "subprocess.Popen"): "git, by the one place that builds its commands",
     ("code/index/workers.py", "subprocess.Popen"): "Python by the helper",
     ("code/search/patterns.py", "subprocess.Popen"): "Python by the helper",
     ("code/index/ripgrep.py", "subprocess.Popen"): "rg, found outside of the workspace",

@@ -17,8 +17,8 @@ import pytest
 
 from adjourn.checkpoints import git_snapshot
 from adjourn.cli import checkpoint as checkpoint_commands
-from adjourn.code.git.repository import CodeRepository
 from adjourn.code.index.index import CodeIndex
+from adjourn.code.repository import CodeRepository
 from adjourn.code.search import context
 from adjourn.errors import AdjournError, ConflictError, NotFoundError
 from adjourn.host.workspace import create_file, make_folder

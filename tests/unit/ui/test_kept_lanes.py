@@ -14,8 +14,8 @@ from adjourn.store.base import Entry, Store
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.task import NewEvent, Task
-from adjourn.ui import kept_lanes
-from adjourn.ui.kept_lanes import EventAddresses, KeptLanes
+from adjourn.ui import site
+from adjourn.ui.site import EventAddresses, KeptLanes
 from support.page_in_memory import PageInMemory
 from support.task_sessions import SECRET, SharedTask
 
@@ -140,7 +140,7 @@ def test_another_history_is_drawn_from_its_beginning() -> None:
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The picture that was used longest ago is read again."""
-    monkeypatch.setattr(kept_lanes, "MAX_EVENTS", 60)
+    monkeypatch.setattr(site, "MAX_EVENTS", 60)
     shared = SharedTask()
     shared.opened()
     task = work(shared, 20)

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 
-from adjourn.ui.live import MAX_PAGES, Live
+from adjourn.ui.app import MAX_PAGES, Live
 from adjourn.ui.site import Site
 from support.page_in_memory import ANN
 from support.task_sessions import SharedTask

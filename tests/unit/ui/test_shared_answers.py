@@ -8,7 +8,7 @@ import anyio
 import pytest
 from starlette.responses import Response
 
-from adjourn.ui.live import SharedAnswers
+from adjourn.ui.app import SharedAnswers
 
 
 class Event:

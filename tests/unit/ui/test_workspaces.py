@@ -18,7 +18,7 @@ from adjourn.host.workspace_store import known_workspaces, open_at, remember
 from adjourn.log import kinds
 from adjourn.log.event import Actor, decode
 from adjourn.tasks.task import NewEvent, Task
-from adjourn.ui.live import Live
+from adjourn.ui.app import Live
 from adjourn.ui.server import OtherWorkspaces
 from support.clock import Clock
 from support.page_in_memory import ANN, PageInMemory

@@ -18,9 +18,9 @@ from functools import cache, lru_cache
 
 import msgspec
 
-from adjourn.code.git.repository import CodeRepository
 from adjourn.code.index.languages import has_grammar, language_of
 from adjourn.code.index.outline import DOCUMENTED, FUNCTIONS, MAX_SIGNATURE, Outline, Region, Symbol, outline
+from adjourn.code.repository import CodeRepository
 from adjourn.errors import InvalidError
 from adjourn.host.executables import find, for_others, outside
 

@@ -19,12 +19,12 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
+from adjourn.code import repository
 from adjourn.code.deadline import CancelledError, Deadline
-from adjourn.code.git import repository
-from adjourn.code.git.repository import FOLDER, CodeRepository
 from adjourn.code.index.index import CodeIndex, SyncReport
 from adjourn.code.index.languages import language_of
 from adjourn.code.language_servers.servers import LanguageServers
+from adjourn.code.repository import FOLDER, CodeRepository
 from adjourn.errors import AdjournError
 
 READY_FIRST, READY_LAST = ["definitions", "references"], "semantic_search"

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 
 from adjourn.code.deadline import Deadline
-from adjourn.code.git.repository import CodeRepository
 from adjourn.code.index import analysis, database, ripgrep
 from adjourn.code.index.analysis import MAX_PARSED, Analysis, ChunkText, dialect, fingerprint
 from adjourn.code.index.database import FRESH, Database, FileState, changed_ns
 from adjourn.code.index.languages import has_grammar, language_of, missing_grammars
 from adjourn.code.index.workers import AnalysisRequest, ChunkWords, WordsRequest, answers
+from adjourn.code.repository import CodeRepository
 
 _SETTLED_NS = 2_000_000_000
 _BATCH = 200

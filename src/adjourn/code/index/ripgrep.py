@@ -20,7 +20,7 @@ from typing import IO, Any
 import msgspec
 
 from adjourn.code.deadline import Deadline
-from adjourn.code.git.repository import as_text, native
+from adjourn.code.repository import as_text, native
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.host.executables import find, for_others, outside
 

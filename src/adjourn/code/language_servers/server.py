@@ -18,9 +18,9 @@ import msgspec
 from lsprotocol import types
 
 from adjourn.code.deadline import Deadline
-from adjourn.code.git.repository import native, shown
 from adjourn.code.language_servers.client import LanguageClient, LanguageServerError
 from adjourn.code.language_servers.kinds import CodeProblem, FileSpan, FunctionCall, NamePosition, TextEdit
+from adjourn.code.repository import native, shown
 from adjourn.errors import AdjournError
 from adjourn.host.workspace import read_file, resolve_inside
 

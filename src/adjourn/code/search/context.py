@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from adjourn.code.deadline import Deadline
-from adjourn.code.git.repository import FOLDER, CodeRepository
 from adjourn.code.index.analysis import text_words
 from adjourn.code.index.codebase import Codebase
+from adjourn.code.repository import FOLDER, CodeRepository
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, StoreError
 from adjourn.host.workspace import locked, make_folder, read_file, write_file
 

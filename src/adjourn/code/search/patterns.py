@@ -20,11 +20,11 @@ from typing import IO, Any, Self
 import msgspec
 
 from adjourn.code.deadline import Deadline
-from adjourn.code.git.repository import CodeRepository
 from adjourn.code.index import ripgrep
 from adjourn.code.index.analysis import MAX_PARSED, as_utf8, line_of
 from adjourn.code.index.languages import language_of
 from adjourn.code.index.workers import read, write
+from adjourn.code.repository import CodeRepository
 from adjourn.code.search.text import MAX_RESULTS, TextOptions
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.host import executables

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from adjourn.code.deadline import Deadline
-from adjourn.code.git.repository import CodeRepository
 from adjourn.code.index import lookup
 from adjourn.code.index.analysis import as_utf8, named_symbols, open_source, text_words
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.index import CodeIndex
 from adjourn.code.index.lookup import ChunkHit, Definition
+from adjourn.code.repository import CodeRepository
 from adjourn.code.search import context
 from adjourn.code.search.definitions import find_definitions
 from adjourn.code.session_state import SessionState

@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import Any
 
 from adjourn.code.deadline import Deadline
-from adjourn.code.git.repository import CodeRepository
 from adjourn.code.index import lookup
 from adjourn.code.index.analysis import MAX_PARSED, SourceFile, of_bytes, open_source, word_parts
 from adjourn.code.index.codebase import Codebase
@@ -17,6 +16,7 @@ from adjourn.code.index.languages import by_name, missing_grammars
 from adjourn.code.index.lookup import Definition
 from adjourn.code.index.outline import CLASSES, EXPORT, FUNCTIONS, IMPORT, Symbol
 from adjourn.code.language_servers.servers import READY
+from adjourn.code.repository import CodeRepository
 from adjourn.code.search import references
 from adjourn.code.search.definitions import definitions_of, get_symbols, is_test, to_json
 from adjourn.errors import InvalidError, NotFoundError

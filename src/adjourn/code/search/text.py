@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from adjourn.code.deadline import Deadline
-from adjourn.code.git.repository import CodeRepository
 from adjourn.code.index import ripgrep
+from adjourn.code.repository import CodeRepository
 from adjourn.errors import InvalidError
 
 MAX_PATTERNS = 5

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from adjourn.code.git.changes import FileChange, with_diffs
+from adjourn.code.changes import FileChange, with_diffs
 from adjourn.code.search.context import sync_index, update_context
 from adjourn.code.search.impact import analyze_impact
 from adjourn.code.server.replies import MAX_REPLY, MAX_TEXT, error_of, returned

@@ -1,4 +1,4 @@
-"""What a code server works on: its options, the work trees that it has open, and the folders of its client.
+"""What the code server works on (options, work trees, folders of its client), and its tools: one class declares all of a tool.
 
 A call may name a folder outside of the server's own repository only if it is in one of the client's folders (MCP roots). A client
 without roots may name any.
@@ -16,11 +16,11 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from adjourn.code.changes import FileChange, list_changes
 from adjourn.code.deadline import Deadline
-from adjourn.code.git.changes import FileChange, list_changes
-from adjourn.code.git.repository import native
 from adjourn.code.index.codebase import Codebase
 from adjourn.code.index.languages import by_name
+from adjourn.code.repository import native
 from adjourn.code.search import context
 from adjourn.code.server.replies import MAX_REPLY
 from adjourn.code.session_state import QueryFrame, Strictness

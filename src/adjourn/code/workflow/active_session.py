@@ -13,9 +13,8 @@ from typing import Any
 from adjourn.aex.policy import Policy
 from adjourn.checkpoints import checkpoint
 from adjourn.checkpoints.triggers import GuardedSession
-from adjourn.code import session_state
-from adjourn.code.git import branches
-from adjourn.code.git.repository import FOLDER, own_folder
+from adjourn.code import branches, session_state
+from adjourn.code.repository import FOLDER, own_folder
 from adjourn.code.session_state import ImpactAnalysis, Phase, SessionState, ToolCall, stamp
 from adjourn.code.workflow import phases
 from adjourn.code.workflow.request import Worktree

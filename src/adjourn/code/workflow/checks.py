@@ -17,9 +17,9 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from adjourn.code import changes
 from adjourn.code.deadline import Deadline
-from adjourn.code.git import changes
-from adjourn.code.git.repository import CodeRepository
+from adjourn.code.repository import CodeRepository
 from adjourn.code.session_state import CheckRun, SessionState, stamp
 from adjourn.code.workflow.payloads import VerifierVerdict
 from adjourn.code.workflow.phases import mismatch

@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code.git import branches, changes
-from adjourn.code.git.branches import MergeError
-from adjourn.code.git.changes import DIFF, FileChange
-from adjourn.code.git.git import Git
+from adjourn.code import branches, changes
+from adjourn.code.branches import MergeError
+from adjourn.code.changes import DIFF, FileChange
 from adjourn.code.index.analysis import open_source
+from adjourn.code.repository import Git
 from adjourn.code.search import context
 from adjourn.code.session_state import Phase, PreCommitReview, ReviewedFile, SessionState
 from adjourn.code.workflow import payloads, phases

@@ -10,8 +10,7 @@ import os
 import re
 from typing import Any, NamedTuple
 
-from adjourn.code.git.git import is_submodule
-from adjourn.code.git.repository import CodeRepository
+from adjourn.code.repository import CodeRepository, is_submodule
 from adjourn.code.session_state import Exploration, Phase, PlanTask, QueryFrame, SessionState
 from adjourn.code.workflow import payloads
 from adjourn.code.workflow.phases import READING, FlowError, PhaseStep, mismatch, tools_needed

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from adjourn.code import branches, changes
 from adjourn.code.deadline import Deadline
-from adjourn.code.git import branches, changes
-from adjourn.code.git.git import back_up_files
+from adjourn.code.repository import back_up_files
 from adjourn.code.session_state import (
     MAX_SUMMARY,
     Exploration,

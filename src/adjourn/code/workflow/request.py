@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from adjourn.code.git.git import Git
-from adjourn.code.git.repository import FOLDER, CodeRepository
+from adjourn.code.repository import FOLDER, CodeRepository, Git
 from adjourn.code.session_state import GateLevel, Intent, SessionState, Strictness, stamp
 from adjourn.code.workflow.phases import FlowError
 from adjourn.errors import AdjournError

@@ -14,12 +14,10 @@ from typing import Any
 
 import msgspec
 
-from adjourn.code import session_state
+from adjourn.code import branches, session_state
+from adjourn.code.branches import Action
 from adjourn.code.deadline import Deadline
-from adjourn.code.git import branches
-from adjourn.code.git.branches import Action
-from adjourn.code.git.git import list_backups
-from adjourn.code.git.repository import CodeRepository, native
+from adjourn.code.repository import CodeRepository, list_backups, native
 from adjourn.code.session_state import Phase, SessionState, Strictness, ToolCall
 from adjourn.code.workflow import active_session, flow, payloads, phases
 from adjourn.code.workflow.active_session import ActiveSession, ClientConnection, SessionJournal, is_fresh, repair

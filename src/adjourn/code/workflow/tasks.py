@@ -1,4 +1,4 @@
-"""What the journal has of a client: the commands of its own shell, from hooks, those of shell servers behind the proxy, and what is wrong."""
+"""What a client has done and submitted: commands that the journal has of it, and the plan, its tasks, and the verdict of a phase."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _milliseconds(stamp: str) -> int:
         return 0
 
 
-# Submissions of the work phases: the plan, its tasks, the verdict, and what follows a failure.
+# --- submissions of the work phases: the plan, its tasks, the verdict, and what follows a failure
 
 MAX_FAILURES = 3
 MAX_INTERVENTIONS = 2

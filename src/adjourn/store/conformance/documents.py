@@ -127,7 +127,7 @@ def append_racing(store: Store, stream: str, text: str) -> Head:
             continue
 
 
-# What a store promises of refs and of blobs.
+# --- what a store promises of refs and of blobs
 
 
 class DocumentCases(Suite):

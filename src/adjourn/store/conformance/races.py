@@ -158,7 +158,7 @@ def state_machine(  # noqa: C901  # one class body; each rule is a line or two
     return Machine
 
 
-# What a store promises to several threads and processes at once.
+# --- what a store promises to several threads and processes at once
 
 
 def _append_several(opener: Opener, stream: str, who: str, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Who works now, in all workspaces of the person: client, task, last call, what is left of the budget and what waits; and these workspaces."""
+"""Who works now, in all workspaces of the person; the tasks of one; and what their budgets went into."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def _at_work(site: Site, store: Store, rows: Sequence[TaskRow]) -> Iterator[Work
 PAGE = WebPage("/now", "Now", "now.html", query)
 
 
-# What a task's budgets went into, and how long the rest lasts at the present pace. Calls are paced by the last half
-# hour of work, tokens and money by all of it.
+# --- what a task's budgets went into, and how long the rest lasts at the present pace. Calls are paced by the last
+# half hour of work, tokens and money by all of it
 
 PACE_MS = 30 * 60_000
 """The last milliseconds before the last call that tell the pace."""
@@ -220,8 +220,8 @@ def _counts(event: Event) -> int:
     return int(isinstance(data, kinds.ToolAllowed) and not data.uncounted)
 
 
-# The tasks: what each is for, who works on it, how much of its budget is spent, and whether something waits. The
-# overview reads the tasks, not this page.
+# --- the tasks: what each is for, who works on it, how much of its budget is spent, and whether something waits. The
+# overview reads the tasks, not this page
 
 MAX_ROWS = 50
 """Tasks on one page."""

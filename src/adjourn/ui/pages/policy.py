@@ -212,8 +212,8 @@ def _ledger(site: Site, store: Store | None) -> Ledger:
 PAGE = WebPage("/policy", "Policy", "policy.html", query, {"replay": replay}, reading=frozenset(("replay",)))
 
 
-# Always allow a tool: the policy without the rule that asks before it, as a diff, and written when a person says so.
-# Only a policy that a person has seen is written.
+# --- always allow a tool: the policy without the rule that asks before it, as a diff, and written when a person says
+# so. Only a policy that a person has seen is written
 
 
 class _Proposal(NamedTuple):

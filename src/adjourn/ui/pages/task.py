@@ -33,9 +33,8 @@ from adjourn.tasks.task import Task
 from adjourn.tasks.troubles import OpenTrouble, open_troubles
 from adjourn.text.redact import visible_lines, without_secrets
 from adjourn.text.times import local
-from adjourn.ui.kept_lanes import EventAddresses
 from adjourn.ui.pages.now import call_times, plot_of, spending_of
-from adjourn.ui.site import Form, Site, WebPage
+from adjourn.ui.site import EventAddresses, Form, Site, WebPage
 
 WINDOW = 400
 """Events that are read for one page."""
@@ -375,7 +374,7 @@ def lane_picture(parents: Sequence[int]) -> Markup:
     return Markup(f"{svg}{''.join(drawn)}</svg>")  # noqa: S704  # it has numbers only
 
 
-# Hand-overs of a task compared: what a session received as it began, beside what the one before it received.
+# --- hand-overs of a task compared: what a session received as it began, beside what the one before it received
 
 NEXT = "next"
 """The name of the session that does not exist yet, in the address."""

@@ -15,17 +15,17 @@ from typing import Literal
 
 import msgspec
 
-from adjourn.code.git.git import (
+from adjourn.code.repository import (
     WITH_HOOKS,
     BackupRef,
     Git,
     GitError,
+    as_text,
     back_up_files,
     index_of,
     is_submodule,
     is_trackable,
 )
-from adjourn.code.git.repository import as_text
 from adjourn.errors import AdjournError
 from adjourn.host.workspace import read_file, resolve_inside
 

@@ -13,18 +13,18 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from adjourn.code.git.git import (
+from adjourn.code.repository import (
     WITH_HOOKS,
     BackupRef,
     Git,
     GitError,
+    as_bytes,
     back_up_branches,
     back_up_files,
     back_up_index,
     drop_backup,
     list_backups,
 )
-from adjourn.code.git.repository import as_bytes
 from adjourn.errors import AdjournError
 
 PREFIX = "llm_task_"

@@ -18,6 +18,11 @@ Owns: the tree. Must never: import anything; it is loaded before the proxy start
 from __future__ import annotations
 
 
+def sentences(message: str, remedy: str) -> str:
+    """What an agent or a client reads: what failed, and the next step as a sentence of its own."""
+    return f"{message}. {remedy[:1].upper()}{remedy[1:]}." if remedy else message
+
+
 class AdjournError(Exception):
     """Root of the tree. `message` names the thing and the cause, `remedy` the next step.
 
@@ -41,7 +46,7 @@ class AdjournError(Exception):
         return f"{self.message}\n  {self.remedy}" if self.remedy else self.message
 
     def __str__(self) -> str:
-        """The same on one line: for answers of tools, reasons of hooks and logs."""
+        """The same on one line: for logs and other programs."""
         return f"{self.message} ({self.remedy})" if self.remedy else self.message
 
 

@@ -35,7 +35,7 @@ def work(tmp_path: Path) -> Iterator[HookWorkspace]:
 
 @requirement("D38")
 def test_allow_deny_ask_in_the_documented_shape(work: HookWorkspace) -> None:
-    """Each answer is one line with event, decision and reason; the reason names rule, file and line."""
+    """Each answer is one line with event, decision and reason; the reason names rule, file and line, and a refusal the next step."""
     allowed = work.ask("Read", {"file_path": str(work.root / "a")})
     denied = work.ask("WebFetch", {"url": "https://example.org"})
     asked = work.ask("Bash", {"command": "make"})
@@ -49,6 +49,7 @@ def test_allow_deny_ask_in_the_documented_shape(work: HookWorkspace) -> None:
         assert (said.code, said.err) == (0, "")
     assert "file.* (.aex/policy.aex:3)" in allowed.reason
     assert "network.fetch" in denied.reason
+    assert all(re.fullmatch(r"[^.].*\. [A-Z].*\.", said.reason) for said in (denied, secret))
     assert "confirm shell.exec (.aex/policy.aex:5)" in asked.reason
     assert "deny file.write:secrets/** (.aex/policy.aex:4)" in secret.reason
 

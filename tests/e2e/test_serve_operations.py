@@ -158,7 +158,7 @@ def test_a_client_beyond_its_rate_is_told_when_to_come_again(limited: GatewayWor
             assert answer.status_code == (429 if number == 12 else 200), (number, answer.text)
             if number == 12:
                 assert 1 <= int(answer.headers["retry-after"]) <= 5
-                assert "more messages than it may" in answer.json()["error"]["message"]
+                assert "too many messages" in answer.json()["error"]["message"]
     assert limited.called() == ["0", "4", "8", "1"]
 
 

@@ -175,7 +175,7 @@ def test_servers_and_who_may_ask_change_under_a_call(tmp_path: Path, mode: Mode)
             assert post(work, "/more/mcp", "write", bearer, text="refused").status_code == 401
             assert "written" in post(work, "/more/mcp", "write", named, text="named").text
             gone = post(work, "/up/mcp", "write", named, text="gone")
-            assert (gone.status_code, gone.text) == (404, "no server is here; there is /more/mcp")
+            assert (gone.status_code, gone.text) == (404, "no server is here. Use /more/mcp.")
 
         async def session() -> str:
             async with Client(with_token(work.url(), key), mode=mode) as client:

@@ -168,7 +168,7 @@ def test_a_session_is_its_principals(work: GatewayWorkspace, ann: str, bob: str)
             request(work, "DELETE", bob, session=number),
         ]
         assert [(one.status_code, one.json()["error"]["message"]) for one in answers] == [
-            (404, "there is no such session")
+            (404, "there is no such session. Send initialize to begin one.")
         ] * 3
     assert post(work, ann, message, session=session).status_code == 200
 

@@ -247,7 +247,7 @@ _TABLE = (
     ),
     Diagnostic(
         "AEX146", "error", "For nobody",
-        "`for` is followed by those whom the indented rules below it hold for, separated by commas: `user:NAME`, `group:NAME`, "
+        "`for` names the principals that the indented rules below it apply to, separated by commas: `user:NAME`, `group:NAME`, "
         "`service:NAME` or `client:NAME`. If one of them cannot be read, nothing below it is allowed, and its restrictions hold for all.",
         "write `for group:ops`, `for user:ann` or `for service:ci`, and indent the rules below it",
     ),

@@ -139,7 +139,7 @@ def refused_of(document: Document, policy: Policy | None) -> list[Finding]:
     """Why a document, valid or not, is refused: it is no task, or the policy does not grant all that it asks for."""
     if document.is_policy:
         span = document.headers[-1].line.span if document.headers else Span()
-        return [finding("AEX136", "a policy is no task", span, source=document.source)]
+        return [finding("AEX136", "the file is a policy, not a contract", span, source=document.source)]
     if policy is None:
         return []
     contract = layer(document)

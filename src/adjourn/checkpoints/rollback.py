@@ -92,7 +92,7 @@ def _told(planned: RollbackPlan | None, done: RollbackResult | None) -> dict[str
         answer |= {"checkpoint": planned.target.machine.get("name", ""), "page": planned.target.path}
         answer["files"] = [_change(change) for change in files[:MAX_TOLD]]
         answer |= {"moreFiles": len(files) - MAX_TOLD} if len(files) > MAX_TOLD else {}
-        answer |= {} if planned.commit else {"note": "No files were kept with it: the page alone goes back."}
+        answer |= {} if planned.commit else {"note": "No files were saved with it: only the page is restored."}
         answer["notUndone"] = [effect._asdict() for effect in planned.effects[:MAX_TOLD]]
     if done is None:
         return answer | {"message": "Nothing was changed. Call again with apply: true; a person is asked."}

@@ -85,7 +85,7 @@ def effective_(  # noqa: PLR0913  # the options of one command
 
     explain = tool or explain
     if arguments and not explain:
-        raise click.UsageError("--args goes with TOOL")
+        raise click.UsageError("--args needs TOOL")
     root = workspace_of().root
     discovered = "" if policy else discover(root)
     path = policy or (os.path.relpath(discovered) if discovered else "")

@@ -21,7 +21,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from adjourn.aex.match import canonical_server
-from adjourn.errors import InvalidError, StoreError
+from adjourn.errors import InvalidError, StoreError, sentences
 from adjourn.gateway.aggregate.address import SingleAddress
 from adjourn.gateway.aggregate.backends import BackendSession
 from adjourn.gateway.authenticator import Authenticator, AuthenticatorResources, Challenge
@@ -173,14 +173,14 @@ class GatewayApp:
         endpoint = self._endpoint(routing, match[1] or "", session, principal) if match is not None else None
         if match is None or endpoint is None:
             addresses = ", ".join(f"/{name}/mcp" for name in routing.upstreams)
-            await answer_text(send, 404, f"no server is here; there is {addresses}".encode())
+            await answer_text(send, 404, f"no server is here. Use {addresses}.".encode())
             return
         task = match[2] or ""
         try:
             if task:
                 task = check_task_id(self._tenants.task_named(principal, task))
         except InvalidError as error:
-            await answer_text(send, 400, f"{error.message}; {error.remedy}".encode())
+            await answer_text(send, 400, sentences(error.message, error.remedy).encode())
             return
         await endpoint.handle(scope, receive, send, Sender(principal, task))
 

@@ -95,7 +95,7 @@ class Authenticator:
         if credentials:
             kind, _, credential = credentials[0].partition(b" ")
             if len(credentials) > 1 or kind.lower() != b"bearer":
-                return self._challenge(path, "invalid_request", "one bearer token is wanted")
+                return self._challenge(path, "invalid_request", "there must be one bearer token")
         try:
             if credentials:
                 return await self._bearer(credential.decode("ascii").strip(), path)
@@ -108,7 +108,7 @@ class Authenticator:
             return self._challenge(path, "invalid_token", "the token is not valid")
         except AdjournError as error:
             self._resources.on_error(str(error))
-            return Challenge(503, "who asks cannot be looked up now; retry later")
+            return Challenge(503, "who asks cannot be looked up now. Retry later.")
         return self._challenge(path)
 
     async def _named(self, principal: Principal) -> Principal:
@@ -129,7 +129,7 @@ class Authenticator:
             bearer = self._ring.find(credential)
             return bearer or self._challenge(path, "invalid_token", "the key is not valid")
         if self._tokens is None or self._resource is None:
-            return self._challenge(path, "invalid_token", "tokens are not taken here")
+            return self._challenge(path, "invalid_token", "this gateway accepts no tokens")
         verified = await self._tokens.bearer(credential, self._resource.audiences(path))
         if isinstance(verified, Principal):
             return verified
@@ -141,7 +141,8 @@ class Authenticator:
         else:
             header = 'Bearer realm="adjourn"' + (f', error="{error}"' if error else "")
         status = 403 if error == "insufficient_scope" else 400 if error == "invalid_request" else 401
-        return Challenge(status, f"authentication is required{': ' * bool(why)}{why}", header)
+        text = f"authentication is required{': ' * bool(why)}{why}. Send a valid key or token as a bearer token."
+        return Challenge(status, text, header)
 
 
 # --- metadata for clients about the accepted issuer

@@ -256,7 +256,7 @@ def login_(
         return
     keys.check_outside(workspace_of().root)
     if not _SCOPE.fullmatch(scope):
-        raise UsageError("--scope has what no scope may have", "write names, with a space between them")
+        raise UsageError("--scope has characters that no scope can have", "write names, with a space between them")
     secret = os.environ.get(client_secret_env, "") if client_secret_env else ""
     if client_secret_env and not (secret and client_id):
         raise UsageError(
@@ -319,7 +319,7 @@ def logout(url: str, *, as_json: bool) -> None:
     from adjourn.gateway.login_store import alone, canonical, exists, forget, read
 
     if not exists(url):
-        raise NotFoundError(f"there is no login at {url[:200]}", "nothing is to be deleted")
+        raise NotFoundError(f"no login is stored for {url[:200]}", "list the logins: adjourn serve login")
     speak()
     with alone(url):
         login = read(url)

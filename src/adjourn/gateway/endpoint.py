@@ -81,6 +81,7 @@ class ClientSession(Protocol):
 
 MAX_EXCHANGES = 20_000
 SESSION = b"mcp-session-id"
+NO_SESSION = "there is no such session. Send initialize to begin one."
 _FORWARDED = (b"mcp-protocol-version", b"mcp-method", b"mcp-name", b"last-event-id", TRACEPARENT, TRACESTATE)
 _PARAMETER = b"mcp-param-"
 _MODERN = frames.META_VERSION.encode()
@@ -179,7 +180,12 @@ class Endpoint:
             return
         body = await body_of(headers, receive, self._throttle.limits.body_bytes)
         if body is None:
-            await answer(send, 413, problem("the message is too large"), ((b"connection", b"close"),))
+            await answer(
+                send,
+                413,
+                problem(f"the message has more than {self._throttle.limits.body_bytes:,} bytes. Send less."),
+                ((b"connection", b"close"),),
+            )
             return
         is_batch = False
         try:
@@ -216,14 +222,14 @@ class Endpoint:
         exchange, session = self._exchange(opening, headers, body, sender)
         if exchange is None and (self.is_full or self._is_closed):
             why = (
-                "the gateway or the way to this server is ending: try again"
+                "the gateway or the connection to this server is ending. Try again."
                 if self._is_closed
-                else "too many sessions are open"
+                else "too many sessions are open. Try again later."
             )
             await answer(send, 503, problem(why))
             return
         if exchange is None:
-            why = "there is no such session" if session else "the session id is missing"
+            why = NO_SESSION if session else "the session id is missing. Send the Mcp-Session-Id of initialize."
             await answer(send, 404 if session else 400, problem(why))
             return
         headers_sent = [pair for pair in headers.items() if pair[0] in _FORWARDED or pair[0].startswith(_PARAMETER)]
@@ -262,7 +268,7 @@ class Endpoint:
             line = as_line(body)
             msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            text = frames.error(unread_id(body), frames.PARSE_ERROR, "the body is not JSON")
+            text = frames.error(unread_id(body), frames.PARSE_ERROR, "the body is not JSON. Send one JSON-RPC message.")
             await answer(send, 400, text.rstrip())
             return _Opening(), b""
         return _Opening(), line
@@ -321,7 +327,7 @@ class Endpoint:
         exchange = self.sessions.get((session, sender.principal))
         last_event = headers.get(b"last-event-id", b"")
         if exchange is None or (self._is_ending and not last_event):
-            await answer(send, 404 if session else 405, problem("there is no such session"))
+            await answer(send, 404 if session else 405, problem(NO_SESSION))
             return
         version = [pair for pair in headers.items() if pair[0] == b"mcp-protocol-version"]
         stream = ReplyStream(version)
@@ -335,7 +341,7 @@ class Endpoint:
     async def _delete(self, headers: dict[bytes, bytes], send: Send, sender: Sender) -> None:
         session = headers.get(SESSION, b"").decode(errors="replace")
         if (session, sender.principal) not in self.sessions:
-            await answer(send, 404, problem("there is no such session"))
+            await answer(send, 404, problem(NO_SESSION))
             return
         self._forget((session, sender.principal), "the client ended the session")
         await answer(send, 200, b"")

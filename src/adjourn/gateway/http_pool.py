@@ -380,7 +380,7 @@ async def ask(
         why = await credentials.refused(credential_headers, reply.status, challenge)
         if why:
             break
-    raise UnreachableError(why or "the server refuses a token that is new", was_sent=False)
+    raise UnreachableError(why or "the server refuses a token that was just issued", was_sent=False)
 
 
 def from_variables(bearer: str, headers: Mapping[str, str], environment: Mapping[str, str]) -> FixedCredentials:

@@ -129,11 +129,11 @@ class Throttle:
             return None
         now = self._clock()
         if self._all is not None and (seconds := self._all.take(now)):
-            return self._too_fast("rate", "the gateway gets more messages than it takes", seconds)
+            return self._too_fast("rate", "the gateway gets too many messages. Send fewer a second.", seconds)
         if limits.client_rate and (seconds := self._bucket(client, now).take(now)):
             if self._all is not None:
                 self._all.give_back()
-            return self._too_fast("client-rate", "this client sends more messages than it may", seconds)
+            return self._too_fast("client-rate", "this client sends too many messages. Send fewer a second.", seconds)
         return None
 
     def _bucket(self, client: str, now: float) -> TokenBucket:
@@ -154,12 +154,14 @@ class Throttle:
     def begin(self, client: str, *, lasts: bool = False) -> LoadRefusal | None:
         """A client's request starts: a subscription `lasts`. Unless it is refused, `end` has to follow."""
         if self.is_draining:
-            return self._refused(503, "draining", "the gateway ends: try again, it or another one will answer")
+            return self._refused(503, "draining", "the gateway is shutting down. Try again.")
         if self.open >= self.limits.requests:
-            return self._refused(503, "requests", "the gateway has as many open requests as it takes")
+            return self._refused(503, "requests", "the gateway has too many open requests. Try again later.")
         mine = self._open.get(client, 0)
         if mine >= self.limits.client_requests:
-            return self._refused(429, "client-requests", "this client has as many open requests as it may")
+            return self._refused(
+                429, "client-requests", "this client has too many open requests. Wait until some are answered."
+            )
         self._open[client] = mine + 1
         self.open += 1
         self._lasting += lasts

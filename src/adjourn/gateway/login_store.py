@@ -290,7 +290,7 @@ class KeptLogin:
         match = _SCOPE.search(challenge)
         wanted = dict.fromkeys([*login.scope.split(), *(match[1].split() if match else ())])
         rights = f" ({match[1]})" if match else ""
-        return f"the login at {self._url} has not the rights for this{rights}; run: {self._command(' '.join(wanted))}"
+        return f"the login at {self._url} lacks the rights for this{rights}; run: {self._command(' '.join(wanted))}"
 
     def _command(self, scope: str = "") -> str:
         words = ["adjourn", "serve", "login", *(["--scope", scope] if scope else []), self._url]
@@ -347,7 +347,7 @@ def _wanting(why: str) -> UnreachableError:
     """What is wrong with a login: its server's address and the command for the operator are no client's."""
     from adjourn.gateway.http_pool import UnreachableError  # the list of logins needs no HTTP
 
-    return UnreachableError(why, was_sent=False, public="the server wants a login that the gateway has not")
+    return UnreachableError(why, was_sent=False, public="the server needs a login, and the gateway has none")
 
 
 def _mark(login: Login | None) -> str:

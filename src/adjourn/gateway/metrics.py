@@ -263,7 +263,7 @@ class Exposition:
         yield _counter("refusals", "Messages refused by a limit.", ("limit",), _by_key(metrics.refusals))
         errors = _by_key(metrics.store_errors)
         yield _counter("store_errors", "Failures of the store.", ("operation",), errors)
-        yield _counter("append_conflicts", "Appends that another was before.", (), [((), metrics.conflicts)])
+        yield _counter("append_conflicts", "Appends that lost to another writer.", (), [((), metrics.conflicts)])
         deciding, upstream = metrics.deciding.items(), metrics.upstream.items()
         yield _histogram("decision", "From a message until its call is sent to the server.", deciding)
         yield _histogram("upstream", "From sending a call to the server's answer.", upstream)

@@ -236,6 +236,6 @@ def check_reach(address: str, auth: AuthSettings | None) -> None:
     """Raises `RefusedError` for an address that other machines reach, where nothing tells who asks."""
     if auth is None and not (address.startswith("127.") or address == "::1"):
         raise RefusedError(
-            f"{address} can be reached by other machines, and nothing tells who asks",
+            f"{address} is open to other machines, and clients do not authenticate",
             "say in [auth] of adjourn.toml how clients authenticate, or listen on 127.0.0.1",
         )

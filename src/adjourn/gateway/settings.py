@@ -224,7 +224,7 @@ def _server_problems(server: ServerSettings, name: str) -> Problems:
     yield from _variable_problems(server, name)
     if server.login and (not server.url or server.bearer_env):
         other = "bearer_env" if server.url else "command"
-        yield f"{name} has a login beside a {other}", "leave one of the two out"
+        yield f"server {name} has both login and {other}", "leave one of the two out"
     for header in server.headers_env:
         is_ours = header.lower() in _TRANSPORT or header.lower().startswith("mcp-")
         if is_ours or _HEADER.fullmatch(header) is None:
@@ -233,7 +233,7 @@ def _server_problems(server: ServerSettings, name: str) -> Problems:
 
 def _variable_problems(server: ServerSettings, name: str) -> Problems:
     if (server.env or server.env_from) and not server.command:
-        yield f"{name} has variables, and is no command", "use bearer_env and headers_env for a url"
+        yield f"{name} has variables, and is not a command", "use bearer_env and headers_env for a url"
     for variable in (*server.env, *server.env_from, *server.env_from.values()):
         if _VARIABLE.fullmatch(variable) is None or variable.startswith("ADJOURN_"):
             yield f"{name} cannot have the variable {variable[:80]!r}", "use letters, digits and _"
@@ -253,9 +253,9 @@ def _page_problems(settings: GatewaySettings) -> Problems:
     others = [settings.listen, *filter(None, (settings.metrics.listen,))]
     yield from _address_problems(page.listen)
     if settings.auth is None:
-        yield "page.listen is set, and nothing tells who asks", "add [auth], or leave page.listen out"
+        yield "page.listen is set, and [auth] is missing", "add [auth], or leave page.listen out"
     if page.address[1] in [address_of(listen)[1] for listen in others]:
-        yield "page.listen has a port that is taken", "use a port that no other listen has"
+        yield "page.listen has the port of another listener", "use a port that no other listen has"
     parts = urlsplit(page.public)
     is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
     if not is_safe or page.public != f"{parts.scheme}://{parts.netloc}":

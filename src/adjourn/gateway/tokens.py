@@ -103,10 +103,10 @@ class Tokens:
         if (kind.lower() if isinstance(kind, str) else kind) not in _TYPES or "crit" in header:
             return TokenRefusal("invalid_token", "the token is not an access token")
         if header.get("alg") not in ALGORITHMS:
-            return TokenRefusal("invalid_token", "the token's algorithm is not taken")
+            return TokenRefusal("invalid_token", "the token is signed with an algorithm that is not accepted")
         key = await self._issuer.key(key_id) if isinstance(key_id, str) else None
         if key is None:
-            return TokenRefusal("invalid_token", "the issuer has no such key")
+            return TokenRefusal("invalid_token", "the issuer has no key of the token's id")
         version = self._issuer.version
         try:
             claims = jwt.decode(

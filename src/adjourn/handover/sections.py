@@ -106,7 +106,7 @@ def sections(sources: Sources) -> tuple[Section, ...]:
         _reasoned("facts", "Facts and learnings", known.facts, 9, "Facts"),
         _section("alsoOpen", "Also open here, by the name to resume", _lines(sources.others), 4),
         _section("rules", "Budget and rules", _rules(sources), 3),
-        _section("artifacts", "Files that came of it", _artifacts(sources.page), 0),
+        _section("artifacts", "Files that it produced", _artifacts(sources.page), 0),
     ]
     return tuple(section for section in all_sections if section.items)
 

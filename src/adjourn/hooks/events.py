@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from adjourn.clients.hook_client import HookClient
 from adjourn.clients.options import proxied_servers
-from adjourn.errors import AdjournError, HeldError, IntegrityError
+from adjourn.errors import AdjournError, HeldError, IntegrityError, sentences
 from adjourn.hooks.claude_code import HookRequest
 from adjourn.hooks.gate import call_of, client_of, left_to_proxy
 from adjourn.host.clock import now
@@ -67,7 +67,7 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     try:
         session.task.check_history()
     except IntegrityError as error:
-        return EventText(agent=str(error))
+        return EventText(agent=sentences(error.message, error.remedy))
     is_forgetful = request.source in ("clear", "compact")
     is_compacted = request.source == "compact" and session.id in session.task.ledger.sessions
     if is_compacted:

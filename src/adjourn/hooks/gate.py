@@ -19,7 +19,7 @@ from adjourn.clients.client_process import ClientOptions
 from adjourn.clients.hook_client import HookClient
 from adjourn.clients.hook_session import ClientCapabilities
 from adjourn.clients.options import proxied_servers
-from adjourn.errors import AdjournError, RefusedError
+from adjourn.errors import AdjournError, RefusedError, sentences
 from adjourn.hooks import claude_code
 from adjourn.hooks.claude_code import CODEX, Answer, HookRequest
 from adjourn.host import process
@@ -134,19 +134,19 @@ def _by_rules(hook_client: HookClient, tool: str, request: HookRequest, *, can_a
     except BrokenContractError as error:
         return Answer("deny", _findings(error))
     except RefusedError as error:
-        return Answer("deny", str(error))
+        return Answer("deny", sentences(error.message, error.remedy))
     if isinstance(decision, Forward):
         return Answer("allow", f"approved: {decision.approval}" if decision.approval else rule)
     if isinstance(decision, Ask):
         reason = f'tool "{tool}" needs confirmation: {decision.cause}'
         if can_ask:
             return Answer("ask", reason)
-        return Answer("deny", f"{reason} (a person can approve it with `adjourn approve`; then repeat the call)")
+        return Answer("deny", sentences(reason, "a person can approve it with `adjourn approve`; then repeat the call"))
     if isinstance(decision, Block):
         if decision.reason == "budget_exhausted" and not hook_client.has_proxies():
             # a client without proxies has no aex.checkpoint; a page was written when the budget was spent
             remedy = "stop here: the work is checkpointed; a person can raise the budget in the policy"
-            return Answer("deny", f"{decision.message} ({remedy})")
+            return Answer("deny", sentences(decision.message, remedy))
         return _refused(decision)
     return Answer("deny", f'tool "{tool}" already had this effect, and a hook cannot return its answer')
 
@@ -161,7 +161,7 @@ def _unwritten(call: ToolRequest) -> Answer:
 
 
 def _refused(block: Block) -> Answer:
-    return Answer("deny", f"{block.message} ({block.remedy})")
+    return Answer("deny", sentences(block.message, block.remedy))
 
 
 def _findings(error: BrokenContractError) -> str:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from adjourn.errors import InvalidError
+from adjourn.errors import InvalidError, sentences
 from adjourn.mcp.lenient import Oversize, list_of
 from adjourn.text.strict_json import BLANKS, check_alike, check_text, fold_key, survey
 
@@ -34,6 +34,7 @@ OUTCOME_UNKNOWN = -31002
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 MAX_BATCH = 1000
 """Elements of a JSON-RPC batch."""
+_FLATTEN = "nest it less deeply"
 META_VERSION = "io.modelcontextprotocol/protocolVersion"
 META_CLIENT = "io.modelcontextprotocol/clientInfo"
 META_SERVER = "io.modelcontextprotocol/serverInfo"
@@ -88,10 +89,12 @@ def is_method(value: object) -> bool:
 class FrameError(Exception):
     """A line that cannot be decided on. `code` is the JSON-RPC code."""
 
-    def __init__(self, code: int, reason: str, line: bytes = b"") -> None:
+    def __init__(self, code: int, reason: str, line: bytes = b"", remedy: str = "") -> None:
         super().__init__(reason)
         self.code = code
         self.reason = reason
+        self.text = sentences(reason, remedy)
+        """What the sender of the line is answered."""
         self._line = line
 
     @property
@@ -138,26 +141,27 @@ def one_line(line: bytes) -> bytes:
 def read(line: bytes, kind: type[_M]) -> _M | list[bytes]:  # noqa: C901, PLR0912  # one branch a rule, on the path of every call
     """The message in a line, as a `kind` of message, or for a batch the bytes of its elements. Raises `FrameError`."""
     if type(line) is Oversize:
-        raise FrameError(PARSE_ERROR, "a message longer than the limit", line)
+        raise FrameError(PARSE_ERROR, "a message longer than the limit", line, "shorten it")
     if b"\r" in line and b"\r" in line.rstrip(b"\r\n "):
-        raise FrameError(PARSE_ERROR, "a carriage return inside the message", line)
+        raise FrameError(PARSE_ERROR, "a carriage return inside the message", line, r"write \\r")
     try:
         if not line.isascii():
             line.decode()
             line = one_line(line)
         body = _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return _odd_batch(line, f"not strict JSON: {error}")
+        why = str(error).removeprefix("JSON is malformed: ")
+        return _odd_batch(line, f"not strict JSON: {why}", "send one JSON value a line")
     except RecursionError:
-        return _odd_batch(line, "nested too deeply")
+        return _odd_batch(line, "nested too deeply", _FLATTEN)
     if type(body) is list:
         return _batch(_decode(line, type=list[msgspec.Raw]))
     if type(body) is not dict:
-        raise FrameError(INVALID_REQUEST, "a message must be an object", line)
+        raise FrameError(INVALID_REQUEST, "a message must be an object", line, "send a JSON-RPC request")
     message_id = body.get("id")
     if type(message_id) is not int and type(message_id) is not str and "id" in body:
         if "method" in body or message_id is not None:
-            raise FrameError(INVALID_REQUEST, "an id must be a text or an integer", line)
+            raise FrameError(INVALID_REQUEST, "an id must be a string or an integer", line, "send such an id")
         message_id = None
     value = body.get("params")
     params: dict[str, Any] = value if type(value) is dict else _NO_MEMBERS
@@ -170,9 +174,9 @@ def read(line: bytes, kind: type[_M]) -> _M | list[bytes]:  # noqa: C901, PLR091
         if may_clash:
             _check_alike(body, params)
     except InvalidError as error:
-        raise FrameError(INVALID_REQUEST, error.message, line) from None
+        raise FrameError(INVALID_REQUEST, error.message, line, error.remedy) from None
     except RecursionError:
-        raise FrameError(PARSE_ERROR, "nested too deeply", line) from None
+        raise FrameError(PARSE_ERROR, "nested too deeply", line, _FLATTEN) from None
     method = body.get("method", "")
     if method != "tools/call" or "result" in body or "error" in body or params is not value:
         _check_members(body, line)
@@ -181,19 +185,19 @@ def read(line: bytes, kind: type[_M]) -> _M | list[bytes]:  # noqa: C901, PLR091
     return kind(line, body, message_id, method, params, meta, META_VERSION in meta, plain, may_clash)
 
 
-def _odd_batch(line: bytes, why: str) -> list[bytes]:
+def _odd_batch(line: bytes, why: str, remedy: str) -> list[bytes]:
     """The elements of a batch that is not strict JSON as a whole: each is read by itself. Raises `FrameError`."""
     if line.lstrip()[:1] == b"[":
         with suppress(msgspec.DecodeError):
             return _batch(list_of(line))
-    raise FrameError(PARSE_ERROR, why, line)
+    raise FrameError(PARSE_ERROR, why, line, remedy)
 
 
 def _batch(elements: list[msgspec.Raw]) -> list[bytes]:
     if not elements:
-        raise FrameError(INVALID_REQUEST, "an empty batch")
+        raise FrameError(INVALID_REQUEST, "an empty batch", remedy="send one message a line")
     if len(elements) > MAX_BATCH:
-        raise FrameError(INVALID_REQUEST, f"a batch of more than {MAX_BATCH:,} messages")
+        raise FrameError(INVALID_REQUEST, f"a batch of more than {MAX_BATCH:,} messages", remedy="send several batches")
     return [bytes(raw) for raw in elements]
 
 
@@ -201,7 +205,7 @@ def check_keys(keys: Iterable[str], line: bytes = b"") -> None:
     """Raises `FrameError` for a key that some peers read as another one."""
     for key in keys:
         if key not in _WATCHED and (meant := _FOLDED.get(fold_key(key))) is not None:
-            raise FrameError(INVALID_REQUEST, f"key {key!r} could be read as {meant!r}", line)
+            raise FrameError(INVALID_REQUEST, f"key {key!r} could be read as {meant!r}", line, "use another name")
 
 
 _ANSWER_LEVELS = 3
@@ -230,19 +234,21 @@ def _check_members(body: dict[str, Any], line: bytes) -> None:
     """Whether a message is one of a request and an answer, and its method is one to every reader."""
     if "method" not in body:
         if "result" not in body and "error" not in body:
-            raise FrameError(INVALID_REQUEST, "neither a request nor an answer", line)
+            raise FrameError(
+                INVALID_REQUEST, "neither a request nor an answer", line, "send a method, a result or an error"
+            )
         return
     method = body["method"]
     if type(method) is not str or not method:
-        raise FrameError(INVALID_REQUEST, "method must be a text", line)
+        raise FrameError(INVALID_REQUEST, "method must be a string", line, "name one, such as tools/call")
     if method != "tools/call" and method.strip(_BLANKS).casefold() == "tools/call":
-        raise FrameError(INVALID_REQUEST, "method could be read as 'tools/call'", line)
+        raise FrameError(INVALID_REQUEST, "method could be read as 'tools/call'", line, "write tools/call")
     if not is_method(method):
-        raise FrameError(INVALID_REQUEST, "method could be read as another one", line)
+        raise FrameError(INVALID_REQUEST, "method could be read as another one", line, "spell it as the protocol does")
     if "result" in body or "error" in body:
-        raise FrameError(INVALID_REQUEST, "a message is a request or an answer, not both", line)
+        raise FrameError(INVALID_REQUEST, "a message is a request or an answer, not both", line, "send two messages")
     if "params" in body and type(body["params"]) is not dict:
-        raise FrameError(INVALID_REQUEST, "params must be an object", line)
+        raise FrameError(INVALID_REQUEST, "params must be an object", line, "send named parameters")
 
 
 # --- answers

@@ -211,7 +211,9 @@ class Outbox:
         try:
             return msgspec.json.decode(read_file(path, MAX_BYTES), type=OutboxState)
         except msgspec.DecodeError as error:
-            raise StoreError(f"cannot read {path}: {error}", "delete it; what waits now is then told again") from error
+            raise StoreError(
+                f"cannot read {path}: {error}", "delete it; you are then notified again of what waits"
+            ) from error
 
     def _write(self) -> None:
         write_file(self._folder, _STATE, msgspec.json.encode(self._state), 0o600)

@@ -10,7 +10,7 @@ import msgspec
 
 from adjourn.aex.match import spellings
 from adjourn.clients.client import ClientContext
-from adjourn.errors import AdjournError, InvalidError
+from adjourn.errors import AdjournError, InvalidError, sentences
 from adjourn.host.process import Process
 from adjourn.mcp import frames
 from adjourn.relay.ports import StderrLog
@@ -210,7 +210,7 @@ class MetaTools:
             answer = HANDLERS[name](self._context, without_nulls(arguments))
         except AdjournError as error:
             self._report.event("meta.failed", f"{name}: {error}")
-            text = f"Meta-tool error: {error.message}" + (f" ({error.remedy})" if error.remedy else "")
+            text = f"Meta-tool error: {sentences(error.message, error.remedy)}"
             text = visible_line(without_secrets(self._context.options.words(text)))
             if self._errors == "jsonrpc":
                 return frames.error(message.id, frames.INTERNAL_ERROR, text)
@@ -401,7 +401,7 @@ def without_nulls(arguments: Arguments) -> Arguments:
 def _text(arguments: Arguments, name: str, default: str | None = None) -> str:
     value = arguments.get(name, default)
     if not isinstance(value, str):
-        raise InvalidError(f"{name} must be a string", f"pass {name} as a string" if value is None else "")
+        raise InvalidError(f"{name} {'is missing' if value is None else 'is not a string'}", f"pass a string as {name}")
     return value
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from adjourn.clients.client import ClientContext
+from adjourn.errors import sentences
 from adjourn.log import kinds
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError
@@ -170,7 +171,9 @@ class Gate:
         modern = self._context.era == "modern"
         revision = self._connection.upstream.revision
         if outer is not None or modern or (revision and revision not in frames.BATCH_REVISIONS):
-            raise FrameError(frames.INVALID_REQUEST, "this protocol revision has no batches")
+            raise FrameError(
+                frames.INVALID_REQUEST, "this protocol revision has no batches", remedy="send one message a line"
+            )
         batch = BatchAnswers(due=1)  # keeps it open until every element has been handled
         self._waiting.appendleft(batch)
         self._waiting.extendleft((element + b"\n", batch) for element in reversed(elements))
@@ -262,12 +265,20 @@ class Gate:
             plan = self._connection.upstream.plan(name)
         if plan is None:
             sample = beginning(repr(name), MAX_NAME)
-            error = frames.error(request.id, frames.INVALID_PARAMS, f"not a tool name: {sample}")
+            error = frames.error(
+                request.id,
+                frames.INVALID_PARAMS,
+                sentences(f"not a tool name: {sample}", "pass one that tools/list shows as params.name"),
+            )
             self.admission.answer(request, error)
             self._refused("not a tool name", request.raw, sample=sample)
             return
         if arguments is not None and type(arguments) is not dict:
-            error = frames.error(request.id, frames.INVALID_PARAMS, "arguments must be an object")
+            error = frames.error(
+                request.id,
+                frames.INVALID_PARAMS,
+                sentences(f'the arguments of "{plan.tool}" must be an object', "pass {} for none"),
+            )
             self.admission.answer(request, error)
             return
         if request.modern:
@@ -296,7 +307,7 @@ class Gate:
     def _refuse(self, error: FrameError, line: bytes, batch: BatchAnswers | None) -> None:
         # an error with the id of an open request would be the answer to that one
         about = None if error.id in self._connection.requests else error.id
-        answer = frames.error(about, error.code, error.reason)
+        answer = frames.error(about, error.code, error.text)
         if batch is not None:
             batch.parts.append(answer.rstrip(b"\n"))
         else:

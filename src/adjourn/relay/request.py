@@ -14,7 +14,7 @@ from adjourn.aex.match import meta_tool, tool_name_ok
 from adjourn.checkpoints.triggers import GuardedSession
 from adjourn.clients.client import ClientContext
 from adjourn.clients.served_tools import ServedTools
-from adjourn.errors import AdjournError
+from adjourn.errors import AdjournError, sentences
 from adjourn.log import kinds
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import SYSTEM
@@ -315,8 +315,7 @@ class Connection:
 
     def refusal(self, request: Request, block: Block) -> bytes:
         """The answer to a refused request, in the form that --errors names. Requests other than tools/call get errors."""
-        text = f"{block.message}. {block.remedy[:1].upper()}{block.remedy[1:]}." if block.remedy else block.message
-        text = visible_lines(self._words(text))
+        text = visible_lines(self._words(sentences(block.message, block.remedy)))
         if self._errors == "jsonrpc" or request.method != "tools/call":
             return frames.error(request.id, frames.INVALID_REQUEST, text)
         return frames.result(request.id, frames.tool_result(text, modern=request.modern, is_error=True))

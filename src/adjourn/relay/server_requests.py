@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from adjourn.errors import sentences
 from adjourn.log import kinds
 from adjourn.mcp import frames
 from adjourn.mcp.lenient import value_of
@@ -63,7 +64,7 @@ class ServerRequests:
             self._answered[request_id] = None
             if len(self._answered) > MAX_OPEN:
                 del self._answered[next(iter(self._answered))]
-            text = f"{block.message}; {block.remedy}"
+            text = sentences(block.message, block.remedy)
             self._connection.answer_server(frames.error(request_id, frames.INVALID_REQUEST, text))
         return False
 

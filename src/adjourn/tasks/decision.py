@@ -322,7 +322,7 @@ def _asked(
         return Forward(auto=True)
     since = f" of {doubt.since}" if doubt else ""
     return Ask(
-        f"it repeats call {doubted}{since}, whose effect is in doubt" if doubted else str(asks),
+        f"it repeats call {doubted}{since}, which is in doubt" if doubted else str(asks),
         doubted,
         who=who,
         within=None if asks is None or asks.within_seconds is None else asks.within_seconds * 1000,

@@ -104,7 +104,7 @@ def _spent(ledger: Ledger) -> Iterator[OpenTrouble]:
         yield OpenTrouble("spent", spent, _RAISE)
     elif ledger.session_budget is not None and ledger.sitting.used >= ledger.session_budget:
         spent = f"the {ledger.session_budget} calls of a session are spent"
-        then = "another session can continue" if ledger.sitting.got_on else f"nothing came of them, so {_RAISE}"
+        then = "another session can continue" if ledger.sitting.got_on else f"they had no result, so {_RAISE}"
         yield OpenTrouble("spent", spent, then)
 
 

@@ -108,7 +108,7 @@ def team_page(ground: Any, origin: str) -> Callable[..., TeamPage]:
 
             space = tenants.space(person)
             if space is None:
-                raise RefusedError("nothing tells who asks", "add [auth] to adjourn.toml")
+                raise RefusedError("the gateway's clients do not authenticate", "add [auth] to adjourn.toml")
             store, home = SpaceStore(ground.store, space), tenants.home(person)
             nowhere = os.path.join(home, "nothing")  # paths in calls are of other machines
             return Site(

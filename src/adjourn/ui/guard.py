@@ -175,7 +175,7 @@ def _refused_change(origin: str, headers: Mapping[str, list[str]]) -> RequestRef
     if headers.get("origin") != [origin]:
         return RequestRefusal(403, "another site sent this form\n")
     if [text.partition(";")[0].strip().lower() for text in headers.get("content-type", [])] != [FORM]:
-        return RequestRefusal(415, "only forms are taken\n")
+        return RequestRefusal(415, "only form submissions are accepted\n")
     lengths = headers.get("content-length", [])
     if any(not text.isdecimal() or int(text[:12]) > MAX_BODY for text in lengths):
         return RequestRefusal(413, "the form is too large\n")

@@ -145,7 +145,7 @@ class TeamPage:
         usable = credential.isascii() and credential.isprintable() and 0 < len(credential) <= MAX_CREDENTIAL
         person = await self._find(_with(scope, credential)) if usable else None
         if person is None or person.type != "human":
-            return self._sign_in("This is no credential of a person that is valid here.")
+            return self._sign_in("This is not a valid credential of a person.")
         name = token_urlsafe(32)
         self._sessions[name] = _Session(credential, monotonic() + SESSION_SECONDS)
         while len(self._sessions) > MAX_SESSIONS:

@@ -183,7 +183,7 @@ def test_a_policy_is_no_task() -> None:
     told = reviewed(POLICY, ".aex/policy.aex", None)
     assert told.valid
     assert not told.runs_under_policy
-    assert told.warnings == ["AEX136: line 1: a policy is no task"]
+    assert told.warnings == ["AEX136: line 1: the file is a policy, not a contract"]
 
 
 def test_what_else_keeps_it_from_running_counts() -> None:

@@ -14,6 +14,7 @@ from adjourn.code.session_state import Phase, SessionState
 from adjourn.code.workflow import payloads, phases
 from adjourn.code.workflow import phases as phase_policy
 from adjourn.code.workflow.phases import STEPS
+from adjourn.errors import InvalidError
 from support.cases import for_each
 
 FLAGS = ("no_verify", "no_quality", "fast_mode", "quick_mode", "no_doc", "no_intervention", "only_explore")
@@ -141,6 +142,21 @@ def test_a_refusal_says_whether_the_tool_is_for_later() -> None:
     late = phase_policy.refusal(SessionState(session_id="s", current_phase=Phase.MERGE), "check_write_target", "no")
     assert "revert_to_exploration" in late["hint"]
     assert (late["error"], late["message"]) == ("phase_blocked", "no")
+
+
+@for_each(
+    ("payload", "message"),
+    [
+        ({}, "`choice` is missing"),
+        ({"choice": "fly"}, "'fly' is not a value at `choice`"),
+        ({"choice": 5}, "Expected `str`, got `int` at `choice`"),
+    ],
+)
+def test_a_payload_that_cannot_be_read_says_which_member(payload: dict[str, object], message: str) -> None:
+    """What is wrong with a payload is said of the member by its name; the remedy is what the caller knows."""
+    with pytest.raises(InvalidError) as raised:
+        payloads.read(payloads.BranchChoice, payload, "look it up")
+    assert (raised.value.message, raised.value.remedy) == (message, "look it up")
 
 
 @pytest.mark.parametrize(

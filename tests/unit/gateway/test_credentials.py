@@ -65,7 +65,7 @@ def test_a_refused_token_is_replaced_once() -> None:
     assert len(user.heard) == 1
     user, got = asked(Renewable(b"a", b"b", b"c"), opened_by=b"c", status=401, challenge="")
     assert got == [b"a", b"b"]
-    assert user.failed == [("the server refuses a token that is new", False)]
+    assert user.failed == [("the server refuses a token that was just issued", False)]
 
 
 def test_a_refusal_without_a_newer_token_is_told() -> None:

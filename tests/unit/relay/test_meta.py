@@ -122,7 +122,7 @@ def test_what_is_no_checkpoint_name_is_refused(tmp_path: Path) -> None:
             for tool in ("aex.checkpoint", "aex.resume"):
                 answer = client.call(tool, {"name": name})
                 assert refused(answer), name
-                assert text_of(answer).startswith("Meta-tool error: ")
+                assert re.fullmatch(r"Meta-tool error: [^.].*\. [A-Z].*\.", text_of(answer))
         assert not (work.root / ".aex/checkpoints").exists()
         assert not (work.root / "x").exists()
         assert not refused(client.call("echo"))

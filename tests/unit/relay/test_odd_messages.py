@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -40,12 +41,13 @@ from support.requirements import requirement
     ],
 )
 def test_an_odd_message_is_answered_and_the_proxy_goes_on(odd: ProxyWorkspace, line: bytes, code: int) -> None:
-    """A message that is no valid request gets an error, and the next call passes."""
+    """A message that is no valid request gets an error with the next step as a sentence of its own, and the next call passes."""
     before = len(odd.forwarded())
     (client,) = odd.clients
     client.send(line + b"\n")
     error = client.find(lambda body: "error" in body)
     assert error["error"]["code"] == code
+    assert re.fullmatch(r"[^.].*\. [A-Z].*\.", error["error"]["message"])
     assert error["id"] in (None, 7, 1.5)
     assert not refused(client.call("echo"))
     assert len(odd.forwarded()) == before + 1  # the probe alone

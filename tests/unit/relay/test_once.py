@@ -119,7 +119,7 @@ def test_a_call_cut_off_waits_for_a_persons_word(tmp_path: Path, happened: bool)
         for arguments in (BILL, BILL | {"amount": 4}):
             answer = client.call("silent", arguments)
             assert refused(answer)
-            assert "whose effect is in doubt" in text_of(answer)
+            assert "which is in doubt" in text_of(answer)
         work.settle(happened=happened)
         if happened:
             assert "happened already" in text_of(client.call("silent", BILL))

@@ -50,7 +50,7 @@ SPENT = {"calls_used": 3}
 DOUBT = OpenCall(call="s1.1", tool="read_file", digest=ONE, effectful=True, session="s1", since=timestamp(NOON))
 DOUBTFUL_DEPLOY = OpenCall(call="s1.2", tool="deploy", digest=ONE, effectful=True, session="s1", since=timestamp(NOON))
 PAUSED = {"paused_calls": {STATE + DOUBT.digest: DOUBT}}
-REPEATS = f"it repeats call s1.1 of {timestamp(NOON)}, whose effect is in doubt"
+REPEATS = f"it repeats call s1.1 of {timestamp(NOON)}, which is in doubt"
 
 
 def approval(tool: str = "deploy", *, seconds: int = 60, **changes: Any) -> dict[str, dict[str, Approval]]:
@@ -241,7 +241,7 @@ def claim(state: Any, answer: str = "") -> dict[str, Any]:
 WRITE, EXEC = {"tool": "file.write"}, {"tool": "shell.exec"}
 BY_ANN = "confirm deploy by ann within 10m else deny (p.aex:16)"
 ELSE_ALLOW = "confirm ship within 10m else allow (p.aex:17)"
-DOUBTED_PAY = "it repeats call s1.1, whose effect is in doubt"
+DOUBTED_PAY = "it repeats call s1.1, which is in doubt"
 TEN_MINUTES = 600_000
 ROWS: list[tuple[str, ToolRequest, dict[str, Any], dict[str, Any], object]] = [
     ("a path in the scope is allowed", call(**WRITE, paths=("src/a.py",)), {}, {}, Forward()),

@@ -220,7 +220,7 @@ def test_the_spent_budget_of_a_session_names_who_can_continue(shared_task: Share
     edit(session, "b.py", "tool-error")
     (trouble,) = open_troubles(session.task.ledger)
     assert trouble.text == (
-        "the 2 calls of a session are spent: nothing came of them, so a person can raise the budget in the policy"
+        "the 2 calls of a session are spent: they had no result, so a person can raise the budget in the policy"
     )
     session.close("client-eof")
     other = shared_task.opened("g2", policy=policy_of("use *", "budget calls=100, calls=4 per session", version="v1"))

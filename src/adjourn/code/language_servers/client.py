@@ -228,7 +228,7 @@ class LanguageClient:
 
     def _take(self, message: Any) -> None:
         if not isinstance(message, dict):
-            raise LanguageServerError("a message is no object", "repeat the call")
+            raise LanguageServerError("a message is not an object", "repeat the call")
         number, method, params = message.get("id"), message.get("method"), message.get("params")
         if method is not None and number is not None:
             self._send(self._reply(number, method, params))

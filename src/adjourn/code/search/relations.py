@@ -177,7 +177,7 @@ def position_of(codebase: Codebase, definition: Definition) -> NamePosition:
 def _place(codebase: Codebase, at: str) -> tuple[str, int]:
     file, _, number = at.rpartition(":")
     if not file or not number.isdecimal() or not 0 < int(number) < 10_000_000:
-        raise InvalidError(f"{at[:100]!r} is no FILE:LINE", "give the place of a use, such as src/app.py:12")
+        raise InvalidError(f"not FILE:LINE: {at[:100]!r}", "give the place of a use, such as src/app.py:12")
     return codebase.repository.existing(file), int(number)
 
 
@@ -237,7 +237,7 @@ def preview_rename(
 ) -> tuple[dict[str, Any], list[_RenamedFile]]:
     """What a renaming changes, each line before and after; with the files that `apply_rename` writes."""
     if not _NAME.fullmatch(new_name):
-        raise InvalidError(f"{new_name[:100]!r} is no name", "give a name of letters, digits and _")
+        raise InvalidError(f"not a name: {new_name[:100]!r}", "give a name of letters, digits and _")
     definitions = definitions_of(codebase, symbol, path, deadline=deadline)
     if len(definitions) > 1:
         places = ", ".join(f"{definition.place.path}:{definition.symbol.line}" for definition in definitions[:5])

@@ -129,7 +129,7 @@ class CodeServer:
         call_id = ""
         try:
             count_keys(raw_arguments)
-            arguments = payloads.read(tool, raw_arguments)
+            arguments = payloads.read(tool, raw_arguments, tool.remedy())
             if tool.gated:
                 call_id, refused = self.sessions.admit(client, tool.name, raw_arguments)
                 if refused is not None:

@@ -151,7 +151,7 @@ class StdioConnection:
             message = _decode(line)
         except FrameError as error:
             about = None if str(error.id) in self._calls else error.id
-            self._write(frames.error(about, error.code, error.reason))
+            self._write(frames.error(about, error.code, error.text))
             return
         if message.is_request:
             self._handle_request(message)
@@ -362,9 +362,9 @@ def _decode(line: bytes) -> Message:
     except FrameError:
         message = frames.read(_without_null_params(line), Message)
     if isinstance(message, list):
-        raise FrameError(frames.INVALID_REQUEST, "batches are not supported; send one message per line")
+        raise FrameError(frames.INVALID_REQUEST, "batches are not supported", remedy="send one message a line")
     if message.body.get("jsonrpc") != "2.0":
-        raise FrameError(frames.INVALID_REQUEST, 'jsonrpc must be "2.0"', line)
+        raise FrameError(frames.INVALID_REQUEST, 'jsonrpc must be "2.0"', line, "send it so")
     return message
 
 

@@ -271,6 +271,12 @@ class CodeTool(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         """Do the work; returns the reply before the size cap."""
         raise NotImplementedError
 
+    @classmethod
+    def remedy(cls) -> str:
+        """What to do about arguments that cannot be read: the names of those that the tool takes."""
+        names = [name for name in cls.__struct_fields__ if name != "format"]
+        return f"{cls.name} takes {', '.join(names) or 'no arguments'}; its inputSchema has their types"
+
 
 class SearchTool(CodeTool, kw_only=True):
     """Base of the tools whose reply is text, or the JSON that it is made of."""

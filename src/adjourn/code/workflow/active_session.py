@@ -330,7 +330,8 @@ class SessionJournal:
         admitted = self.session.admit([call])[0]
         decision = admitted.decision
         if isinstance(decision, Block):
-            return "", decision.message
+            is_closed = decision.reason == "not_allowed"  # the rules are a phase's: nobody can allow the tool
+            return "", f"{tool} cannot be called now" if is_closed else decision.message
         return admitted.call, ""
 
     def settle(self, call: str, *, error: str, milliseconds: int) -> None:

@@ -201,7 +201,7 @@ def submit(worktree: Worktree, before: SessionState, data: Any, deadline: Deadli
     try:
         payload = payloads.read(row.payload, _with_aliases(submitted) if row.phase == Phase.EXPLORATION else submitted)
     except InvalidError as error:
-        raise mismatch(str(error), given=sorted(submitted)[:50]) from error
+        raise mismatch(error.message, hint=error.remedy, given=sorted(submitted)[:50]) from error
     evidence.check(before, row, payload)
     state = copy.deepcopy(before)
     outcome = _handle(worktree, state, row, payload, deadline or Deadline())
@@ -259,7 +259,7 @@ def _parsed(data: Any) -> dict[str, Any]:
     try:
         submitted = payloads.as_object(data)
     except InvalidError as error:
-        raise FlowError("invalid_data", str(error)) from error
+        raise FlowError("invalid_data", error.message, hint=error.remedy) from error
     if len(msgspec.json.encode(submitted)) > MAX_DATA:
         raise FlowError(
             "invalid_data", f"`data` is larger than {MAX_DATA} bytes: submit the essentials, with file and line"

@@ -14,6 +14,12 @@ from adjourn.code.session_state import SLOTS, MappedSymbol, QueryFrame, SlotSour
 from adjourn.errors import InvalidError
 
 _T = TypeVar("_T")
+_PLAIN = (
+    (re.compile("^Object missing required field (`[^`]*`)"), r"\1 is missing"),
+    (re.compile("^Object contains unknown field (`[^`]*`)"), r"\1 is not a member"),
+    (re.compile("^Invalid enum value ('.*')(?= - at|$)"), r"\1 is not a value"),
+    (re.compile(r" - at `\$\.?(.+)`$"), r" at `\1`"),
+)
 OPTIONAL = msgspec.Meta(title="optional")
 """Marks members that newer clients send and that are not required."""
 
@@ -220,12 +226,21 @@ def as_object(data: Any) -> dict[str, Any]:
     return data
 
 
-def read(kind: type[_T], given: Mapping[str, Any]) -> _T:
-    """Convert `given` to `kind`. Raises `InvalidError` that names the invalid member."""
+def read(
+    kind: type[_T], given: Mapping[str, Any], remedy: str = "send the members that `expected_payload` names"
+) -> _T:
+    """Convert `given` to `kind`. Raises `InvalidError` that names the invalid member, with this remedy."""
     try:
         return msgspec.convert(_with_json_decoded(kind, given), kind)
     except msgspec.ValidationError as error:
-        raise InvalidError(str(error), "send the members that `expected_payload` names") from error
+        raise InvalidError(_plain(str(error)), remedy) from error
+
+
+def _plain(error: str) -> str:
+    """What msgspec says of an object, in the words that MCP has for it: "`symbol` is missing"."""
+    for found, said in _PLAIN:
+        error = found.sub(said, error)
+    return error
 
 
 def _with_json_decoded(kind: Any, value: Any) -> Any:

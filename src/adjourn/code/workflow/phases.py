@@ -15,7 +15,7 @@ from adjourn.aex.permissions import from_text
 from adjourn.aex.policy import Policy
 from adjourn.code.session_state import Phase, SessionState
 from adjourn.code.workflow import payloads
-from adjourn.errors import AdjournError
+from adjourn.errors import AdjournError, sentences
 
 READING = (
     "search_text", "search_files", "find_definitions", "find_references", "analyze_structure", "get_symbols",
@@ -397,7 +397,7 @@ class FlowError(AdjournError):
 
 def needs_user(code: str, error: AdjournError, **more: Any) -> FlowError:
     """An error that only the user can fix."""
-    return FlowError(code, str(error), requires_user_intervention=True, **more)
+    return FlowError(code, sentences(error.message, error.remedy), requires_user_intervention=True, **more)
 
 
 def mismatch(message: str, **more: Any) -> FlowError:

@@ -241,10 +241,16 @@ class OwnLink(BaseLink):
             answer = frames.result(line.id, result)
         elif line.method == "tools/call":
             name = beginning(str(line.params.get("name")), MAX_SHOWN)
-            answer = frames.error(line.id, frames.INVALID_PARAMS, f"no server has a tool named {name}")
+            answer = frames.error(
+                line.id, frames.INVALID_PARAMS, f"no server has a tool named {name}. Use one that tools/list shows."
+            )
         else:
             what = beginning(line.method, MAX_SHOWN)
-            answer = frames.error(line.id, frames.METHOD_NOT_FOUND, f"there is no method {what} here")
+            answer = frames.error(
+                line.id,
+                frames.METHOD_NOT_FOUND,
+                f"there is no method {what} here. Send it to the address of its server.",
+            )
             self._exchange.answered_with(line.id, 404)
         asyncio.get_running_loop().call_soon(self._exchange.hear, ServerMessage(answer, line.id))
 

@@ -122,7 +122,7 @@ class AggregateSession:
             self._route(self._own, line, stream, request_id)  # it is refused there, and written down
             return
         if isinstance(message, list):
-            why = "this address takes one message a request, and no batches"
+            why = "this address takes no batches. Send one message a request."
             stream.put(StreamEvent(frames.error(None, frames.INVALID_REQUEST, why).rstrip()), is_last=True)
         elif not message.method:
             self._answered(message, stream)
@@ -218,7 +218,9 @@ class AggregateSession:
 
     def _prompt(self, message: Message, stream: ReplyStream) -> None:
         if not self._route_named(message, stream, message.params.get("name"), "name"):
-            self._refuse_params(message, stream, "no server has a prompt of that name")
+            self._refuse_params(
+                message, stream, "no server has a prompt of that name. Use one that prompts/list shows."
+            )
 
     def _complete(self, message: Message, stream: ReplyStream) -> None:
         ref = message.params.get("ref")
@@ -229,14 +231,16 @@ class AggregateSession:
         elif isinstance(ref.get("uri"), str):
             self._at_owner(message, stream, ref["uri"])
             return
-        self._refuse_params(message, stream, "no server has what this refers to")
+        self._refuse_params(
+            message, stream, "no server has what ref names. Use a prompt or a resource that a list shows."
+        )
 
     def _resource(self, message: Message, stream: ReplyStream) -> None:
         uri = message.params.get("uri")
         if isinstance(uri, str):
             self._at_owner(message, stream, uri)
         else:
-            self._refuse_params(message, stream, "uri must be a text")
+            self._refuse_params(message, stream, "uri must be a string. Use one that resources/list shows.")
 
     def _at_owner(self, message: Message, stream: ReplyStream, uri: str) -> None:
         """Send a request to the server of a resource; where none is known, once they have listed theirs."""
@@ -246,7 +250,11 @@ class AggregateSession:
                 self._route(owner, message.raw, stream, message.id)
                 return
             code = frames.INVALID_PARAMS if message.modern else RESOURCE_NOT_FOUND
-            self._refuse(message, stream, Problem(code, "no server lists this resource", {"uri": uri}))
+            self._refuse(
+                message,
+                stream,
+                Problem(code, "no server lists this resource. Use one that resources/list shows.", {"uri": uri}),
+            )
 
         self._find_owners(message, stream, [uri], route)
 
@@ -361,7 +369,7 @@ class AggregateSession:
 
     def _list(self, message: Message, stream: ReplyStream) -> None:
         if message.params.get("cursor") is not None:
-            self._refuse_params(message, stream, "there is no such page of the list")
+            self._refuse_params(message, stream, "there is no such page of the list. Ask for it without a cursor.")
             return
 
         def listed(gathering: Gathering) -> None:

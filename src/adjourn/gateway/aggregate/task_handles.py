@@ -61,7 +61,11 @@ def undeclared(message: Message) -> Problem | None:
     if not message.modern or (isinstance(capabilities, dict) and offers(capabilities, modern=True)):
         return None
     wanted: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
-    return Problem(MISSING_CAPABILITY, f"the client has not declared the extension {EXTENSION}", wanted)
+    return Problem(
+        MISSING_CAPABILITY,
+        f"the client has not declared the extension {EXTENSION}. Declare it in its capabilities.",
+        wanted,
+    )
 
 
 def declared(meta: dict[str, Any]) -> dict[str, Any]:
@@ -75,7 +79,8 @@ def declared(meta: dict[str, Any]) -> dict[str, Any]:
 def problem_of(message: Message) -> Problem:
     """What is wrong with a request about a task of no server."""
     return undeclared(message) or Problem(
-        frames.INVALID_PARAMS, "no server has a task of that id: taskId must be SERVER.ID, as the server's answer said"
+        frames.INVALID_PARAMS,
+        "no server has a task of that id. Send taskId as the answer of the call named it: SERVER.ID.",
     )
 
 

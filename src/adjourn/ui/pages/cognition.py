@@ -48,9 +48,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     store, name = site.find_store(), fields.get("id", "")
     opened = SessionRepository(store).open(name) if store is not None and name else None
     if store is None or opened is None:
-        raise NotFoundError(
-            "nothing is kept of what this task's agent has in mind", "agents note goals and facts with `adjourn.note`"
-        )
+        raise NotFoundError("this task's agent has noted nothing", "agents note goals and facts with `adjourn.note`")
     state = opened.session["workingState"]
     mind, goals = state["epistemicState"], state["intentGraph"]["goals"]
     return {

@@ -121,6 +121,42 @@ def test_lists_follow_an_edited_policy(work: GatewayWorkspace, mode: Mode) -> No
     work.run(session, mode=mode)
 
 
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("path", ["/up/mcp", "/mcp"])
+def test_open_sessions_hear_of_an_edited_policy(tmp_path: Path, mode: Mode, path: str) -> None:
+    """A client that does nothing hears within a second that its tools changed, once for each edit that changes them; one with errors changes none."""
+    servers = InProcessServers(tmp_path).http("more")
+    with servers, InProcessGateway(tmp_path, "allow *", settings=servers.toml) as work:
+        told: list[float] = []
+
+        async def heard(message: Any) -> None:
+            if isinstance(message, types.ToolListChangedNotification):
+                told.append(time.monotonic())
+
+        async def edit(*rules: str) -> float:
+            """The seconds until the client hears of it; 2 if it does not."""
+            before, count = time.monotonic(), len(told)
+            (work.root / ".aex" / "policy.aex").write_text("\n".join(("policy shop v1", *rules, "")), encoding="utf-8")
+            await asyncio.sleep(1.3)
+            assert len(told) - count <= 1
+            return min(told[count:], default=before + 2) - before
+
+        async def run() -> None:
+            async with Client(work.url(path), mode=mode, message_handler=heard) as client, AsyncExitStack() as stack:
+                if mode == "auto":
+                    await stack.enter_async_context(client.listen(tools_list_changed=True))
+                names = {tool.name for tool in (await client.list_tools()).tools}
+                assert await edit("allow up.echo, more.echo") < 1
+                listed = {tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools}
+                assert listed < names
+                assert {"echo", "write"} & {name.rpartition(".")[2] for name in listed} == {"echo"}
+                assert await edit("allowed nonsense") == 2
+                assert await edit("allow *") < 1
+                assert {tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools} == names
+
+        asyncio.run(asyncio.wait_for(run(), 60))
+
+
 def test_limits_change_and_no_call_is_dropped(process: GatewayWorkspace, tmp_path: Path) -> None:
     """Calls in flight finish, new limits hold; a broken file changes nothing and is named, as is what needs a restart."""
     gateway, reload = process.gateway, Reloading(process)

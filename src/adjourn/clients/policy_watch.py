@@ -26,6 +26,37 @@ MAX_SHOWN = 500
 """Characters of what is wrong with a broken policy."""
 
 
+class PolicyFiles:
+    """The files of a contract's policy in the workspace `root`: its own, and those that it extends."""
+
+    def __init__(self, root: str, contract: Contract) -> None:
+        self._root = root
+        self.follow(contract)
+
+    def follow(self, contract: Contract) -> None:
+        """Watch the files of this contract from now on."""
+        self._paths = [os.path.join(self._root, file) for file in contract.policy_files]
+        self._status: list[int] = [0]  # it may have been edited since it was read
+        self._text = digest(contract.policy_text.encode())
+
+    def are_edited(self) -> bool:
+        """Whether their text changed since this was last asked. Costs one look at each file's status."""
+        status: list[int] = []
+        for path in self._paths:
+            try:
+                file = os.stat(path)
+            except OSError:
+                status.append(-1)
+            else:
+                status += (file.st_mtime_ns, file.st_size, file.st_ino, file.st_ctime_ns)
+        if not self._paths or status == self._status:
+            return False
+        self._status = status
+        before = self._text
+        self._text = digest("".join(load(path, root=self._root)[0] or "" for path in self._paths).encode())
+        return self._text != before
+
+
 class PolicyWatch:
     """`contract` is the policy of the workspace as it stands, with the contract that the client was started with.
 
@@ -40,7 +71,7 @@ class PolicyWatch:
         self.look_again = 0.0
         self.broken: kinds.PolicyBroken | None = None
         self._is_broken = False
-        self._follow(client.options.contract)
+        self._files = PolicyFiles(client.options.root, client.options.contract)
 
     def narrowed(self, policy: Policy) -> Policy:
         """The policy as it holds for whoever stands behind the client, and for the tools of the server."""
@@ -59,30 +90,10 @@ class PolicyWatch:
 
     # --- edits
 
-    def _follow(self, contract: Contract) -> None:
-        """Watch the files of a contract's policy: its own, and those that it extends."""
-        self._paths = [os.path.join(self._client.options.root, file) for file in contract.policy_files]
-        self._status: list[int] = [0]  # it may have been edited since it was read
-        self._text = digest(contract.policy_text.encode())
-
     def is_edited(self) -> bool:
         """Whether the policy was edited since this was last asked. Costs one look at each file's status."""
         self.look_again = monotonic() + LOOK_SECONDS
-        status: list[int] = []
-        for path in self._paths:
-            try:
-                file = os.stat(path)
-            except OSError:
-                status.append(-1)
-            else:
-                status += (file.st_mtime_ns, file.st_size, file.st_ino, file.st_ctime_ns)
-        if not self._paths or status == self._status:
-            return False
-        self._status = status
-        root = self._client.options.root
-        before = self._text
-        self._text = digest("".join(load(path, root=root)[0] or "" for path in self._paths).encode())
-        return self._text != before
+        return self._files.are_edited()
 
     def read_again(self) -> bool:
         """Read the policy as it was edited. Returns whether another one is in force: a broken one changes nothing."""
@@ -105,7 +116,7 @@ class PolicyWatch:
             return False
         if edited.policy_text == self.contract.policy_text and not was_broken:
             return False
-        self._follow(edited)
+        self._files.follow(edited)
         self.contract = self._at_server(edited)
         self.__dict__.pop("places", None)  # made again: the policy may extend other files now
         return True

@@ -243,12 +243,13 @@ class GatewayApp:
         await receive()
         self._contexts.start()
         loop = asyncio.get_running_loop()
-        tidying, watching = loop.create_task(self._tidy()), loop.create_task(self._streams.watch())
+        lasting = (self._tidy(), self._streams.watch(), self._contexts.follow_policy())
+        tasks = [loop.create_task(work) for work in lasting]
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self.throttle.is_leaving = self.throttle.is_draining = True
-        tidying.cancel()
-        watching.cancel()
+        for task in tasks:
+            task.cancel()
         await self._close()
         await send({"type": "lifespan.shutdown.complete"})
 

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from adjourn.clients.client import ClientContext
 from adjourn.clients.client_process import ClientOptions
+from adjourn.clients.policy_watch import PolicyFiles
 from adjourn.errors import AdjournError, StoreError
 from adjourn.gateway.endpoint import Sender
 from adjourn.gateway.exchange import Exchange
@@ -31,7 +32,7 @@ from adjourn.host.clock import now
 from adjourn.host.finding import Workspace
 from adjourn.host.process import Process
 from adjourn.host.workspace import make_folder
-from adjourn.policy.contract import Contract
+from adjourn.policy.contract import Contract, reread_policy
 from adjourn.policy.principal import Principal, Space, space_of
 from adjourn.relay.ports import StderrLog
 from adjourn.store.base import Store
@@ -42,6 +43,8 @@ from adjourn.tasks.workspace_calls import expire_sessions_of
 
 CLOSE_SECONDS = 10.0
 LINGER_SECONDS = 2.0
+POLICY_SECONDS = 0.25
+"""How often the policy's files are looked at for the lists of open sessions. A call looks for itself."""
 AGAIN_SECONDS = 0.25
 """How often a gateway that ends tries a store that is away."""
 INDEX_REST_SECONDS = 0.1
@@ -139,6 +142,24 @@ class Contexts:
     def all(self) -> Iterable[ClientContext]:
         """Those there are now. From any thread."""
         return [shared.context for shared in list(self._all.values())]
+
+    async def follow_policy(self) -> None:
+        """Have open sessions take in an edited policy, and their clients list tools again. One look at the files for all."""
+        root, contract = self._gateway.workspace.root, self._gateway.contract
+        files = PolicyFiles(root, contract)
+        while True:
+            await asyncio.sleep(POLICY_SECONDS)
+            if not files.are_edited():
+                continue
+            with suppress(AdjournError):  # each context reports a policy with errors; the one before stays
+                files.follow(reread_policy(root, contract))
+                files.are_edited()
+            for shared in list(self._all.values()):
+                with suppress(AdjournError):
+                    shared.context.sessions.follow_policy()
+                for exchange in list(shared.users):
+                    exchange.compare_tools()
+                await asyncio.sleep(0)  # requests come first
 
     def keep_secret(self, files: tuple[str, ...]) -> None:
         """Let no call read these files from now on."""

@@ -170,6 +170,10 @@ class Exchange(LinkUser):
     def in_use(self, request_id: Any) -> bool:
         return request_id in self.waiting or request_id in self.connection.requests
 
+    def compare_tools(self) -> None:
+        """Have the client list tools again if the policy as it is now permits others than it knows."""
+        self.relay.tools.compare()
+
     # --- the server, in the order in which it spoke and ended
 
     def hear(self, message: ServerMessage) -> None:

@@ -153,9 +153,13 @@ class ToolList:
         except AdjournError as error:
             self._report.event("store.error", str(error))
 
+    def is_outdated(self) -> bool:
+        """Whether other tools are permitted than the client knows; once for each change."""
+        return self._permitted.changed()
+
     def compare(self) -> None:
         """Tell the client that tools/list has another answer now, if other tools are permitted than it knows."""
-        if self._permitted.changed():
+        if self.is_outdated():
             self.tell_changed()
 
     def tell_changed(self) -> None:

@@ -82,6 +82,10 @@ class BackendSession(Exchange):
         if line:
             super().deliver(line, about)
 
+    def compare_tools(self) -> None:
+        if self.relay.tools.is_outdated():  # the client subscribes to the lists of all servers, not to this one's
+            self.deliver(frames.notification("notifications/tools/list_changed").rstrip(), None)
+
     def tell(self, line: bytes) -> None:
         """Say something that belongs to no request."""
         super().deliver(line, None)

@@ -218,7 +218,7 @@ CRLF = "put the line `.aex/checkpoints/** -text` into .gitattributes, commit it,
 RESTORE = "restore it from version control, or `adjourn checkpoint export` it again from the store"
 
 
-class Audit(NamedTuple):
+class Audit(msgspec.Struct, frozen=True):
     """The verified events of a file, up to the one that was asked for: its path and their hashes, 32 bytes each."""
 
     path: str

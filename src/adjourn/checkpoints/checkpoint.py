@@ -46,7 +46,7 @@ class TaskCheckpoint(NamedTuple):
     data: kinds.CheckpointCreated
 
 
-class StatedReport(NamedTuple):
+class StatedReport(msgspec.Struct, frozen=True):
     """The document of what was stated of the work (b"": nothing), and the items that it calls done though nothing was changed."""
 
     document: bytes = b""

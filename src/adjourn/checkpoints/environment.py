@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -39,7 +39,7 @@ _NAMED = r'"([A-Za-z_]*(?:path|file|filename|destination|uri))"\s*:\s*("(?:[^"\\
 _OURS = ("tmp/checkpoint", ".aex/")
 
 
-class RecentWork(NamedTuple):
+class RecentWork(msgspec.Struct, frozen=True):
     """What a task's last events say: when the session began (a time stamp, "" for unknown), the last call as its tool and
     arguments, the files that calls wrote, relative to the workspace, how many further ones, and the positions of checkpoints. `named`
     are the files that calls named, and `worked` is when the first of these calls was made, in seconds (None: no call was made).

@@ -83,7 +83,7 @@ class CheckpointFile(msgspec.Struct, kw_only=True, rename="camel", omit_defaults
 _REQUIRED = frozenset(field.encode_name for field in msgspec.structs.fields(CheckpointFile) if field.required)
 
 
-class PublishedFile(NamedTuple):
+class PublishedFile(msgspec.Struct, frozen=True):
     """A checkpoint.json as decoded, and its bytes."""
 
     file: CheckpointFile
@@ -405,7 +405,7 @@ def _is_at(history: _History, path: str) -> bool:
     return (history.device, history.inode, history.size) == (status.st_dev, status.st_ino, status.st_size)
 
 
-class _History(NamedTuple):
+class _History(msgspec.Struct, frozen=True):
     path: str
     device: int
     inode: int

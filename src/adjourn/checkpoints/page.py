@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -265,7 +265,7 @@ NO_REPORT = AgentReport()
 PARTS = AgentReport.__struct_fields__
 
 
-class RecordedReport(NamedTuple):
+class RecordedReport(msgspec.Struct, frozen=True):
     """A Continuation Record as a report, when its resumption point was approved (milliseconds), and how many of its actions were
     left out.
     """

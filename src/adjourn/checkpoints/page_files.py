@@ -17,6 +17,8 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+import msgspec
+
 from adjourn.checkpoints.environment import commit_change, file_changes
 from adjourn.checkpoints.page import MAX_PAGE_BYTES, MINUTE, Page
 from adjourn.checkpoints.parser import PageReading, parse
@@ -55,7 +57,7 @@ class FoundPage(NamedTuple):
     is_active: bool
 
 
-class Search(NamedTuple):
+class Search(msgspec.Struct, frozen=True):
     """The readable pages, newest first, each once; and the files that could not be read, with the reason."""
 
     pages: list[FoundPage]
@@ -132,7 +134,7 @@ def by_id(root: str, checkpoint: str) -> FoundPage | None:
     return next((page for page in search(root, holding=checkpoint).pages if page.id == checkpoint), None)
 
 
-class PageSummary(NamedTuple):
+class PageSummary(msgspec.Struct, frozen=True):
     """The newest readable page, None if there is none, notes about it for the next session, its position (-1 for unknown), its path,
     and whether it was edited since it was written.
     """

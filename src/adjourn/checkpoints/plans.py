@@ -10,7 +10,6 @@ import os
 import re
 from contextlib import suppress
 from functools import lru_cache
-from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -71,7 +70,7 @@ def read_report(store: Store, report: str) -> AgentReport:
         return NO_REPORT
 
 
-class DoneItems(NamedTuple):
+class DoneItems(msgspec.Struct, frozen=True):
     """Items of a plan that are called done: those that became so now, after something was changed, and those without a change."""
 
     proven: tuple[str, ...] = ()
@@ -123,7 +122,7 @@ def plan_summary(task: Task, root: str, now: int) -> PageSummary | None:
         due = task.ledger.checkpoint_seq
         if -1 < summary.seq < due:
             note = f"the page is of event {summary.seq}: the checkpoint of event {due} has no page that can be read"
-            summary = summary._replace(notes=[*summary.notes, note])
+            summary = msgspec.structs.replace(summary, notes=[*summary.notes, note])
         return summary
     page = page_of(task, now)
     if page is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -53,7 +53,7 @@ class CallReport(msgspec.Struct):
     at: str = ""
 
 
-class Reason(NamedTuple):
+class Reason(msgspec.Struct, frozen=True):
     """Who or what refused a call, by which rule, "" for none, what can be done about it, and what a person said with their no."""
 
     why: str

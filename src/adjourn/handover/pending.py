@@ -17,6 +17,8 @@ from itertools import islice
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import msgspec
+
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, find
 from adjourn.errors import AdjournError, ConflictError
 from adjourn.log.event import timestamp
@@ -52,7 +54,7 @@ OLD_DAYS = 30
 RECOVERED = "recovered"
 
 
-class PendingWork(NamedTuple):
+class PendingWork(msgspec.Struct, frozen=True):
     """A task that can be resumed, the checkpoint to resume it from, and a line about each other open task."""
 
     task: Task
@@ -220,7 +222,7 @@ def _at_work(
 # --- the ranking
 
 
-class RankedTask(NamedTuple):
+class RankedTask(msgspec.Struct, frozen=True):
     """A task with its rank, and the time of its last event."""
 
     task: str

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from adjourn.tasks.session import Session
 
 
-class Preview(NamedTuple):
+class Preview(msgspec.Struct, frozen=True):
     """A reader who wants the answer of a resume: no session opens, and nothing is written.
 
     `open_store` returns the workspace's store, or raises `NotFoundError` where there is none. `clock` returns milliseconds; `secret`
@@ -66,7 +66,7 @@ class Preview(NamedTuple):
     contract: Contract | None = None
 
 
-class Resumed(NamedTuple):
+class Resumed(msgspec.Struct, frozen=True):
     """A resumed checkpoint: its task with the ledger up to date, and who reads it. `signer` is the name under which who signed it is
     trusted, "" for nobody; `session` joined the task, None for a preview.
     """

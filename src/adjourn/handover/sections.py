@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -45,7 +44,7 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 RECORD = "adjourn.record, section {}"
 
 
-class Sources(NamedTuple):
+class Sources(msgspec.Struct, frozen=True):
     """What a hand-over is made of. `page` is what agent and person wrote on the page, without lines derived from the history.
 
     `stamp` is now, as a time stamp. `policy` is None where there is none. `stated` says when each part of the page was stated, in
@@ -188,7 +187,9 @@ def _touching(calls: Sequence[CallReport], sources: Sources) -> str:
         key = (said(call.tool, 200), "in doubt" if call.call in sources.ledger.doubts else call.outcome)
         group = groups[key] = groups.pop(key, [])  # the last one that grew comes last
         group.append(call)
-    lines = [_line(_Group.of(*group)._replace(message="", outcome=key[1])) for key, group in groups.items()]
+    lines = [
+        _line(msgspec.structs.replace(_Group.of(*group), message="", outcome=key[1])) for key, group in groups.items()
+    ]
     more = [f"{len(lines) - MAX_TOUCHING} more before"] if len(lines) > MAX_TOUCHING else []
     return "; ".join([*lines[-MAX_TOUCHING:], *more])
 
@@ -203,7 +204,7 @@ def _marked(text: str, effects: Sequence[CallReport]) -> str:
     for call in reversed(effects):
         names = {call.argument.rpartition("/")[2].casefold(), call.argument.partition(" ")[0].casefold()}
         if call.argument and (call.argument in text or names & words):
-            return f"{text}{SINCE}{_line(_Group.of(call)._replace(message=''))})"
+            return f"{text}{SINCE}{_line(msgspec.structs.replace(_Group.of(call), message=''))})"
     return text
 
 
@@ -340,7 +341,7 @@ def _refused(refusals: Sequence[Refusal], floor: int) -> Section:
 # --- what was done
 
 
-class _Group(NamedTuple):
+class _Group(msgspec.Struct, frozen=True):
     """Calls of one tool with one outcome: how many, and their arguments, each once."""
 
     tool: str
@@ -416,7 +417,7 @@ def _last_of(calls: Sequence[CallReport]) -> list[SectionItem]:
     if not calls:
         return []
     message = f"the last of {len(calls)}" if len(calls) > 1 else ""
-    return [_item(_Group.of(calls[-1])._replace(message=message))]
+    return [_item(msgspec.structs.replace(_Group.of(calls[-1]), message=message))]
 
 
 def _grouped(calls: Sequence[CallReport], *, each: bool) -> list[SectionItem]:

@@ -6,7 +6,7 @@ import re
 from base64 import b32encode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -39,7 +39,7 @@ _KEY = r"0[a-z2-7]{15}"
 _OWNED = rf"(?s).*\.({_KEY})"
 
 
-class Space(NamedTuple):
+class Space(msgspec.Struct, frozen=True):
     """What a principal sees: the tasks of these `keys`. It starts tasks in the first one; the last one is its own alone."""
 
     keys: tuple[str, ...]

@@ -9,7 +9,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from threading import RLock
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from adjourn.aex.rule import SESSION_CALLS
 from adjourn.errors import ConflictError, HeldError, RefusedError
@@ -35,7 +37,7 @@ MAX_PRINCIPAL, MAX_GROUPS = 512, 64
 Reason = Literal["dead", "expired", "taken-over"]
 
 
-class SessionIdentity(NamedTuple):
+class SessionIdentity(msgspec.Struct, frozen=True):
     """Who opens a session: the client and this process. `group` is one for all processes that one client started, `root` the
     workspace they work in, `tree` the work tree of it that has their files and pages ("" without a workspace). `replica` is the lease of
     the process, where it has one for all its sessions (`ReplicaLease.ref`). `principal` stands behind the client, if somebody is known to;

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from adjourn.log.event import timestamp
 from adjourn.policy.principal import NO_SPACE, SpaceStore, key_of_task
@@ -33,7 +34,7 @@ _INVERTED = str.maketrans("0123456789", "9876543210", "-T:")
 _NO_TIME = "9" * 11
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True):
     """Where a task is in the index: its rank, the time of its last event as far as known, and when its last question ends ("": none).
 
     `value` is that of the ref.

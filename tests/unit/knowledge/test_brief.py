@@ -225,7 +225,7 @@ def test_what_binds_is_told_in_its_order_and_reasons_can_be_left_out() -> None:
     record["questionsForUser"][0] |= {"status": "answered", "answer": "yes", "answeredBy": ANN}
     (decision,), (invariant,) = record["decisions"], record["invariants"]
     decision |= {"description": "use pools", "rationale": "they hold"}
-    assert list(recorded(record, None, now=NOW).decisions) == [
+    assert [(line.text, line.more) for line in recorded(record, None, now=NOW).decisions] == [
         ("constraint: no restarts", ""),
         (f"must remain true, hard, {invariant['status']}: no data loss", ""),
         (f"Ann € (human) answered: yes; asked: {record['questionsForUser'][0]['question']!r}", ""),

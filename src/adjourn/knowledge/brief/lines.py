@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 
-class RecordLine(NamedTuple):
+class RecordLine(msgspec.Struct, frozen=True):
     """What a line says, and what more it says where there is room for that: a reason, a command."""
 
     text: str
     more: str = ""
 
 
-class Recorded(NamedTuple):
+class Recorded(msgspec.Struct, frozen=True):
     """Lines by what they are for. `steps` say what to do next, `waiting` what a person must do, `decisions` what binds, `notes` what to
     beware of.
     """

@@ -23,6 +23,8 @@ from msgspec import UNSET, UnsetType
 
 from adjourn.checkpoints.page import (
     LATER,
+    MAX_ITEMS,
+    MAX_MISSION,
     MINUTE,
     NO_REPORT,
     PARTS,
@@ -35,6 +37,7 @@ from adjourn.checkpoints.page import (
     ReportedStep,
     mark,
     members_of,
+    more_text,
     of_record,
     section_marks,
     stated_parts,
@@ -48,8 +51,6 @@ from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.troubles import open_troubles
 from adjourn.text.fitting import fit_text
 
-MAX_MISSION = 50_000
-MAX_ITEMS = 200
 MAX_DOUBTS = 5
 MAX_LATER = 3
 """Later prompts that are shown beside a mission that somebody stated."""
@@ -292,11 +293,6 @@ def _lines(stated: _Items[str], derived: Iterable[str]) -> _Items[str]:
         shown_lines = [*shown_lines[:MAX_ITEMS], more_text(len(shown_lines) - MAX_ITEMS)]
     added = [line for line in _cleaned([*more, *shown_lines]) if line not in lines]
     return _Items((*lines, *added), [mark(line) for line in added], omitted)
-
-
-def more_text(count: int) -> str:
-    """What stands at the end of a list that leaves items out."""
-    return f"… and {count:,} more"
 
 
 def _artifacts(sources: _Sources, happened: TaskFacts) -> _Items[Artifact]:

@@ -21,7 +21,6 @@ from adjourn.store.base import Entry, Store
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import AppendedEvent, NewEvent, Task
 from adjourn.tasks.work_index import named_refs
-from adjourn.text.near_words import did_you_mean
 from adjourn.text.redact import without_secrets
 
 if TYPE_CHECKING:
@@ -212,6 +211,8 @@ def find(store: Store, name: str) -> TaskCheckpoint:
     name, at, key = name.partition("@")
     value = store.ref(f"checkpoint/{check_name(name)}{at}{key[:KEY_CHARACTERS]}")
     if value is None:
+        from adjourn.text.near_words import did_you_mean
+
         near = did_you_mean(name, (ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/")))
         raise NotFoundError(f'no checkpoint is named "{name}"', near or "list them: adjourn checkpoint list")
     task, _, text = value.partition(" ")

@@ -39,7 +39,6 @@ from adjourn.log.kinds import data_of, facts_of
 from adjourn.log.signing import encode_bytes, fingerprint
 from adjourn.store.base import Entry, Head, Store
 from adjourn.tasks.heads import checked
-from adjourn.text.strict_json import check_text, check_values, count_keys
 
 JSON_FILE = "checkpoint.json"
 AUDIT_FILE = "audit.jsonl"
@@ -120,6 +119,8 @@ def is_as_written(store: Store, root: str, name: str) -> bool | None:
 
 def read_published(folder: str) -> PublishedFile:
     """Read a checkpoint.json. Only its types are checked. Raises `InvalidError`, `NotFoundError`."""
+    from adjourn.text.strict_json import check_text, check_values, count_keys
+
     path = os.path.join(folder, JSON_FILE)
     data = read_file(path, MAX_JSON_BYTES)
     check_values(data, path)

@@ -14,9 +14,10 @@ from functools import lru_cache
 import msgspec
 from msgspec import UNSET
 
-from adjourn.checkpoints.builder import MAX_ITEMS, MAX_MISSION, TaskFacts, compose, more_text
 from adjourn.checkpoints.environment import missing_files
 from adjourn.checkpoints.page import (
+    MAX_ITEMS,
+    MAX_MISSION,
     NO_REPORT,
     PARTS,
     AgentReport,
@@ -26,6 +27,7 @@ from adjourn.checkpoints.page import (
     edits_of,
     members_of,
     merge_reports,
+    more_text,
     redacted_text,
 )
 from adjourn.checkpoints.page_files import FOLDER, PageSummary, find_active, names_in, page_summary, read
@@ -109,6 +111,8 @@ def page_of(task: Task, at: int) -> Page | None:
     report = read_report(task.store, task.ledger.report)
     if report == NO_REPORT:
         return None
+    from adjourn.checkpoints.builder import TaskFacts, compose  # seldom: a page can be read nearly always
+
     return compose(TaskFacts(ledger=task.ledger, at=at, trigger="report"), report)
 
 

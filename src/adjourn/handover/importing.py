@@ -24,7 +24,6 @@ from adjourn.log.kinds import data_of
 from adjourn.store.base import Entry, Head, PermanentConflictError, Store, append_with_retry
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.work_index import checkpoint_names, named_refs, place_changes
-from adjourn.text.near_words import did_you_mean
 
 if TYPE_CHECKING:
     from adjourn.checkpoints.folder_verification import VerifiedFolder
@@ -45,6 +44,8 @@ def locate(store: Store, root: str, name: str) -> tuple[TaskCheckpoint, Literal[
         return find(store, name), "store"
     except NotFoundError:
         texts = sorted(ref.removeprefix("checkpoint/") for ref in store.refs("checkpoint/"))
+        from adjourn.text.near_words import did_you_mean
+
         near = did_you_mean(name, texts) or (texts and f"use one of: {', '.join(texts[:10])}")
         raise NotFoundError(f'no checkpoint is named "{name}"', near or "create one: call aex.checkpoint") from None
 

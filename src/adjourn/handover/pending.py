@@ -26,7 +26,7 @@ from adjourn.policy.principal import SpaceStore
 from adjourn.store.base import EMPTY, Store
 from adjourn.tasks import work_index
 from adjourn.tasks.entries import OpenSession
-from adjourn.tasks.lease import describe_holder, expire_dead_sessions, is_alive
+from adjourn.tasks.lease import describe_holder, expire_dead_sessions, is_alive, mark_cut_off_calls
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task, tasks_of
 from adjourn.text.quoting import one_line
@@ -443,16 +443,6 @@ def _checkpoints(task: Task) -> list[TaskCheckpoint]:
             if checkpoint.event.task == task.id:  # else the name has passed to another task
                 mine.append(checkpoint)
     return mine
-
-
-def mark_cut_off_calls(task: Task) -> None:
-    """Count what dead sessions left as in doubt or unseen, as the next session that opens will. Changes the loaded ledger only."""
-    ledger = task.ledger
-    gone = {holder.id for holder in ledger.sessions.values() if not is_alive(task.store, task.id, holder, task.clock())}
-    for call in ledger.open_calls.values():
-        if call.effectful and call.session in gone:
-            ledger.doubts[call.call] = call
-    ledger.unseen |= {call.call: call for call in ledger.answered.values() if call.session in gone}
 
 
 def _recovered(task: Task, client: ClientProcess) -> TaskCheckpoint:

@@ -27,11 +27,9 @@ from adjourn.errors import AdjournError, InvalidError, NotFoundError
 from adjourn.handover.calls import recent_calls, said
 from adjourn.handover.importing import check_trusted, import_newer_folders, locate
 from adjourn.handover.names import ToolNames, renamed
-from adjourn.handover.pending import mark_cut_off_calls, open_work, recover
 from adjourn.handover.rendering import ROOM, Handover, history_answer, to_json
 from adjourn.handover.sections import Sources, sections
-from adjourn.knowledge.brief.lines import Recorded
-from adjourn.knowledge.records.task_record import expire_due_items, record_of
+from adjourn.knowledge.records.task_record import Recorded, expire_due_items, record_of
 from adjourn.log import kinds
 from adjourn.log.event import decode, milliseconds, timestamp
 from adjourn.log.kinds import data_of, facts_of
@@ -40,7 +38,6 @@ from adjourn.store.base import EMPTY, Entry, Head, Store
 from adjourn.store.memory import OverlayStore
 from adjourn.tasks.entries import OpenSession
 from adjourn.tasks.heads import checked, verified_entries_from
-from adjourn.tasks.lease import describe_holder, is_alive
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
 from adjourn.text.times import ago
@@ -95,9 +92,7 @@ class Resumed(msgspec.Struct, frozen=True):
 
     def holders(self) -> list[str]:
         """The ids of the living sessions that hold the task."""
-        task, now = self.task, self.task.clock()
-        sessions = task.ledger.sessions.values()
-        return [session.id for session in sessions if is_alive(task.store, task.id, session, now)]
+        return [session.id for session in self.task.ledger.sessions.values() if _lives(self.task, session)]
 
 
 def resume(reader: ClientContext | Preview, name: str) -> Resumed:
@@ -111,6 +106,8 @@ def resume(reader: ClientContext | Preview, name: str) -> Resumed:
 
 def _only_open(client: ClientContext) -> str:
     """The name to resume the only open task by that is not the client's own. Raises `NotFoundError`, `InvalidError`."""
+    from adjourn.handover.pending import open_work
+
     listed = open_work(client.store, client.clock, client.secret, client.options.page_tree, but=client.task.current())
     names = [name or task.id for task, name in listed]
     if not names:
@@ -125,7 +122,10 @@ def _join(client: ClientContext, name: str) -> Resumed:
     try:
         checkpoint, source, signer = _take_in(client.store, root, name)
     except NotFoundError:
-        from adjourn.handover.client_sessions import take_in_session  # few names are a client's session
+        from adjourn.handover.client_sessions import (
+            take_in_session,  # few names are a client's session, or a task without a checkpoint
+        )
+        from adjourn.handover.pending import recover
 
         taken = name if recover(client, name) else take_in_session(client, name)
         if not taken:
@@ -165,7 +165,10 @@ def _preview(reader: Preview, name: str) -> Resumed:
         create(Task(store, name, clock=reader.clock, secret=reader.secret), name)
     checkpoint, _, signer = _take_in(store, reader.root, name)
     task = Task(store, checkpoint.event.task, clock=reader.clock, secret=reader.secret)
-    mark_cut_off_calls(task)
+    if task.ledger.sessions:
+        from adjourn.tasks.lease import mark_cut_off_calls
+
+        mark_cut_off_calls(task)
     return Resumed(task, checkpoint, reader_of(reader.root, task, "", reader.contract, reader.tree), signer)
 
 
@@ -315,9 +318,20 @@ def _state(task: Task, known: Recorded, stamp: str, group: str) -> str:
     if known.is_finished or ledger.finished:
         return FINISHED
     for session in ledger.sessions.values():
-        if session.group != group and is_alive(task.store, task.id, session, task.clock()):
+        if session.group != group and _lives(task, session):
+            from adjourn.tasks.lease import describe_holder
+
             return f"{HELD}: {said(session.client or 'a client', 60)}, {describe_holder(session)}"
     return WAITING if known.is_blocked or _is_asked(ledger, stamp) else ACTIVE
+
+
+def _lives(task: Task, session: OpenSession) -> bool | None:
+    """Whether an open session lives; None where that is not known."""
+    from adjourn.tasks.lease import (
+        is_alive,  # and what knows processes: most tasks that are resumed have no open session
+    )
+
+    return is_alive(task.store, task.id, session, task.clock())
 
 
 _ENDED = {"dead": "killed", "expired": "without a sign of life since", "taken-over": "another client took over"}
@@ -342,7 +356,7 @@ def _ending(task: Task, worker: OpenSession, reader: Reader) -> str:
     if ledger.finished:
         return "finished"
     if worker.id in ledger.sessions:
-        lives = is_alive(task.store, task.id, worker, task.clock())
+        lives = _lives(task, worker)
         return "still at work" if lives else _ENDED["expired" if lives is None else "dead"]
     if ledger.worker_end not in _ENDED and ledger.remaining(reader.budget) == 0:
         return "limit reached"

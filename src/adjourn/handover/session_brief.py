@@ -26,7 +26,6 @@ from adjourn.handover.pending import (
     busy_notice,
     find_stored_work,
     is_pending,
-    mark_cut_off_calls,
     notice,
     older_work,
     oldest_announced,
@@ -42,6 +41,7 @@ from adjourn.log.event import MAX_EVENT_BYTES, decode, timestamp
 from adjourn.log.signing import fingerprint
 from adjourn.store.base import Entry, Store
 from adjourn.store.memory import OverlayStore
+from adjourn.tasks.lease import mark_cut_off_calls
 from adjourn.tasks.task import Task, check_task_id
 from adjourn.text.fitting import fit_items
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from base64 import b32encode
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Literal
@@ -82,6 +81,8 @@ def checkpoint_ref(name: str, task: str) -> str:
 
 
 def _key(text: str) -> str:
+    from base64 import b32encode  # where somebody is known
+
     return "0" + b32encode(sha256(text.encode(errors="surrogatepass")).digest()[:10]).decode().lower()[:15]
 
 

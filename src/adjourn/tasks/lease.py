@@ -78,6 +78,16 @@ def lost(ledger: Ledger, holder: OpenSession, reason: Reason) -> kinds.SessionLo
     return kinds.SessionLost(calls=calls[:MAX_LISTED_CALLS], lost=holder.id, reason=reason)
 
 
+def mark_cut_off_calls(task: Task) -> None:
+    """Count what dead sessions left as in doubt or unseen, as the next session that opens will. Changes the loaded ledger only."""
+    ledger = task.ledger
+    gone = {holder.id for holder in ledger.sessions.values() if not is_alive(task.store, task.id, holder, task.clock())}
+    for call in ledger.open_calls.values():
+        if call.effectful and call.session in gone:
+            ledger.doubts[call.call] = call
+    ledger.unseen |= {call.call: call for call in ledger.answered.values() if call.session in gone}
+
+
 def expire_dead_sessions(task: Task) -> None:
     """Write down that sessions which are over without having closed are over, so that their effects can be settled."""
 

@@ -28,7 +28,6 @@ from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Store, Swa
 from adjourn.tasks.heads import KeptHead, KeptHeads, verified_entries_from
 from adjourn.tasks.ledger import Ledger, changes_ledger
 from adjourn.tasks.work_index import place_changes
-from adjourn.text.near_words import did_you_mean
 from adjourn.text.redact import without_secrets
 
 FOLD_EVERY = 2048
@@ -465,6 +464,8 @@ def existing(store: Store, task: str, *, clock: Callable[[], int], secret: bytes
         candidates = [name for name in names if name.startswith(task)] if task else []
         if len(candidates) != 1:
             text = f"{len(candidates)} tasks have an id that starts with" if candidates else "no task has the id"
+            from adjourn.text.near_words import did_you_mean
+
             near = "" if candidates else did_you_mean(task, names)
             raise NotFoundError(f"{text} {task[:80]!r}", near or "list the tasks: adjourn tasks")
         task = candidates[0]

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjourn.checkpoints.builder import MAX_ITEMS, TaskFacts, compose
+from adjourn.checkpoints.builder import TaskFacts, compose
 from adjourn.checkpoints.page import (
+    MAX_ITEMS,
     NO_REPORT,
     AgentReport,
     Page,

@@ -89,20 +89,22 @@ def search(root: str, folder: str = FOLDER, task: str = "", holding: str = "") -
     """
     pages: dict[str, FoundPage] = {}
     broken: list[tuple[str, str]] = []
+    texts = set[str]()
     path = os.path.join(os.path.realpath(root), folder)
     if os.path.realpath(path) != path:
         return Search([], [(folder, f"{folder} is reached through a link")])
     for name in names_in(path, archived=folder != FOLDER):
         try:
             text = _read_text(os.path.join(path, name), root)
-            if holding not in text or (task and _is_of_another(text, task)):
-                continue
+            if text in texts or holding not in text or (task and _is_of_another(text, task)):
+                continue  # the active page, which comes first, is a copy
             page = _parsed(f"{folder}/{name}", text)
         except AdjournError as error:
             broken.append((f"{folder}/{name}", error.message))
             continue
         if task and page.task not in ("", task):
             continue
+        texts.add(text)
         other = pages.get(page.id)
         if other is None or (page.is_active and not other.is_active):
             pages[page.id] = page

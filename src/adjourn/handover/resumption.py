@@ -29,7 +29,8 @@ from adjourn.handover.importing import check_trusted, import_newer_folders, loca
 from adjourn.handover.names import ToolNames, renamed
 from adjourn.handover.rendering import ROOM, Handover, history_answer, to_json
 from adjourn.handover.sections import Sources, sections
-from adjourn.knowledge.records.task_record import Recorded, expire_due_items, record_of
+from adjourn.knowledge.brief.lines import Recorded
+from adjourn.knowledge.records.task_record import expire_due_items, record_of
 from adjourn.log import kinds
 from adjourn.log.event import decode, milliseconds, timestamp
 from adjourn.log.kinds import data_of, facts_of

@@ -16,7 +16,7 @@ from adjourn.checkpoints.page import AgentReport
 from adjourn.handover.calls import CallReport, RecentCalls, Refusal, said, telling_argument
 from adjourn.handover.names import ToolNames
 from adjourn.handover.rendering import Section, SectionItem
-from adjourn.knowledge.records.task_record import Recorded, RecordLine
+from adjourn.knowledge.brief.lines import Recorded, RecordLine
 from adjourn.log.event import milliseconds
 from adjourn.tasks.entries import Approval, OpenCall
 from adjourn.tasks.ledger import Ledger

@@ -18,7 +18,7 @@ from adjourn.handover.names import ToolNames
 from adjourn.handover.rendering import MIN_ROOM, SMALL, Handover, Section, SectionItem, to_json, to_lines, to_text
 from adjourn.handover.resumption import resume
 from adjourn.handover.sections import TIMES, Sources, sections
-from adjourn.knowledge.records.task_record import Recorded, RecordLine
+from adjourn.knowledge.brief.lines import Recorded, RecordLine
 from adjourn.log import kinds
 from adjourn.log.event import SYSTEM
 from adjourn.tasks.approvals import answer, settle_doubt

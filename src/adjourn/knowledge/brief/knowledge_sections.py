@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
+from adjourn.knowledge.brief.lines import Recorded, RecordLine
 from adjourn.knowledge.brief.resume_sections import (
     BriefContext,
     Item,
@@ -25,7 +26,6 @@ from adjourn.knowledge.cognition.transitions import BLOCKS_FOR_A_PERSON, is_unan
 from adjourn.knowledge.model.cognition import normalised
 from adjourn.knowledge.model.documents import Tree, by_id
 from adjourn.knowledge.records.interventions import usable_resume_points
-from adjourn.knowledge.records.task_record import Recorded, RecordLine
 from adjourn.knowledge.records.versions import ChainVerification
 
 _RANKS = ("blocking", "critical", "high", "medium", "low")

@@ -1,15 +1,12 @@
-"""The Continuation Record of a task, as it is shown: with its effects as they are now, and as the lines of a hand-over.
+"""The Continuation Record of a task, as it is shown: with its effects as they are now.
 
 Must never: load the records' code where a store has no record, for most tasks have none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from adjourn.errors import AdjournError
 from adjourn.policy.principal import SpaceStore
@@ -48,28 +45,3 @@ def read_record_of(store: Store, task: str) -> Tree | None:
 
     record = RecordTrees(store).of_task(task)
     return None if record is None else current(store, record)
-
-
-# --- its lines in a hand-over
-
-
-class RecordLine(msgspec.Struct, frozen=True):
-    """What a line says, and what more it says where there is room for that: a reason, a command."""
-
-    text: str
-    more: str = ""
-
-
-class Recorded(msgspec.Struct, frozen=True):
-    """Lines by what they are for. `steps` say what to do next, `waiting` what a person must do, `decisions` what binds, `notes` what to
-    beware of.
-    """
-
-    is_finished: bool = False
-    is_blocked: bool = False
-    steps: Sequence[str] = ()
-    progress: Sequence[str] = ()
-    waiting: Sequence[RecordLine] = ()
-    decisions: Sequence[RecordLine] = ()
-    facts: Sequence[RecordLine] = ()
-    notes: Sequence[str] = ()

@@ -29,6 +29,7 @@ from adjourn.log.event import SYSTEM, Actor
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import NewEvent, Task
+from adjourn.text.strict_json import in_words
 
 
 class SavedCheckpoint(NamedTuple):
@@ -122,7 +123,7 @@ def read_report(arguments: dict[str, Any]) -> AgentReport:
     try:
         return msgspec.convert(arguments, AgentReport)
     except msgspec.ValidationError as error:
-        raise InvalidError(f"not a valid report: {error}", "see the tool's description") from error
+        raise InvalidError(f"not a valid report: {in_words(error)}", "see the tool's description") from error
 
 
 def close_session(

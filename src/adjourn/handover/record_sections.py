@@ -16,6 +16,7 @@ from adjourn.knowledge.records.dependencies import NO_SURROUNDINGS, Surroundings
 from adjourn.knowledge.records.task_record import record_of
 from adjourn.store.base import Store
 from adjourn.text.redact import preview
+from adjourn.text.strict_json import in_words
 
 ANSWER_BYTES = 8 * 1024
 """The limit of one answer; `more` pages through the rest."""
@@ -39,7 +40,7 @@ def read_section_request(arguments: Mapping[str, Any]) -> SectionRequest:
     try:
         request = msgspec.convert(arguments, SectionRequest)
     except msgspec.ValidationError as error:
-        raise InvalidError(str(error), "see the tool's description") from error
+        raise InvalidError(in_words(error), "see the tool's description") from error
     section, more = request.section, request.more
     if section and section not in SECTIONS:
         raise InvalidError(f"unknown section: {section[:40]!r}", "use one of: " + ", ".join(SECTIONS))

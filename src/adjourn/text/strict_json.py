@@ -8,6 +8,7 @@ examines keys may be alike (`HTTP_PROXY` and `http_proxy`); none may stand twice
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
@@ -24,6 +25,22 @@ _MAX_KEPT = 1000
 BLANKS = b" \t\n\r"
 _NO_WIDTH = frozenset(chr(code) for code in (0x34F, 0x115F, 0x1160, 0x3164, *range(0xFE00, 0xFE10)))
 """Beside control and format characters."""
+
+_WORDS = (
+    (re.compile("^Object missing required field (`[^`]*`)"), r"\1 is missing"),
+    (re.compile("^Object contains unknown field (`[^`]*`)"), r"\1 is not a member"),
+    (re.compile("^Invalid enum value ('.*')(?= - at|$)"), r"\1 is not a value"),
+    (re.compile(r" - at `\$\.?(.+)`$"), r" at `\1`"),
+)
+"""What msgspec says of JSON, and what an agent reads of it."""
+
+
+def in_words(error: Exception) -> str:
+    """What is wrong with a document that msgspec refused, with the member's name: "`symbol` is missing"."""
+    text = str(error)
+    for found, said in _WORDS:
+        text = found.sub(said, text)
+    return text
 
 
 def fold_key(key: str) -> str:

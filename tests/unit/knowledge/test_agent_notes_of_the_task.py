@@ -81,8 +81,8 @@ def test_an_agent_resolves_its_own_obstacle_and_the_same_may_come_back(workspace
         ({"blockers": [{"description": "x", "blocks": ["nothing"]}]}, "unknown resume point"),
         ({"status": "in-progress", "facts": ["f"]}, "completed and cannot become"),
         ({"tags": [f"t{number}" for number in range(101)]}, "length <= 100"),
-        ({"status": "blocked"}, "Invalid enum value"),
-        ({"resumePoints": [{"label": "x", "approvalStatus": "approved"}]}, "unknown field"),
+        ({"status": "blocked"}, "'blocked' is not a value at `status`"),
+        ({"resumePoints": [{"label": "x", "approvalStatus": "approved"}]}, "`approvalStatus` is not a member"),
         ({"invariants": [{"description": ""}]}, "length >= 1"),
     ],
 )

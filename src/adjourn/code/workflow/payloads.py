@@ -12,14 +12,9 @@ import msgspec
 
 from adjourn.code.session_state import SLOTS, MappedSymbol, QueryFrame, SlotSource
 from adjourn.errors import InvalidError
+from adjourn.text.strict_json import in_words
 
 _T = TypeVar("_T")
-_PLAIN = (
-    (re.compile("^Object missing required field (`[^`]*`)"), r"\1 is missing"),
-    (re.compile("^Object contains unknown field (`[^`]*`)"), r"\1 is not a member"),
-    (re.compile("^Invalid enum value ('.*')(?= - at|$)"), r"\1 is not a value"),
-    (re.compile(r" - at `\$\.?(.+)`$"), r" at `\1`"),
-)
 OPTIONAL = msgspec.Meta(title="optional")
 """Marks members that newer clients send and that are not required."""
 
@@ -233,14 +228,7 @@ def read(
     try:
         return msgspec.convert(_with_json_decoded(kind, given), kind)
     except msgspec.ValidationError as error:
-        raise InvalidError(_plain(str(error)), remedy) from error
-
-
-def _plain(error: str) -> str:
-    """What msgspec says of an object, in the words that MCP has for it: "`symbol` is missing"."""
-    for found, said in _PLAIN:
-        error = found.sub(said, error)
-    return error
+        raise InvalidError(in_words(error), remedy) from error
 
 
 def _with_json_decoded(kind: Any, value: Any) -> Any:

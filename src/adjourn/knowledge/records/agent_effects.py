@@ -21,6 +21,7 @@ from adjourn.knowledge.records.store import RecordTrees
 from adjourn.log import kinds
 from adjourn.log.canonical_json import canonical, digest
 from adjourn.tasks.session import Session
+from adjourn.text.strict_json import in_words
 
 MAX_VALUE = 64 * 1024
 """Bytes of the inputs or the outputs of an effect, as canonical JSON."""
@@ -44,7 +45,7 @@ def read_effect(arguments: Mapping[str, Any]) -> AgentEffect:
     try:
         request = msgspec.convert(without_secret_texts(arguments), AgentEffect)
     except msgspec.ValidationError as error:
-        raise InvalidError(str(error), "see the tool's description") from error
+        raise InvalidError(in_words(error), "see the tool's description") from error
     for name, value in (("inputs", request.inputs), ("outputs", request.outputs)):
         if value is not UNSET and len(canonical(value)) > MAX_VALUE:
             raise InvalidError(f"the {name} have more than {MAX_VALUE >> 10} KiB", "give what identifies the effect")

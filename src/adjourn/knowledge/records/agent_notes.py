@@ -33,6 +33,7 @@ from adjourn.tasks.session import Session
 from adjourn.tasks.task import Task
 from adjourn.text.quoting import clean
 from adjourn.text.redact import without_secrets
+from adjourn.text.strict_json import in_words
 
 MAX_STATEMENT = 2_000
 """Characters of one noted or asked item."""
@@ -454,7 +455,7 @@ def _read(arguments: Mapping[str, Any], kind: type[Input]) -> Input:
     try:
         return msgspec.convert(without_secret_texts(arguments), kind)
     except msgspec.ValidationError as error:
-        raise InvalidError(str(error), "see the tool's description") from error
+        raise InvalidError(in_words(error), "see the tool's description") from error
 
 
 def without_secret_texts(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import string
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from pathlib import Path
@@ -228,7 +229,9 @@ def untrue(text: str, source: str) -> list[str]:
 
 def _occurs(piece: str, source: str) -> bool:
     """Whether a piece stands in the source; of a path that was joined with the session's folder, both parts."""
-    parts = [piece] if _squashed(piece) in source else [*piece.rpartition("/")] if piece.startswith("/") else [piece]
+    folder, slash, name = piece.rpartition("/")
+    joined = slash and not set(name) & set(string.whitespace)
+    parts = [folder, name] if joined and _squashed(piece) not in source else [piece]
     return all(_squashed(part) in source for part in parts)
 
 

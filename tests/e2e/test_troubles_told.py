@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -87,3 +89,32 @@ def test_every_place_tells_every_trouble(
         for name, place in {"hook": told, "resume": resumed, "page": page, "task": web, "inbox": inbox_web}.items():
             expected = trouble.call if trouble.kind == "in doubt" else trouble.text
             assert expected in place.replace('\\"', '"'), name
+
+
+def test_troubles_are_carried_by_git(work: ScriptedWorkspace, tmp_path: Path) -> None:
+    """Another machine, which has a clone and trusts the key, shows each; but not which results are gone, as the page stays behind."""
+    work.begin(CLAUDE)
+    kinds = failing(work)
+    work.close()
+    made = run("checkpoint", "write", "pattern", cwd=work.root, env=work.environment)
+    assert made.code == 0, made.err
+    troubles = open_troubles(work.ledger())
+    assert [trouble.kind for trouble in troubles] == [kind for kind in kinds if kind != "gone"]
+
+    person = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    subprocess.run(["git", "add", "--all"], cwd=work.root, check=True)
+    subprocess.run(["git", *person, "commit", "--quiet", "--message", "half-way"], cwd=work.root, check=True)
+    there = tmp_path / "there"
+    subprocess.run(["git", "clone", "--quiet", str(work.root), str(there)], check=True)
+    for path in (there / ".aex").glob("adjourn.db*"):
+        path.unlink()
+    key = run("keys", "show", cwd=work.root, env=work.environment).out.strip()
+    environment = work.environment | {"ADJOURN_CONFIG": str(work.config.with_name("other"))}
+    shutil.copytree(work.config, work.config.with_name("other"), ignore=shutil.ignore_patterns("keys"))
+    trusted = run("keys", "trust", "ann", key, cwd=there, env=environment)
+    assert trusted.code == 0, trusted.err
+    told = run("resume", "pattern", "--brief-bytes", "32768", cwd=there, env=environment)
+    assert told.code == 0, told.err
+    shown = " ".join(told.out.split())
+    for trouble in troubles:
+        assert (trouble.call if trouble.kind == "in doubt" else trouble.text) in shown, trouble.kind

@@ -223,6 +223,31 @@ def test_a_folder_that_became_a_link_comes_back(repository: Path, tmp_path: Path
     assert content(repository) == {name: f"good {name}" for name in FILES}
 
 
+def test_a_file_that_was_renamed_in_case_only_comes_back(repository: Path) -> None:
+    """It has its name and its content of before again; where case tells names apart, the new name stays beside it."""
+    kept = keep(str(repository), "t", 1, PATIENT)
+    (repository / "z").rename(repository / "Z")
+    (repository / "Z").write_text("edited")
+    (repository / "b").rename(repository / "B")
+    put_back(str(repository), kept.commit, "t", 2, PATIENT)
+    assert content(repository) == {name: f"good {name}" for name in FILES}
+    assert {"b", "z"} <= set(os.listdir(repository))
+    if not (repository / "Z").samefile(repository / "z"):
+        assert (repository / "Z").read_text() == "edited"
+        assert (repository / "B" / "c").read_text() == "good b/c"
+
+
+def test_a_file_that_a_process_has_open_comes_back(repository: Path) -> None:
+    """The path has its content of before; the process goes on with the file that it opened."""
+    kept = keep(str(repository), "t", 1, PATIENT)
+    with (repository / "z").open("r+") as opened:
+        opened.write("edited")
+        opened.flush()
+        put_back(str(repository), kept.commit, "t", 2, PATIENT)
+        opened.write(" on")
+    assert content(repository) == {name: f"good {name}" for name in FILES}
+
+
 def test_what_no_snapshot_has_stays_in_the_way_and_is_named(repository: Path) -> None:
     """An ignored file in a folder that was a file keeps the folder; a nested repository is named."""
     (repository / ".gitignore").write_text("*.log\n")

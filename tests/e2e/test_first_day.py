@@ -21,8 +21,8 @@ from adjourn.host.clock import now
 from adjourn.host.process import Process, lives
 from adjourn.host.workspace_store import open_at
 from adjourn.tasks.task import Task, tasks_of
-from support.real.clients import CLAUDE, CODEX
-from support.real.model import Use, running
+from support.real.clients import CLAUDE, CODEX, Agent
+from support.real.model import Model, Use, running
 from support.terminal import at_terminal
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "clients.md"
@@ -71,9 +71,7 @@ def test_six_commands_from_the_installation_to_the_undo(tmp_path: Path) -> None:
     continued = [resume, Use("list_items", {}), Use("list_items", {}), Use("add_item", {"name": "washers"})]
     words[2:2] = ["-c", 'mcp_servers.inv.tools.add_item.approval_mode="approve"']  # what a person says at the screen
     with running(continued, "inv") as model:
-        CODEX.prepare(home / ".codex", model.address, [], {})
-        with (home / ".codex" / "config.toml").open("a") as config:
-            config.write(f'\n[projects."{project}"]\ntrust_level = "trusted"\n')
+        _prepare_codex(home, project, model)
         _run([*(CODEX.program() or ()), *words], project, environment | CODEX.environment(home / ".codex", ""))
     assert '{"result":"none"}' in model.results[2]
     assert "added" in model.results[3], model.results
@@ -82,6 +80,59 @@ def test_six_commands_from_the_installation_to_the_undo(tmp_path: Path) -> None:
     _run([ADJOURN, "init", "--undo", "--yes"], project, environment)  # 6
     after = _files(project)
     assert {name: after.get(name) for name in before} == before
+
+
+CODEX_WORDS = ("--skip-git-repo-check", "--dangerously-bypass-hook-trust", "-c", "mcp_servers.inv.required=true")
+
+
+@pytest.mark.parametrize("agent", [CLAUDE, CODEX], ids=lambda agent: agent.name)
+def test_a_conversation_that_is_continued_keeps_its_task(agent: Agent, tmp_path: Path) -> None:
+    """`claude --continue` and `codex resume`, after a kill, keep the task and its spent budget; nobody has to resume it."""
+    home, project = tmp_path / "home", tmp_path / "shop"
+    environment = _make(home, project)
+    _run([ADJOURN, "init", "--yes"], project, environment)
+    program, own = agent.program() or (), home / f".{agent.name}"
+    first, again = ["-p", "Count the washers."], ["-p", "Continue.", "--continue"]
+    if agent is CODEX:
+        first, again = ["exec", *CODEX_WORDS, "Count."], ["exec", "resume", "--last", *CODEX_WORDS, "Continue."]
+
+    def around(model: Model) -> dict[str, str]:
+        if agent is CODEX:
+            _prepare_codex(home, project, model)
+        return (
+            environment
+            | agent.environment(home, model.address)
+            | {"CLAUDE_CONFIG_DIR": str(own), "CODEX_HOME": str(own)}
+        )
+
+    thinking = Use("list_items", _think)  # a hook is not to outlive its client
+    with running([*[Use("list_items", {})] * 3, thinking], "inv") as model:
+        process = subprocess.Popen([*program, *first], cwd=project, stdin=subprocess.DEVNULL, env=around(model))
+        try:
+            _until(lambda: len(model.results) > 2, "the first calls")
+        finally:
+            _kill_with_proxies(process, project)
+    store = open_at(str(project))
+    (task,) = tasks_of(store)
+    spent = Task(store, task, clock=now, secret=bytes(32)).ledger.calls_used
+
+    known = len(model.results)  # the conversation still has them
+    with running([Use("list_items", {})] * (known + 2), "inv") as model:
+        _run([*program, *again], project, around(model))
+    assert f"This conversation continues its task {task}" in model.context
+    assert list(tasks_of(store)) == [task]
+    assert Task(store, task, clock=now, secret=bytes(32)).ledger.calls_used > spent
+
+
+def _think(_: str) -> dict[str, object]:
+    time.sleep(SECONDS)
+    return {}
+
+
+def _prepare_codex(home: Path, project: Path, model: Model) -> None:
+    CODEX.prepare(home / ".codex", model.address, [], {})
+    with (home / ".codex" / "config.toml").open("a") as config:
+        config.write(f'\n[projects."{project}"]\ntrust_level = "trusted"\n')
 
 
 def _make(home: Path, project: Path) -> dict[str, str]:

@@ -47,8 +47,9 @@ NO_FACTS = TranscriptFacts()
 
 
 class _Latest(msgspec.Struct, frozen=True):
-    """The one member that is read of the facts of all tasks."""
+    """What is read of the facts of all tasks."""
 
+    at: int = 0
     latest: str = ""
 
 
@@ -61,13 +62,14 @@ def read_facts(store: Store, task: str) -> TranscriptFacts:
         return NO_FACTS
 
 
-def latest_transcripts(store: Store) -> set[str]:
-    """The paths of the transcripts that the newest session of each task named."""
-    paths = set()
-    for value in store.refs(REF).values():
+def latest_transcripts(store: Store) -> dict[str, str]:
+    """The tasks, by the transcripts that their newest sessions named; of several tasks the one that was derived last."""
+    found = []
+    for name, value in store.refs(REF).items():
         with suppress(msgspec.DecodeError):  # a later version wrote it
-            paths.add(msgspec.json.decode(value, type=_Latest).latest)
-    return paths
+            facts = msgspec.json.decode(value, type=_Latest)
+            found.append((facts.at, facts.latest, name.removeprefix(REF)))
+    return {latest: task for _, latest, task in sorted(found) if latest}
 
 
 def keep_facts(store: Store, task: str, facts: TranscriptFacts) -> None:

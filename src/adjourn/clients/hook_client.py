@@ -31,7 +31,7 @@ from adjourn.policy.contract import for_task
 from adjourn.policy.protected.places import ProtectedPlaces
 from adjourn.store.base import Store
 from adjourn.tasks.decision import ToolRequest
-from adjourn.tasks.lease import SessionIdentity, TaskSwitchedError
+from adjourn.tasks.lease import SessionIdentity, TaskSwitchedError, is_alive
 from adjourn.tasks.task import Task
 
 FOLD_EVERY = 64
@@ -81,6 +81,24 @@ class HookClient(ClientProcess):
         if not _proxied(self.store, self._groups)[0]:
             self.join(self._named or next(iter(self._groups), ""))
             self.task.current()
+
+    def continues(self, name: str) -> bool:
+        """Work on the task that the client's conversation worked on in an earlier process. Returns whether it does.
+
+        It does not once it has begun a task of its own, nor on a task that is finished, or that a living session works on.
+        """
+        if self.options.task or not name or not self.has_proxies():
+            return False
+        own = self.session().task
+        if own.id != name:
+            ledger = Task(self.store, name, clock=self.clock, secret=self.secret).ledger
+            now, holders = self.clock(), ledger.sessions.values()
+            if own.ledger.exists or not ledger.exists or ledger.finished:
+                return False
+            if any(is_alive(self.store, name, holder, now) for holder in holders):
+                return False
+            self.task.move(name)
+        return True
 
     def ask(self, call: ToolRequest, working_directory: str = "", name: str = "", server: str = "") -> Decided:
         """Decide on a call, which the client has a `name` for, and write it down; relative paths among its arguments are of

@@ -53,13 +53,15 @@ MAX_LATER = 500
 
 class NewSession(NamedTuple):
     """The session that reads the brief: its task so far, the servers through which it can call `aex.resume`, and how many bytes it
-    reads. `is_forgetful`: it lost what it was shown before, as after a compaction.
+    reads. `is_forgetful`: it lost what it was shown before, as after a compaction. `continues`: its conversation is the one that worked
+    on the task, so that it needs to know only what matters most.
     """
 
     task: str = ""
     servers: Sequence[str] = ()
     room: int = ROOM
     is_forgetful: bool = False
+    continues: bool = False
 
 
 class Telling(NamedTuple):
@@ -85,7 +87,7 @@ def brief_new_session(client: ClientProcess, session: NewSession) -> str:
     if work is None:
         return nothing_pending(client) or _rules_alone(client)
     text = _text(work, session, client)
-    return text if _mark_shown(work, client, HOOK) or session.is_forgetful else ""
+    return text if _mark_shown(work, client, HOOK) or session.is_forgetful or session.continues else ""
 
 
 def nothing_pending(client: ClientProcess) -> str:
@@ -137,9 +139,17 @@ def _text(work: PendingWork, session: NewSession, client: ClientProcess) -> str:
     task, checkpoint = work.task, work.checkpoint
     name = checkpoint.data.name
     is_small = session.room < SMALL
-    how = _how_to_resume(name, session, same=session.task == task.id)
+    same = session.task == task.id
+    how = _how_to_resume(name, session, same=same)
     stopped = f'Another session stopped at its checkpoint "{name}", made {checkpoint.event.timestamp}.'
     begin = [HEADING, *([f'Checkpoint "{name}". {how}'] if is_small else [stopped, how])]
+    room = session.room
+    if session.continues and same:
+        room = min(room, NOTICE_BYTES)
+        begin = [
+            f"# This conversation continues its task {task.id}",
+            "Your calls count in the same budget; nothing has to be resumed.",
+        ]
     try:
         signer = check_trusted(task.store, checkpoint)
     except RefusedError:
@@ -151,7 +161,7 @@ def _text(work: PendingWork, session: NewSession, client: ClientProcess) -> str:
     document(task.store, checkpoint)
     handover = hand_over(task, checkpoint, _reader(client, task), signer, others=work.others)
     end = f"The rest: {_the_rest(name, session, '' if is_small else handover.page)}."
-    return to_text(handover, session.room, begin, end)
+    return to_text(handover, room, begin, end)
 
 
 def _how_to_resume(name: str, session: NewSession, *, same: bool) -> str:

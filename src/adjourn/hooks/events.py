@@ -14,7 +14,7 @@ from adjourn.clients.hook_client import HookClient
 from adjourn.clients.options import proxied_servers
 from adjourn.errors import AdjournError, HeldError, IntegrityError, sentences
 from adjourn.hooks.claude_code import HookRequest
-from adjourn.hooks.gate import call_of, client_of, left_to_proxy
+from adjourn.hooks.gate import call_of, client_of, left_to_proxy, own_task
 from adjourn.host.clock import now
 from adjourn.host.finding import Workspace
 from adjourn.log import kinds
@@ -33,6 +33,7 @@ UNFINISHED = (
     "this workspace has unfinished work (show it: adjourn resume); this session starts a new task unless it is resumed"
 )
 """How the text of a response begins that states it."""
+CONTINUES = "this conversation continues its task {}: same rules, same spent budget (show it: adjourn status)"
 PROMPT_BYTES = 2048
 """What is kept of the person's first prompt."""
 
@@ -62,6 +63,7 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     servers = proxied_servers(options)
     if servers:
         client.claim()
+    continues = client.continues(own_task(options, request, workspace, client))
     session = client.session()
     client.task.forget_prompt()  # of a conversation before
     try:
@@ -74,14 +76,13 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
         session.observe()
     is_new = request.source == "startup" and not options["--no-transcripts"]
     known = catch_up(options, workspace, session.task) if is_new else ""
-    new = NewSession(session.task.id, servers, int(options["--brief-bytes"]), is_forgetful)
+    new = NewSession(session.task.id, servers, int(options["--brief-bytes"]), is_forgetful, continues)
     brief = brief_new_session(client, new)
     shown = {known} if brief else set()
     elsewhere = _left_unfinished(options, request, workspace, shown | transcripts_shown(client)) if is_new else ""
     lost = lost_words(session.task, brief) if is_compacted else ""
-    return EventText(
-        person=UNFINISHED if brief.startswith(HEADING) else "", agent="\n".join(filter(None, (brief, lost, elsewhere)))
-    )
+    person = UNFINISHED if brief.startswith(HEADING) else CONTINUES.format(session.task.id) if continues else ""
+    return EventText(person=person, agent="\n".join(filter(None, (brief, lost, elsewhere))))
 
 
 _MAX_WORDS = 200

@@ -233,6 +233,14 @@ def announce_transcript(options: dict[str, str], request: HookRequest, workspace
         keep_facts(task.store, task.id, msgspec.structs.replace(known, latest=path, latest_client=client))
 
 
+def own_task(options: dict[str, str], request: HookRequest, workspace: Workspace, client: HookClient) -> str:
+    """The task of the conversation that the client continues, which names the same transcript again; "" for none."""
+    from adjourn.checkpoints.transcript_facts import latest_transcripts
+
+    path = path_of(options, request, workspace) if request.source == "resume" else ""
+    return latest_transcripts(client.store).get(path, "") if path else ""
+
+
 def catch_up(options: dict[str, str], workspace: Workspace, task: Task) -> str:
     """Take in what the session before wrote until it was killed. Returns its transcript, "" for none."""
     from adjourn.checkpoints.transcript_facts import read_facts

@@ -238,7 +238,7 @@ def test_a_file_that_was_renamed_in_case_only_comes_back(repository: Path) -> No
 
 
 def test_a_file_that_a_process_has_open_comes_back(repository: Path) -> None:
-    """The path has its content of before; the process goes on with the file that it opened."""
+    """The path has its content of before; the process keeps the file that it opened."""
     kept = keep(str(repository), "t", 1, PATIENT)
     with (repository / "z").open("r+") as opened:
         opened.write("edited")

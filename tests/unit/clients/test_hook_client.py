@@ -1,0 +1,78 @@
+"""A hook of a client that continues a conversation works on the task of that conversation again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from adjourn.clients.client_process import ClientOptions
+from adjourn.clients.hook_client import HookClient
+from adjourn.clients.task_choice import CLIENT
+from adjourn.host.process import Process, ancestors, group_of
+from adjourn.host.process import started as started_at
+from adjourn.log import kinds
+from adjourn.policy.contract import read_contract
+from adjourn.tasks.decision import ToolRequest
+from adjourn.tasks.task import NewEvent
+
+READ = ToolRequest(tool="file.read", digest="0" * 64, effectful=False)
+HERE = next(ancestors())
+GONE, GONE_TOO = (Process(HERE.host, HERE.pid, began) for began in (1, 2))
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., HookClient]:
+    """Makes the hook of a client with proxies."""
+    monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
+    root = tmp_path / "work"
+    (root / ".aex").mkdir(parents=True)
+    (root / ".aex" / "policy.aex").write_text('policy p v0\n\ngoal "g"\n\nuse file.read\n')
+
+    def start(client: Process = HERE, task: str = "") -> HookClient:
+        options = ClientOptions(root=os.path.realpath(root), contract=read_contract(str(root)), task=task)
+        hook = HookClient(options, "claude-code")
+        hook._groups = {group_of(client, options.root): client}
+        hook.claim()
+        return hook
+
+    return start
+
+
+def worked(hook: HookClient) -> str:
+    hook.ask(READ)
+    return hook.session().task.id
+
+
+def test_a_task_whose_client_is_gone_is_continued(started: Callable[..., HookClient]) -> None:
+    """Its calls still count, and the client's proxies find it as the client's task."""
+    name = worked(started(GONE))
+    hook = started()
+    assert hook.session().task.id != name
+    assert hook.continues(name)
+    assert hook.store.ref(f"{CLIENT}{next(iter(hook._groups))}") == name
+    assert worked(hook) == name
+    assert hook.session().task.ledger.calls_used == 2
+    assert hook.continues(name), "it does already"
+
+
+def test_a_task_that_is_taken_is_left_alone(started: Callable[..., HookClient]) -> None:
+    """That is one whose client lives, that is finished, that does not exist; nor is a client's own task left, or the one of a person."""
+    living = Process(HERE.host, os.getpid(), started_at(os.getpid()) or 0)
+    name = worked(started(living))
+    assert not started().continues(name), "its client lives"
+    assert not started().continues("20260101-nothing0")
+    assert not started().continues("")
+
+    finished = started(GONE)
+    over = worked(finished)
+    finished.session().task.commit([NewEvent(kinds.TaskFinished())])
+    assert not started().continues(over)
+
+    free = worked(started(GONE_TOO))
+    assert not started(task="another").continues(free)
+    own = started()
+    worked(own)
+    assert not own.continues(free), "it has begun a task of its own"

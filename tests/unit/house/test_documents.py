@@ -156,6 +156,29 @@ def test_a_figure_of_a_page_is_the_programs(page: str, sentence: str) -> None:
     assert sentence in _words(page)
 
 
+_COMMAND = re.compile(r"`adjourn ([a-z][^`]*)`|^ *\$ adjourn ([a-z].*)$", re.MULTILINE)
+
+
+def test_commands_that_pages_name_exist() -> None:
+    """Each `adjourn COMMAND` that a page has in code is one, with its subcommand and the options behind it."""
+    commands = json.loads((REPOSITORY / "tests" / "data" / "surface" / "commands.json").read_text("utf-8"))
+    pages = [path for path in (REPOSITORY / "docs").rglob("*.md") if path.parent.name != "adr"]
+    wrong, seen = [], set()
+    for page in [*pages, REPOSITORY / "README.md", REPOSITORY / "SECURITY.md"]:
+        for found in _COMMAND.finditer(page.read_text("utf-8")):
+            line: str = re.sub(r"'[^']*'|\"[^\"]*\"", "TEXT", found[1] or found[2])
+            name, *words = f"adjourn {re.split(r' -- | --$|[|<>;&]', line)[0]}".split()
+            while words and f"{name} {words[0]}" in commands:
+                name += f" {words.pop(0)}"
+            seen.add(name)
+            options = {word.partition("=")[0] for word in words if re.match(r"--\w", word)}
+            is_odd = commands[name]["group"] and not commands[name]["arguments"] and bool(words) and words[0].isalpha()
+            if name == "adjourn" or is_odd or options - commands[name]["options"].keys():
+                wrong.append((page.name, found[0]))
+    assert wrong == []
+    assert len(seen) > 50
+
+
 def test_nothing_is_called_published_before_a_release() -> None:
     """While CHANGELOG calls this version unreleased, README and the known limits say that nothing is published."""
     is_open = f"## [{__version__}] - unreleased" in (REPOSITORY / "CHANGELOG.md").read_text("utf-8")

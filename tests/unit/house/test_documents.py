@@ -20,6 +20,7 @@ from adjourn.mcp.frames import BATCH_REVISIONS
 from adjourn.proxy.main import HEARTBEAT_SECONDS
 from adjourn.relay.answers import SETTLE_SECONDS
 from adjourn.relay.meta import DEFINITIONS
+from adjourn.setup.places import CLIENTS as SET_UP
 from adjourn.tasks import lease
 from adjourn.tasks.budgets import NOTICE_SHARES
 from adjourn.tasks.decision import MAX_LEGS
@@ -123,6 +124,8 @@ TOOLS = [
     row.split("\t")[0]
     for row in (REPOSITORY / "tests" / "data" / "tool_effects.tsv").read_text("utf-8").splitlines()[1:]
 ]
+CHANGED = [client for client in SET_UP if client.name != "Claude Desktop"]  # which starts no servers per project
+COUNTED = ("nine", "ten", "eleven", "twelve")
 RECORDED = json.loads((REPOSITORY / "docs" / "assets" / "session.cast").read_text("utf-8").partition("\n")[0])["title"]
 CLIENTS = re.findall(r"(Claude Code|Codex) ([\d.]+)", RECORDED)
 
@@ -132,6 +135,7 @@ CLIENTS = re.findall(r"(Claude Code|Codex) ([\d.]+)", RECORDED)
     [
         ("README.md", f"[{READING[-1]:.1f} ms to a reading call]"),
         ("README.md", "Recorded with {} {} and {} {}".format(*chain(*CLIENTS))),
+        ("README.md", f"(Claude Code, Codex and {dict(enumerate(COUNTED, 9))[len(CHANGED) - 2]} more)"),
         ("README.md", f"Python {PYTHON} or newer"),
         ("SECURITY.md", f"of a killed session after {lease.LEASE_MILLISECONDS // 1000} s"),
         ("SECURITY.md", f"two gateways after about {lease.SILENCE_SECONDS + lease.RENEW_SECONDS:.0f} s"),

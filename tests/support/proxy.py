@@ -414,8 +414,11 @@ class Client(RawClient):
             data = data[self.stdin.write(data) :]
 
     def line(self, seconds: float = SECONDS) -> bytes | None:
-        """The next line that nobody has waited for; None at the end of the proxy's output."""
-        return self._unread.pop(0) if self._unread else self._lines.get(timeout=seconds)
+        """The next line that nobody has waited for; None at the end of the proxy's output, however often it is asked for."""
+        line = self._unread.pop(0) if self._unread else self._lines.get(timeout=seconds)
+        if line is None:
+            self._lines.put(None)
+        return line
 
     def find(self, wanted: Callable[[Message], bool], seconds: float = SECONDS) -> Message:
         """The first message that is wanted; others stay for later."""

@@ -143,6 +143,8 @@ def _story(work: ElsewhereThen) -> Any:
     yield ("tasks", "reopen", "TASK"), ("tasks", "reopen", task)
 
     # the gateway
+    (work.root / "adjourn.toml").write_text(f'listen = "127.0.0.1:0"\n[servers.up]\nurl = "{SERVER}"\n')
+    yield plain("serve", "--check")
     yield plain("serve", "keys")
     yield ("serve", "keys", "add", "NAME"), ("serve", "keys", "add", "ci")
     key = ask("api-keys")["keys"][0]["id"]

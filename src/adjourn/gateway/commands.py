@@ -27,11 +27,12 @@ from adjourn.cli.context import (
     text_option,
 )
 from adjourn.cli.output import complain, safe, say, say_json, say_table
+from adjourn.cli.terminal import Spinner
 from adjourn.cli.usage import SuggestingGroup
 from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.host import keys
 from adjourn.host.executables import conceal
-from adjourn.host.finding import Workspace, workspace_of
+from adjourn.host.finding import DEFAULT_STORE, Workspace, workspace_of
 from adjourn.log.event import timestamp
 from adjourn.store.url import check_argument
 
@@ -53,7 +54,9 @@ SETTINGS_FILE = "adjourn.toml"
     section="Team",
     short_help="Serve MCP servers to a team over HTTP; its keys and logins.",
     invoke_without_command=True,
-    epilog=example("adjourn serve", "adjourn serve --config gateway.toml", "adjourn serve keys"),
+    epilog=example(
+        "adjourn serve", "adjourn serve --check", "adjourn serve --config gateway.toml", "adjourn serve keys"
+    ),
 )
 @text_option("--config FILE", f"The servers and the address (default: {SETTINGS_FILE} in the workspace).")
 @text_option(
@@ -62,16 +65,23 @@ SETTINGS_FILE = "adjourn.toml"
     callback=lambda _ctx, _param, value: check_argument(value),
 )
 @flag("--log-json", "Log to stderr as JSON, one object per line.")
+@flag("--check", "Check settings, store, servers and which of their tools the policy allows; serve nothing.")
 @in_folder
+@for_machines
 @click.pass_context
-def serve(ctx: click.Context, *, config: str, store: str, log_json: bool) -> None:
+def serve(ctx: click.Context, *, config: str, store: str, log_json: bool, check: bool, as_json: bool) -> int:
     """Serve MCP servers over HTTP: each call is decided on by the policy, and recorded, as behind `adjourn proxy`.
 
     Clients reach a server at /NAME/mcp, a certain task of it at /NAME/t/TASK/mcp. Ctrl-C ends it. Needs the extra `gateway`.
+    --check starts servers that are commands, and calls no tool; exit code 1 where something cannot be used.
     """
     if ctx.invoked_subcommand is not None:
-        return
+        return 0
+    if as_json and not check:
+        raise UsageError("--json is for --check", "use --log-json for the log")
     start = read_start(config)
+    if check:
+        return _checked(start, store, as_json=as_json)
     with needing("gateway"):
         from adjourn.gateway.routing import Reload
         from adjourn.gateway.server import listen
@@ -85,6 +95,36 @@ def serve(ctx: click.Context, *, config: str, store: str, log_json: bool) -> Non
         address = listening.getsockname()[0]
         reload = Reload(start.path, start.settings, address, app.change, report)
         serve_gateway(app, listening, _ready, reload=reload.now, page=start.settings.page.listen)
+    return 0
+
+
+def _checked(start: GatewayStart, store: str, *, as_json: bool) -> int:
+    """Print what of a gateway could be used, before it is started. Returns the exit code."""
+    from adjourn.gateway.preflight import check_servers, check_store
+    from adjourn.host.workspace_store import shown_store
+
+    url = store or os.environ.get("ADJOURN_STORE", "") or DEFAULT_STORE
+    with Spinner("checking"):
+        failure = check_store(start.workspace.root, url)
+        servers = list(check_servers(start.settings, start.contract.policy, start.workspace.tree))
+    usable = [server for server in servers if server.is_usable]
+    is_ready = not failure and len(usable) == len(servers)
+    if as_json:
+        say_json(
+            ready=is_ready,
+            settings=start.path,
+            store={"url": shown_store(url), "failure": failure},
+            servers=[server._asdict() | {"usable": server.is_usable} for server in servers],
+        )
+        return 0 if is_ready else 1
+    stores = "" if not failure else ", the store cannot be used"
+    counted = f"{len(usable)} of {len(servers)} servers can be used{stores}"
+    say(f"{'ready' if is_ready else 'NOT READY'}: {counted}", "green" if is_ready else "red")
+    say(f"  settings: {safe(start.path)}")
+    say(f"  store: {safe(shown_store(url))}{': ' * bool(failure)}{safe(failure)}")
+    for server in servers:
+        say(f"  {safe(str(server))}", "" if server.is_usable else "red")
+    return 0 if is_ready else 1
 
 
 class GatewayStart(NamedTuple):

@@ -66,6 +66,7 @@ PYTHONS = {
     "code/language_servers/client.py",
     "code/workflow/checks.py",
     "gateway/login_store.py",
+    "gateway/preflight.py",
     "hooks/standby.py",
     "setup/servers.py",
 }

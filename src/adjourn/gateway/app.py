@@ -29,11 +29,10 @@ from adjourn.gateway.contexts import ContextKey, Contexts, GatewayContext, Tenan
 from adjourn.gateway.endpoint import SESSION, Endpoint, Sender
 from adjourn.gateway.exchange import Exchange, ExchangeResources, ServerLink
 from adjourn.gateway.group_commit import GroupCommit
-from adjourn.gateway.http_link import HttpLink, LinkUser
 from adjourn.gateway.limits import Throttle
+from adjourn.gateway.links import HttpLink, LinkUser, PipeLink
 from adjourn.gateway.metrics import GatewayState
 from adjourn.gateway.monitoring import Monitoring
-from adjourn.gateway.pipe_link import PipeLink
 from adjourn.gateway.replies import OpenStreams, Receive, Scope, Send, answer_text
 from adjourn.gateway.routing import GatewayUpstream, Routes, Routing
 from adjourn.gateway.settings import AuthSettings, GatewaySettings, ServerSettings, secret_files

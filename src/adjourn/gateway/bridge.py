@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from adjourn.gateway.http_link import HttpLink, LinkUser, patience
 from adjourn.gateway.http_pool import Credentials, Headers, HttpPool, StreamEvent, UnreachableError
+from adjourn.gateway.links import HttpLink, LinkUser, patience
 from adjourn.gateway.replies import ReplyStream, ServerMessage
 from adjourn.gateway.request_headers import RequestHeaders, encoded
 from adjourn.mcp import frames

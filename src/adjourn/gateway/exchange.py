@@ -21,9 +21,9 @@ import msgspec
 from adjourn.checkpoints.triggers import GuardedSession
 from adjourn.clients.client import ClientContext
 from adjourn.gateway.group_commit import GroupCommit
-from adjourn.gateway.http_link import LinkUser
 from adjourn.gateway.http_pool import Headers, StreamEvent, UnreachableError
 from adjourn.gateway.incidents import Incidents
+from adjourn.gateway.links import LinkUser
 from adjourn.gateway.metrics import CallWatch, Metrics
 from adjourn.gateway.replies import SUBSCRIBE, ReplyStream, ServerMessage, head_of
 from adjourn.mcp.lenient import UNREADABLE

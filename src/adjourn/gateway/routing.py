@@ -22,8 +22,8 @@ import msgspec
 from adjourn.errors import AdjournError, RefusedError, UsageError
 from adjourn.gateway.authenticator import Authenticator
 from adjourn.gateway.endpoint import Endpoint
-from adjourn.gateway.http_link import patience
 from adjourn.gateway.http_pool import Credentials, HttpPool, from_variables
+from adjourn.gateway.links import patience
 from adjourn.gateway.login_store import KeptLogin
 from adjourn.gateway.settings import AuthSettings, GatewaySettings, ServerSettings, read_settings
 from adjourn.host.executables import common

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from adjourn.errors import UsageError
-from adjourn.gateway.http_link import HttpLink, patience
 from adjourn.gateway.http_pool import Headers, HttpPool, from_variables
+from adjourn.gateway.links import HttpLink, patience
 from support.link_user import LINE, User
 from support.loopback import serving
 

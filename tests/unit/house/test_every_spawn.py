@@ -46,7 +46,7 @@ REVIEWED = {
     ): "what the user's own settings name, found outside of the workspace, in the root folder",
     ("gateway/login_store.py", "asyncio.create_subprocess_exec"): "Python by the helper",
     (
-        "gateway/pipe_link.py",
+        "gateway/links.py",
         "asyncio.create_subprocess_exec",
     ): "the server that the user's file names, never by a relative entry of PATH",
     (

@@ -17,7 +17,7 @@ from adjourn.gateway.aggregate.session import AggregateSession
 from adjourn.gateway.aggregate.upstream_session import UpstreamSession
 from adjourn.gateway.endpoint import Endpoint, NewExchange, Sender
 from adjourn.gateway.exchange import ServerLink
-from adjourn.gateway.http_link import LinkUser
+from adjourn.gateway.links import LinkUser
 from adjourn.gateway.routing import GatewayUpstream
 from adjourn.relay.ports import StderrLog
 

@@ -30,8 +30,8 @@ from adjourn.gateway.aggregate.merging import (
 )
 from adjourn.gateway.aggregate.upstream_session import UpstreamSession
 from adjourn.gateway.exchange import Exchange, ExchangeResources
-from adjourn.gateway.http_link import BaseLink
 from adjourn.gateway.http_pool import Headers, StreamEvent
+from adjourn.gateway.links import BaseLink
 from adjourn.gateway.replies import LineHead, ReplyStream, ServerMessage, head_of
 from adjourn.gateway.routing import NOT_SERVED, GatewayUpstream
 from adjourn.mcp import frames

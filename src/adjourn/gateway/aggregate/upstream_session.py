@@ -20,8 +20,8 @@ from adjourn.gateway.aggregate.handshake import ClientFacts, Era, EraBridge, NoS
 from adjourn.gateway.aggregate.merging import Greeting, greeting_of, params_of
 from adjourn.gateway.aggregate.watching import AGAIN_SECONDS, Watching
 from adjourn.gateway.exchange import Exchange, ServerLink
-from adjourn.gateway.http_link import BaseLink, LinkUser
 from adjourn.gateway.http_pool import Headers, StreamEvent, UnreachableError
+from adjourn.gateway.links import BaseLink, LinkUser
 from adjourn.gateway.replies import LineHead, ReplyStream, ServerMessage, head_of
 from adjourn.gateway.request_headers import NAME, NAMED, STATELESS, VERSION, RequestHeaders, encoded
 from adjourn.mcp import frames

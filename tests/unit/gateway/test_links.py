@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from adjourn.gateway.http_link import HttpLink, patience
 from adjourn.gateway.http_pool import HttpPool
+from adjourn.gateway.links import HttpLink, patience
 from support.link_user import LINE, User
 from support.loopback import Answer, serving
 

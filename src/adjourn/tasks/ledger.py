@@ -200,7 +200,7 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
             yield "calls", self.calls_used, policy.budget
         if (rule := policy.budgets.get(SESSION_CALLS)) is not None:
             yield SESSION_CALLS, self.sitting.used, rule.amount
-        used = {"minutes": self.worked / 60_000, "tokens": self.tokens, "usd": self.micro_usd / 1_000_000}
+        used = {"minutes": self.worked / 60_000, "tokens": float(self.tokens), "usd": self.micro_usd / 1_000_000}
         for key, rule in policy.budgets.items():
             if key in used:
                 yield key, used[key], rule.amount

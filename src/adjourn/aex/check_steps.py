@@ -91,7 +91,7 @@ class Steps(Checker):
 
     def __init__(self, document: Document, findings: list[Finding]) -> None:
         super().__init__(document, findings)
-        self.used = PatternIndex(_tools(document.use))
+        self.used = PatternIndex((position, split_scope(word.text)[0]) for position, word in enumerate(document.use))
         self.refusals = [
             word
             for line in document.permissions
@@ -244,10 +244,6 @@ class Steps(Checker):
     def deep(self, word: Word) -> None:
         if too_deep(word):
             self.report("AEX133", "brackets are nested too deeply; the inner ones are text", word, "warning")
-
-
-def _tools(words: list[Word]) -> Iterable[tuple[int, str]]:
-    return ((position, split_scope(word.text)[0]) for position, word in enumerate(words))
 
 
 def _named(condition: Condition) -> bool:

@@ -33,7 +33,6 @@ from adjourn.text.quoting import one_line, quoted
 from adjourn.text.redact import MAX_PREVIEW, READ_PREVIEW, preview
 
 if TYPE_CHECKING:
-    from adjourn.checkpoints.transcript_facts import TranscriptFacts
     from adjourn.tasks.task import Task
 
 UNLESS_SAID = ("adjourn",)
@@ -217,7 +216,7 @@ def _take_in(client: str, path: str, size: int, tree: str, task: Task) -> bool:
     if facts is known:
         return False
     keep_facts(task.store, task.id, facts)
-    return _is_news(known, facts)
+    return any(getattr(known.report, name) != getattr(facts.report, name) for name in NEWS)
 
 
 def announce_transcript(options: dict[str, str], request: HookRequest, workspace: Workspace, task: Task) -> None:
@@ -277,7 +276,3 @@ def lost_words(task: Task, brief: str) -> str:
     return "\n".join(
         ["adjourn: the person asked for this, in this order; the compaction's summary lacks it:", *map(quoted, shown)]
     )
-
-
-def _is_news(known: TranscriptFacts, facts: TranscriptFacts) -> bool:
-    return any(getattr(known.report, name) != getattr(facts.report, name) for name in NEWS)

@@ -246,7 +246,7 @@ def _listed(server: _Server, params: dict[str, Any]) -> tuple[tuple[ProbedTool, 
     for _ in range(MAX_PAGES):
         reply = server.request("tools/list", params if cursor is None else {**params, "cursor": cursor})
         if reply.error is not msgspec.UNSET:
-            if _code_of(reply) == frames.METHOD_NOT_FOUND and not tools:
+            if _error_of(reply).get("code") == frames.METHOD_NOT_FOUND and not tools:
                 return (), name  # a server of prompts or resources alone
             raise _ProbeError(f"refused `tools/list`: {_message_of(reply)}")
         try:
@@ -315,10 +315,6 @@ def _error_of(reply: Reply) -> dict[str, Any]:
         value = value_of(reply.error) if isinstance(reply.error, msgspec.Raw) else None
         return value if isinstance(value, dict) else {}
     return {}
-
-
-def _code_of(reply: Reply) -> Any:
-    return _error_of(reply).get("code")
 
 
 def _message_of(reply: Reply) -> str:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from adjourn.aex.ast import ConfirmStep, Document, Permission
+from adjourn.aex.ast import ConfirmStep, Permission
 from adjourn.aex.check import examine
 from adjourn.aex.match import fold, matches, names_own, shares, split_scope
 from adjourn.aex.permissions import from_text, layer
@@ -79,7 +79,7 @@ def tightened(text: str, source: str, uses: Collection[ToolUse]) -> Tightened:
         raise InvalidError(f"{source} has errors", f"see them: adjourn policy check {source}")
     lines = text.split("\n")
     proposals: list[Proposal] = []
-    for permission in reversed(_allows(document)):
+    for permission in reversed([line for line in document.permissions if line.keyword in ("use", "allow")]):
         at = permission.word.line - 1
         new, finding = _line(permission, lines[at], uses)
         if finding:
@@ -96,10 +96,6 @@ def tightened(text: str, source: str, uses: Collection[ToolUse]) -> Tightened:
     if any(finding.severity == "error" for finding in from_text(narrowed, source)[1]):
         raise InvalidError(f"{source} cannot be narrowed line by line", "edit it by hand")
     return Tightened(narrowed, proposals)
-
-
-def _allows(document: Document) -> list[Permission]:
-    return [line for line in document.permissions if line.keyword in ("use", "allow")]
 
 
 def _line(permission: Permission, line: str, uses: Collection[ToolUse]) -> tuple[list[str], list[Proposal]]:

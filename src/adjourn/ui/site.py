@@ -96,13 +96,9 @@ class KeptLanes:
                 self._folds.clear()
             fold = self._folds.setdefault(key, _KeptFold())
             self._folds.move_to_end(key)
-            while len(self._folds) > 1 and sum(_sizes(self._folds)) > MAX_EVENTS:
+            while len(self._folds) > 1 and sum(fold.history.count for fold in self._folds.values()) > MAX_EVENTS:
                 self._folds.popitem(last=False)
             return fold
-
-
-def _sizes(folds: OrderedDict[tuple[str, int], _KeptFold]) -> Sequence[int]:
-    return [fold.history.count for fold in folds.values()]
 
 
 def _read_on(fold: _KeptFold, store: Store, task: str, start: int, head: Head) -> None:

@@ -113,7 +113,10 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "older": older["sequence"] if older else None,
         "newer": newer["sequence"],
         "changes": _changes(records, older, newer) if older else [],
-        "conflicts": [_conflict(conflict) for conflict in record.get("conflicts", ())[:MAX_ITEMS]],
+        "conflicts": [
+            OpenConflict(conflict["path"], [(side, _text(conflict.get(side))) for side in SIDES])
+            for conflict in record.get("conflicts", ())[:MAX_ITEMS]
+        ],
     }
 
 
@@ -195,10 +198,6 @@ def _shown(difference: CRDiff) -> Iterator[ShownChange]:
         title = _TITLES[part][0] if part in _TITLES else part
         name = " ".join((*below[:-1], _words(below[-1]).lower() if len(below) > 1 else below[0])) if below else ""
         yield ShownChange(_words(title), name, change.kind, _text(before), _text(after))
-
-
-def _conflict(conflict: Tree) -> OpenConflict:
-    return OpenConflict(conflict["path"], [(side, _text(conflict.get(side))) for side in SIDES])
 
 
 # --- what an item says, in words

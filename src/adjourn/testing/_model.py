@@ -78,6 +78,10 @@ class ModelServer:
             "OPENAI_API_KEY": "key-of-openai",
         }
 
+    def next_reply(self) -> ScriptedReply:
+        """The reply to the next request."""
+        return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+
     def __enter__(self) -> Self:
         self._thread.start()
         return self
@@ -106,7 +110,7 @@ def _handler(server: ModelServer) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             key = self.headers.get("x-api-key") or self.headers.get("authorization") or ""
             server.asked.append(ModelRequest(self.path, key, body))
-            reply = server.replies.pop(0) if len(server.replies) > 1 else server.replies[0]
+            reply = server.next_reply()
             data = reply.body if reply.body is not None else _body(self.path, body, reply)
             self.send_response(reply.status)
             self.send_header("content-type", "application/json")

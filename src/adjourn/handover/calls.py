@@ -36,6 +36,7 @@ TELLING = (
 _PAIR = r'(?s)"((?:[^"\\]|\\.)*)"\s*:\s*\[?\s*(?:"((?:[^"\\]|\\.)*)("?)|(-?\d[\d.eE+-]*|true|false))'
 _SHORT = 80
 _OK = "ok"
+UNANSWERED = "no answer yet"
 
 
 class CallReport(msgspec.Struct):
@@ -47,7 +48,7 @@ class CallReport(msgspec.Struct):
     digest: str
     argument: str
     effectful: bool
-    outcome: str = "no answer yet"
+    outcome: str = UNANSWERED
     message: str = ""
     speaker: str = "tool"
     at: str = ""

@@ -13,7 +13,7 @@ import msgspec
 
 from adjourn.aex.policy import Policy
 from adjourn.checkpoints.page import AgentReport
-from adjourn.handover.calls import CallReport, RecentCalls, Refusal, said, telling_argument
+from adjourn.handover.calls import UNANSWERED, CallReport, RecentCalls, Refusal, said, telling_argument
 from adjourn.handover.names import ToolNames
 from adjourn.handover.rendering import Section, SectionItem
 from adjourn.knowledge.brief.lines import Recorded, RecordLine
@@ -28,7 +28,7 @@ MAX_RULES = 12
 """Patterns of a policy that are listed of a kind."""
 MAX_SHAPE = 40
 """Characters of a pattern of arguments that is listed."""
-MAX_ALONE = 12
+MAX_ALONE, MAX_UNSEEN = 12, 5
 """Successes that are shown one by one, whatever the room."""
 MAX_LISTED = 6
 """Arguments of repeated calls that are listed; of more, the first and the last."""
@@ -240,25 +240,31 @@ def _in_doubt(sources: Sources, floor: int) -> Section:
 
 
 def _unseen(sources: Sources, floor: int) -> Section:
-    """Calls that happened, and whose answers no client has, the newest first. A shorter wording is without times, the shortest has
-    one line for each tool.
+    """Calls that happened, and whose answers no client has, the newest first; older ones are folded by tool. A shorter wording is without
+    times, the shortest has one line for each tool.
     """
     calls = _lost(sources.ledger)
     title = f"Done, {len(calls)}: the answer did not reach a client; do not repeat one unless you mean to"
-    newest = calls[::-1]
+    newest = calls[::-1][:MAX_UNSEEN]
     short = [_brief_doubt(call, sources.names) for call in newest]
     in_full = [
         SectionItem(f"{item.text[:-1]}, done {call.ended})", dict(item.data or {}) | {"ended": call.ended})
         for call, item in zip(newest, short, strict=True)
     ]
+    older = _by_tool(calls[: len(calls) - len(newest)], sources.names)
+    wordings = [*in_full, *older], [*short, *older], _by_tool(calls, sources.names)
+    return Section("doneUnseen", title, wordings, floor, rest="`adjourn log`")
+
+
+def _by_tool(calls: Sequence[OpenCall], names: ToolNames) -> list[SectionItem]:
+    """A line for each tool: how often it was called, and with what."""
     groups: dict[str, list[str]] = {}
     for call in calls:
-        groups.setdefault(said(sources.names.of(call), 200), []).append(telling_argument(call.arguments))
-    folded = [
+        groups.setdefault(said(names.of(call), 200), []).append(telling_argument(call.arguments))
+    return [
         SectionItem(_named(tool, len(given), list(dict.fromkeys(filter(None, given)))))
         for tool, given in groups.items()
     ]
-    return Section("doneUnseen", title, (in_full, short, folded), floor, rest="`adjourn log`")
 
 
 def _lost(ledger: Ledger) -> list[OpenCall]:
@@ -398,12 +404,17 @@ def _apart(reports: Sequence[CallReport], stated_seq: int) -> tuple[list[CallRep
     for call in reports:
         is_last_write = " " not in call.argument and last.get((call.tool, call.argument)) == call.seq
         is_alone = (
-            call.outcome != OK or (stated_seq >= 0 and call.seq > stated_seq) or (is_last_write and call.argument)
+            not _is_plain(call) or (stated_seq >= 0 and call.seq > stated_seq) or (is_last_write and call.argument)
         )
         (alone if is_alone else folded).append(call)
-    crowd = {call.seq for call in [call for call in alone if call.outcome == OK][:-MAX_ALONE]}
+    crowd = {call.seq for call in [call for call in alone if _is_plain(call)][:-MAX_ALONE]}
     folded += [call for call in alone if call.seq in crowd]
     return [call for call in alone if call.seq not in crowd], sorted(folded, key=lambda call: call.seq)
+
+
+def _is_plain(call: CallReport) -> bool:
+    """Whether nothing has to be known of a call but that it was made: it succeeded, or only read."""
+    return call.outcome == OK or (call.outcome == UNANSWERED and not call.effectful)
 
 
 def _pattern(argument: str) -> str:

@@ -103,7 +103,7 @@ class ProxyWorkspace(PolicyWorkspace):
 
     def wait_until_it_counts(self) -> None:
         for client in self.relay.clients:
-            client.context.watch.look_again = 0.0
+            client.context.watch.files.look_again = 0.0
 
     def now(self) -> int:
         return self.relay.clock.now()

@@ -57,10 +57,7 @@ class _Watch:
             self.notes.append(f"{error}; the default rules apply")
         self._matcher = Matcher(self.settings, session.identity.tree)
         self.policy: Policy | None = None
-        self.has_budgets = False
         self._tools: dict[str, tuple[bool, str]] = {}
-        self.next_share = 0.0
-        """The number of calls before which no checkpoint is due for the budget of calls."""
         self.made: dict[tuple[str, str], Guarded] = {}
         """By tool and digest: calls whose decision is due."""
         self.guarded: dict[str, Guarded] = {}
@@ -68,8 +65,7 @@ class _Watch:
 
     def look(self, policy: Policy) -> None:
         """Use another policy from now on."""
-        self.policy, self.next_share = policy, 0.0
-        self.has_budgets = policy.budget is not None or bool(policy.budgets)
+        self.policy = policy
         self._tools.clear()
 
     def label(self, call: ToolRequest) -> str:
@@ -88,15 +84,6 @@ class _Watch:
             return ""
         return ("hint" if call.destructive else word) or (self._matcher.of_arguments(call.given) if call.given else "")
 
-    def shares(self, ledger: Ledger, policy: Policy) -> list[tuple[float, str, str]]:
-        """`due_shares`, for when `next_share` is reached, or budgets are not of calls alone."""
-        if due := due_shares(ledger, policy):
-            return due
-        limit = policy.budget or 0
-        reached = [share * limit / 100 for share in shares_of(policy, "calls")]
-        self.next_share = min((at for at in reached if at > ledger.calls_used), default=float("inf"))
-        return []
-
 
 class GuardedSession(Session):
     """A session that makes automatic checkpoints. Before it opens, it checks its task's history against the `anchors`."""
@@ -104,6 +91,9 @@ class GuardedSession(Session):
     _watch: _Watch | None = None
     observe: Callable[[], bool] = staticmethod(lambda: False)
     """Learn what the client's transcript says, before a page is written. Returns whether that is something new."""
+
+    due_at = 0.0
+    """The number of calls used before which no checkpoint is due for a budget."""
 
     @cached_property
     def notice(self) -> BudgetNotice:
@@ -114,6 +104,12 @@ class GuardedSession(Session):
         """Continue under an edited policy, as `TaskLease.change` does; its budgets may be others."""
         super().change(policy, policy_text, contract_text)
         self.notice.reset()
+        self.due_at = 0.0
+
+    def decide_under(self, policy: Policy) -> None:
+        """Decide the next calls under `policy`, as `Session.decide_under` does."""
+        super().decide_under(policy)
+        self.due_at = 0.0
 
     def open(self, *, take_over: bool = False, also: Sequence[kinds.Data] = ()) -> None:
         """Open the session as `TaskLease.open` does. Raises `IntegrityError` where the history was cut."""
@@ -134,9 +130,7 @@ class GuardedSession(Session):
                 return True
             if (call.effectful or policy.checkpoints) and watch.label(call):
                 return True
-        if not watch.has_budgets or (self.task.ledger.calls_used < watch.next_share and not policy.budgets):
-            return False
-        return bool(watch.shares(self.task.ledger, policy))
+        return bool(self.due_shares())
 
     def is_due_after(self, facts: Iterable[kinds.ToolSettled]) -> bool:
         """Whether `checkpoint_after` would make a checkpoint."""
@@ -145,9 +139,18 @@ class GuardedSession(Session):
             return False
         if self.task.ledger.milestones or (watch.guarded and any(fact.call in watch.guarded for fact in facts)):
             return True
-        if not watch.has_budgets or (self.task.ledger.calls_used < watch.next_share and not self.policy.budgets):
-            return False
-        return bool(watch.shares(self.task.ledger, self.policy))
+        return bool(self.due_shares())
+
+    def due_shares(self) -> list[tuple[float, str, str]]:
+        """Return what the function `due_shares` does; none before `due_at`."""
+        ledger, policy = self.task.ledger, self.policy
+        if ledger.calls_used < self.due_at:
+            return []
+        due = due_shares(ledger, policy)
+        if not due and not policy.budgets:  # with calls alone, nothing is due before their next share
+            reached = [share * (policy.budget or 0) / 100 for share in shares_of(policy, "calls")]
+            self.due_at = min((at for at in reached if at > ledger.calls_used), default=float("inf"))
+        return due
 
     def checkpoint_before(self, calls: Sequence[ToolRequest]) -> list[str]:
         """Make the checkpoints that are due before these calls are decided on. Returns notes on their pages, for the person.
@@ -168,7 +171,7 @@ class GuardedSession(Session):
                     text, texts = _make_before(self, tool_name(call), label, watch.settings)
                     notes += texts
                 watch.made[call.tool, call.digest] = Guarded(tool_name(call), label, text)
-        return notes + _make_due(self, watch) if watch.has_budgets else notes
+        return notes + _make_due(self)
 
     def remember(self, calls: Sequence[ToolRequest], decided: Sequence[Admitted]) -> None:
         """Take in which of the calls that have a checkpoint before them were allowed."""
@@ -194,7 +197,7 @@ class GuardedSession(Session):
                     notes += _make_after(self, guarded, fact)
         if self.task.ledger.milestones:
             notes += _make_milestones(self, watch.settings)
-        return notes + _make_due(self, watch) if watch.has_budgets else notes
+        return notes + _make_due(self)
 
     def checkpoint_after_recorded(self, tool: str, intent: int, fact: kinds.ToolSettled) -> list[str]:
         """`checkpoint_after` for a call that another process admitted: its checkpoint is the one right before its `intent`."""
@@ -241,9 +244,9 @@ def _may_pass(session: Session, call: ToolRequest) -> bool:
 # --- making them
 
 
-def _make_due(session: GuardedSession, watch: _Watch) -> list[str]:
+def _make_due(session: GuardedSession) -> list[str]:
     notes: list[str] = []
-    for share, key, trigger in watch.shares(session.task.ledger, session.policy):
+    for share, key, trigger in session.due_shares():
         what = "spent" if share == SPENT else f"at-{share:g}".replace(".", "-")
         what += f"-{key}".replace(" ", "-") if key != "calls" else ""
         notes += _make(session, what, trigger)[1]

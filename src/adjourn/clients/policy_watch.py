@@ -27,10 +27,14 @@ MAX_SHOWN = 500
 
 
 class PolicyFiles:
-    """The files of a contract's policy in the workspace `root`: its own, and those that it extends."""
+    """The files of a contract's policy in the workspace `root`: its own, and those that it extends.
+
+    `look_again` is when they are to be examined again (`time.monotonic`).
+    """
 
     def __init__(self, root: str, contract: Contract) -> None:
         self._root = root
+        self.look_again = 0.0
         self.follow(contract)
 
     def follow(self, contract: Contract) -> None:
@@ -41,6 +45,7 @@ class PolicyFiles:
 
     def are_edited(self) -> bool:
         """Whether their text changed since this was last asked. Costs one look at each file's status."""
+        self.look_again = monotonic() + LOOK_SECONDS
         status: list[int] = []
         for path in self._paths:
             try:
@@ -60,18 +65,16 @@ class PolicyFiles:
 class PolicyWatch:
     """`contract` is the policy of the workspace as it stands, with the contract that the client was started with.
 
-    `look_again` is when the files are to be examined again (`time.monotonic`); `broken` says that an edited policy has errors, as long
-    as no session has recorded it.
+    `files` are those of that policy; `broken` says that an edited policy has errors, as long as no session has recorded it.
     """
 
     def __init__(self, client: ClientProcess, served: ServedTools) -> None:
         self._client = client
         self._served = served
         self.contract = self._at_server(client.options.contract)
-        self.look_again = 0.0
         self.broken: kinds.PolicyBroken | None = None
         self._is_broken = False
-        self._files = PolicyFiles(client.options.root, client.options.contract)
+        self.files = PolicyFiles(client.options.root, client.options.contract)
 
     def narrowed(self, policy: Policy) -> Policy:
         """The policy as it holds for whoever stands behind the client, and for the tools of the server."""
@@ -89,11 +92,6 @@ class PolicyWatch:
         return msgspec.structs.replace(contract, policy=self.narrowed(contract.policy))
 
     # --- edits
-
-    def is_edited(self) -> bool:
-        """Whether the policy was edited since this was last asked. Costs one look at each file's status."""
-        self.look_again = monotonic() + LOOK_SECONDS
-        return self._files.are_edited()
 
     def read_again(self) -> bool:
         """Read the policy as it was edited. Returns whether another one is in force: a broken one changes nothing."""
@@ -116,7 +114,7 @@ class PolicyWatch:
             return False
         if edited.policy_text == self.contract.policy_text and not was_broken:
             return False
-        self._files.follow(edited)
+        self.files.follow(edited)
         self.contract = self._at_server(edited)
         self.__dict__.pop("places", None)  # made again: the policy may extend other files now
         return True

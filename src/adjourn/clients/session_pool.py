@@ -155,18 +155,28 @@ class SessionPool:
         `forward` is called before the intents are written, where all calls pass, have no effect, and count for nothing. For what is
         raised, here and when they are committed, see `is_for_later`.
         """
-        if monotonic() >= self._watch.look_again and self._watch.is_edited():
+        if monotonic() >= self._watch.files.look_again and self._watch.files.are_edited():
             self._read_policy()
         session = self._sessions.get(task or self._task.id)
         if session is None or session.task.ledger.moved:
             return None
         if session.unsent.calls:
             session.settle_unsent()
-        if self._watch.broken or self._behind or session not in self._compared or session.policy.is_guarded:
+        policy = session.policy
+        if (
+            self._watch.broken
+            or self._behind
+            or session not in self._compared
+            or (
+                policy.is_guarded
+                and any((policy.tools.get(call.tool) or policy.rules_of(call.tool)).guarded for call in calls)
+            )
+        ):
             calls = self._prepare(session, calls)
         durable = any(map(is_effectful, calls))
         # what counts is not forwarded before it is recorded
-        if (durable or session.policy.counts) and session.is_due_before(calls):
+        may_be_due = policy.counts and (policy.checkpoints or session.task.ledger.calls_used >= session.due_at)
+        if (durable or may_be_due) and session.is_due_before(calls):
             return None
         pending = PendingCalls(
             session.task, session=session, calls=calls, durable=durable, forward=partial(forward, session)
@@ -184,7 +194,7 @@ class SessionPool:
 
         An edited policy counts from here on; a checkpoint that it asks for is made before any call is decided on.
         """
-        if self._watch.is_edited():
+        if self._watch.files.are_edited():
             self._read_policy()
         for attempt in range(MAX_MOVES):
             session = self.open(task)
@@ -238,7 +248,7 @@ class SessionPool:
 
     def follow_policy(self) -> None:
         """Take in an edited policy, for who shows what is permitted. A call looks for itself."""
-        if self._watch.is_edited():
+        if self._watch.files.are_edited():
             self._read_policy()
 
     def _read_policy(self) -> None:

@@ -110,8 +110,17 @@ class Loop:
                     handler(events)
                 except Exception as error:  # one failure must not end the session
                     self._on_error(error)
-            if monotonic() >= self._next:
-                self._run_timers()
+            if (now := monotonic()) < self._next:
+                continue
+            due = [action for action, at in self._timers.items() if at <= now]
+            for action in due:
+                del self._timers[action]
+            self._next = min(self._timers.values(), default=NEVER)
+            for action in due:
+                try:
+                    action()
+                except Exception as error:  # as above
+                    self._on_error(error)
         self._stopped = False
 
     def _resume(self) -> None:
@@ -119,18 +128,6 @@ class Loop:
             if until():
                 del self._paused[descriptor]
                 self.watch(descriptor, events, handler)
-
-    def _run_timers(self) -> None:
-        now = time.monotonic()
-        due = [action for action, at in self._timers.items() if at <= now]
-        for action in due:
-            del self._timers[action]
-        self._next = min(self._timers.values(), default=NEVER)
-        for action in due:
-            try:
-                action()
-            except Exception as error:  # as above
-                self._on_error(error)
 
     def _take_soon(self, events: int) -> None:
         del events

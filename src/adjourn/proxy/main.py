@@ -260,7 +260,8 @@ class Proxy:
         self._is_tidy_due = False
         for session in self.context.sessions:
             try:
-                session.task.flush()
+                if session.task.deferred:
+                    session.task.commit((), durable=False)
             except AdjournError as error:
                 self.report.event("store.error", str(error))
         self.report.flush()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
-from time import time_ns
+from time import monotonic_ns, time_ns
 from typing import TypeVar
 
 import msgspec
@@ -29,6 +29,7 @@ from adjourn.relay.request import (
     GIVEN_BACK,
     KEY_META,
     MAX_KEY,
+    NOTHING,
     TASK_META,
     Connection,
     Request,
@@ -94,9 +95,9 @@ class Admission:
 
     def track(self, request: Request, kind: str) -> None:
         """Send a request to the server, and expect its answer."""
+        request.kind = kind
         self._lines.append(request.raw)
         self._tracked.append(request)
-        request.expect_answer(kind)
 
     def answer(self, request: Request, line: bytes) -> None:
         """Answer a request without the server."""
@@ -147,7 +148,7 @@ class Admission:
         """Carry out a meta-tool that needs no decision. It sees what came before it as done."""
         self._in_worker(partial(self._meta.handle, request, name), partial(self._meta_answered, request))
 
-    def flush(self) -> None:
+    def flush(self) -> None:  # noqa: C901  # one pass, on the path of every call
         """Decide on what is queued, and send all. May be busy when it returns; then it continues by itself."""
         if self._calls:
             calls, self._calls = self._calls, []
@@ -174,13 +175,12 @@ class Admission:
                     return
                 if not pending.is_sent:
                     self._decided(calls, session, pending.decided)
-        if self._lines or self._answers:
-            self._send()
-
-    def _send(self) -> None:
         lines, tracked, answers = self._lines, self._tracked, self._answers
         if lines:
             self._lines, self._tracked = [], []
+            for request in tracked:  # nothing of its text is kept: its answer may be long in coming
+                request.is_sent, request.call = True, None
+                request.raw, request.body, request.params, request.meta = b"", NOTHING, NOTHING, NOTHING
             if data := lines[0] if len(lines) == 1 else b"".join(lines):
                 self._connection.server.send(data, tracked)
         if answers:
@@ -197,7 +197,7 @@ class Admission:
             if request in dropped or not (request.is_sent or self._confirmations.holds(request.id)):
                 error = frames.error(request.id, frames.INTERNAL_ERROR, "adjourn failed on this message")
                 self.answer(request, error)
-        self._send()
+        self.flush()
 
     # --- the worker
 
@@ -213,7 +213,7 @@ class Admission:
         try:
             yield
             if not self.busy:
-                self._send()
+                self.flush()
                 self._tool_list.compare()  # behind the answer to a resume
             self._go_on_with_held()
         except Exception as error:  # one odd message must not end the session
@@ -319,7 +319,6 @@ class Admission:
         elif harmless and verdict.effect == "allow" and verdict.confirm is None:
             self._lines[request.place] = request.raw
             self._tracked.append(request)
-            request.expect_answer("other")
         else:
             reason = f'tool "{call.tool}" was not called, since it could not be recorded: {error.message}'
             self.refuse(request, Block("store", reason, error.remedy))
@@ -341,7 +340,8 @@ class Admission:
             request.session, request.call_id = session, admission.call
             request.effectful = call.effectful
             request.is_kept = intent is not None and intent.once != ""
-            request.expect_answer("other" if call.named_only and intent is None else "call")
+            request.kind = "other" if call.named_only and intent is None else "call"
+            request.started = monotonic_ns()
             self._lines[request.place] = line
             self._tracked.append(request)
             request.tool = call.tool
@@ -350,7 +350,7 @@ class Admission:
             data = {"tool": call.tool, "call": admission.call}
             self._connection.report.routine(("tool.allowed", "", data, time_ns(), False))
         if at_once:
-            self._send()
+            self.flush()
 
     def _carry_out(self, request: Request, name: str, admitted: Admitted, session: GuardedSession) -> bytes:
         """Carry out a meta-tool that was decided on. In the worker."""
@@ -429,7 +429,7 @@ class Admission:
 
     def _refuse_held(self, held: HeldCall, why: str) -> None:
         self.refuse(held.request, self._confirmations.refusal(held, why))
-        self._send()
+        self.flush()
 
 
 def is_counted(policy: Policy, tool: str) -> bool:

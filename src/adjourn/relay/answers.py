@@ -249,8 +249,11 @@ class Answers:
         self.is_writing = False
         facts_of: dict[GuardedSession, list[kinds.ToolSettled]] = {}
         for request, _ in delivery.later:
-            if request.session is not None and request.session.policy.counts:
-                facts_of[request.session] = []
+            session = request.session
+            if session is not None and session.policy.counts:
+                ledger = session.task.ledger
+                if ledger.calls_used >= session.due_at or ledger.milestones:
+                    facts_of[session] = []
         for session, settled in delivery.settled.items():
             facts_of[session] = settled.facts
         due = [pair for pair in facts_of.items() if pair[0].is_due_after(pair[1])] if facts_of else []

@@ -97,9 +97,9 @@ class Gate:
         """Lines, elements of a batch, its end; and requests that have to wait for what came before them."""
         self._refusals = 0
 
-    def handle(self, lines: Iterable[bytes] = ()) -> None:
+    def handle(self, lines: Iterable[bytes] = ()) -> None:  # noqa: C901, PLR0912  # one pass, on the path of every call
         """Process a batch of lines, after any queued ones. Their intents are one transaction, their forwarding one write."""
-        waiting, admission = self._waiting, self.admission
+        waiting, admission, requests = self._waiting, self.admission, self._connection.requests
         waiting.extend(lines)
         while not admission.busy:
             try:
@@ -107,58 +107,45 @@ class Gate:
                     admission.flush()
                     return
                 item = waiting.popleft()
-                if isinstance(item, bytes):  # an oversize line is a subclass
-                    self._line(item, None)
-                elif isinstance(item, Request):
-                    self._take_again(item)
-                elif isinstance(item, BatchAnswers):
+                if isinstance(item, BatchAnswers):
                     self._end_batch(item)
+                    continue
+                if isinstance(item, Request):
+                    request = item
                 else:
-                    self._line(*item)
+                    line, batch = (item, None) if isinstance(item, bytes) else item  # an oversize line is a subclass
+                    try:
+                        read = frames.read(line, Request)
+                        if isinstance(read, list):
+                            self._begin_batch(read, batch)
+                            continue
+                    except FrameError as error:
+                        if not line.isspace():
+                            self._refuse(error, line, batch)
+                        continue
+                    request = read
+                    if request.method and request.id is not None:
+                        request.batch = batch
+                        if batch is not None:
+                            batch.due += 1
+                        if request.id in requests:
+                            in_use = frames.error(request.id, frames.INVALID_REQUEST, "this id is still in use")
+                            admission.answer(request, in_use)
+                            continue
+                        requests[request.id] = request
+                if request.method == "":
+                    self._response(request)
+                elif request.id is None:
+                    self._notification(request)
+                elif request.method == "tools/call":
+                    self._tools_call(request)
+                else:
+                    self._other(request)
             except Exception as error:  # one odd message must not end the session
                 self._connection.report.event("proxy.bug", f"{type(error).__name__}: {error}")
                 admission.give_up()
 
     # --- one message
-
-    def _line(self, line: bytes, batch: BatchAnswers | None) -> None:
-        try:
-            request = frames.read(line, Request)
-            if isinstance(request, list):
-                self._begin_batch(request, batch)
-                return
-        except FrameError as error:
-            if not line.isspace():
-                self._refuse(error, line, batch)
-            return
-        if request.method == "":
-            self._response(request)
-        elif request.id is None:
-            self._notification(request)
-        else:
-            request.batch = batch
-            if batch is not None:
-                batch.due += 1
-            if request.id in self._connection.requests:
-                in_use = frames.error(request.id, frames.INVALID_REQUEST, "this id is still in use")
-                self.admission.answer(request, in_use)
-                return
-            self._connection.requests[request.id] = request
-            if request.method == "tools/call":
-                self._tools_call(request)
-            else:
-                self._other(request)
-
-    def _take_again(self, request: Request) -> None:
-        """Take a request that had to wait for what came before it."""
-        if request.method == "tools/call":
-            self._tools_call(request)
-        elif request.method == "":
-            self._response(request)
-        elif request.id is None:
-            self._notification(request)
-        else:
-            self._other(request)
 
     def _is_first(self, request: Request) -> bool:
         """Whether all that came before a request has been decided on and sent. Else it waits, and is taken up again."""

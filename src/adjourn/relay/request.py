@@ -102,17 +102,8 @@ class Request(Message, eq=False):
     started: int = 0
     watched: Any = None
 
-    def expect_answer(self, kind: str) -> None:
-        """It goes to the server. Nothing of its text is kept: the answer may be long in coming."""
-        self.kind = kind
-        self.is_sent = True
-        self.started = monotonic_ns()
-        self.raw = b""
-        self.body = self.params = self.meta = _NOTHING
-        self.call = None
 
-
-_NOTHING: dict[str, Any] = {}
+NOTHING: dict[str, Any] = {}
 
 
 # --- from a request's params to the call that is decided on: its arguments, and the members that an approval is bound to as well

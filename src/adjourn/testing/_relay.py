@@ -110,7 +110,7 @@ class InProcessRelay:
             text = f'policy test v0\ngoal "a test"\n{text}\n'
         (self.folder / ".aex" / "policy.aex").write_text(text, encoding="utf-8")
         for client in self.clients:
-            client.context.watch.look_again = 0.0
+            client.context.watch.files.look_again = 0.0
 
     # --- clients
 

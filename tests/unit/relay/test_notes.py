@@ -133,7 +133,7 @@ def test_odd_arguments_are_errors_that_say_where_and_the_proxy_goes_on(work: Pro
     for arguments in odd:
         for name in NOTING:
             assert "error" in (answer := client.call(name, arguments)) or refused(answer), (name, arguments)
-    assert "$.facts" in text_of(client.call("adjourn.note", {"facts": 5}))
+    assert "`facts`" in text_of(client.call("adjourn.note", {"facts": 5}))
     assert not refused(client.call("echo", {"a": 1}))
     with work.store() as store:
         assert RecordTrees(store).ids() == []

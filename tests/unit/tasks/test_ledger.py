@@ -397,6 +397,7 @@ EFFECTS: list[tuple[str, Facts, dict[str, Any]]] = [
     ("for.start is history only", [(kinds.ForStart(count=2, step="1", variable="v"), "s1")], {"calls_refused": 0}),
     ("task.finished says since when", [(kinds.TaskFinished(note="n"), "s1")], {"finish_note": "n", "finished": timestamp(NOON)}),
     ("task.reopened takes that back", [(kinds.TaskFinished(), "s1"), (kinds.TaskReopened(), "s1")], {"finished": ""}),
+    ("history.accepted is history only", [(kinds.HistoryAccepted(accepted="", document="", key="", lost=1, signature="", since="", who="p"), "s1")], {"calls_refused": 0}),
     ("run.finished is history only", [(kinds.RunFinished(status="success"), "s1")], {"calls_refused": 0}),
 ]  # fmt: skip
 

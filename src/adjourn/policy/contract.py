@@ -160,10 +160,12 @@ def _policy_of(text: str, source: str, path: str) -> tuple[Policy, list[Finding]
     """
     folder, name = os.path.join(folders.config(), "policies"), digest(os.fsencode(os.path.abspath(path)))[:32]
     kept, about = os.path.join(folder, name), b""
-    with suppress(AdjournError, OSError, msgspec.DecodeError):
+    with suppress(AdjournError, OSError, ValueError):
         with os.scandir(os.path.dirname(aex.__file__)) as files:
             parser = [(f.name, (at := f.stat()).st_size, at.st_mtime_ns) for f in files if f.name.endswith(".py")]
-        about = f"adjourn/policy/1:{__version__}:{sorted(parser)}:{source}\0{text}\0".encode(errors="surrogateescape")
+        about = f"adjourn/policy/2:{__version__}:{sorted(parser)}:{source}\0{len(text)}:{text}".encode(
+            errors="surrogateescape"
+        )
         seal, _, value = read_file(kept, MAX_KEPT_BYTES).partition(b":")
         if hmac.compare_digest(seal, _seal(about + value)):
             return msgspec.msgpack.decode(value, type=Policy), []
@@ -171,7 +173,9 @@ def _policy_of(text: str, source: str, path: str) -> tuple[Policy, list[Finding]
 
     policy, findings = read_layer(text, source, "policy")
     if about and not findings and keys.has_secret():
-        with suppress(AdjournError, OSError):
+        with suppress(
+            AdjournError, OSError, ValueError, OverflowError
+        ):  # no form for some names of files and long numbers
             value = msgspec.msgpack.encode(policy, enc_hook=dict)  # of its mappings that cannot change
             os.makedirs(folder, 0o700, exist_ok=True)
             write_file(folder, name, _seal(about + value) + b":" + value, 0o600)

@@ -269,6 +269,37 @@ def test_no_policy_with_a_finding_is_kept(kept: Callable[[], list[Path]], root: 
     assert not kept()
 
 
+@for_each(
+    ("name", "rule"),
+    [("policy.aex", "use file.seek where position > 99999999999999999999999"), ("\udcff.aex", "use file.seek")],
+    ids=["a long number", "a name that is not UTF-8"],
+)
+def test_a_policy_that_has_no_kept_form_counts(
+    kept: Callable[[], list[Path]], root: Path, name: str, rule: str
+) -> None:
+    """What cannot be kept keeps nobody from working under it."""
+    text = f'policy odd v1\ngoal "do it"\n{rule}\n'
+    (root / name).write_text(text)
+    assert repr(read_contract(str(root), name).policy) == repr(from_text(text, name)[0])
+    assert not kept()
+
+
+def test_the_seal_says_where_a_text_ends(kept: Callable[[], list[Path]], root: Path) -> None:
+    """The end of a text that was read, as what a shorter one means, is not sealed: it could state any policy."""
+    policy, shorter = root / ".aex" / "policy.aex", f"{POLICY}# "
+    policy.write_text(f"{shorter}\0")
+    read_contract(str(root))
+    room = 0x8041 - 1 - len(kept()[0].read_bytes().partition(b":")[2])
+    members = b"\xa0\xc2" * 32_960 + b"\xa7observe\xc3"
+    other = b"\xde\x80\xc2" + members + b"\xa0\xda\x80\x41" + b"x" * room  # MessagePack, and UTF-8
+    policy.write_bytes(f"{shorter}\0".encode() + other)
+    read_contract(str(root))
+    seal, _, value = kept()[0].read_bytes().partition(b":")
+    kept()[0].write_bytes(seal + b":" + other + b"\0" + value)
+    policy.write_text(shorter)
+    assert not read_contract(str(root)).policy.observe
+
+
 def test_who_has_no_secret_keeps_nothing(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading a policy makes no keys, and writes nothing."""
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))

@@ -6,7 +6,7 @@ Secrets are found by the product's redaction and by how people write them, then 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from adjourn.text.quoting import clean
 from adjourn.text.redact import HIDDEN, matches, without_secrets
@@ -41,19 +41,13 @@ class Secrets:
         self._room = MAX_VALUES + len(self._values)
         self._hidden: dict[str, str] = {}
         for text in texts:
-            self._learn(_visible(text[:MAX_SEARCHED]))
+            for value in (*_secrets_in(_visible(text[:MAX_SEARCHED])), *_behind_escapes(text[:MAX_SEARCHED])):
+                self._add(value)
 
     @property
     def values(self) -> Collection[str]:
         """The secrets."""
         return self._values.keys()
-
-    def _learn(self, text: str) -> None:
-        if _may_name_one(text):
-            for match in _IN_PROSE.finditer(text):
-                self._add(match[1].rstrip(".!?"))
-        for _, match in matches(text):
-            self._add(match[0][match.end(1) - match.start() :] if match.re.groups and match[1] else match[0])
 
     def _add(self, value: str) -> None:
         if _is_secret(value) and len(self._values) < self._room:
@@ -69,8 +63,27 @@ class Secrets:
                     hidden = hidden.replace(value, HIDDEN)
             if _may_name_one(hidden):
                 hidden = _IN_PROSE.sub(_without_value, hidden)
-            self._hidden[text] = hidden = without_secrets(hidden)
+            hidden = without_secrets(hidden)
+            for value in filter(_is_secret, _behind_escapes(text)):
+                hidden = hidden.replace(value, HIDDEN)
+            self._hidden[text] = hidden
         return hidden
+
+
+def _secrets_in(text: str) -> Iterator[str]:
+    if _may_name_one(text):
+        for match in _IN_PROSE.finditer(text):
+            yield match[1].rstrip(".!?")
+    for _, match in matches(text):
+        yield match[0][match.end(1) - match.start() :] if match.re.groups and match[1] else match[0]
+
+
+def _behind_escapes(text: str) -> Iterator[str]:
+    """The secrets of a text with escapes, each also without its first character, which an escape before it may take."""
+    if "\x1b" in text:
+        for value in _secrets_in(clean(_ANSI.sub(lambda escape: f" {escape[0][-1]}", text))):
+            yield value
+            yield value[1:]
 
 
 def _visible(text: str) -> str:

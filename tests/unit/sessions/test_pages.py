@@ -98,6 +98,15 @@ def test_a_character_that_is_not_seen_divides_no_secret(unseen: str) -> None:
         assert hidden == "login [redacted] [redacted]"
 
 
+@for_each("escape", ["\x1b", "\x1b[", "\x1b[0;1"])
+def test_an_escape_that_takes_a_character_spares_no_secret(escape: str) -> None:
+    """Neither a key's first character nor that of the word that names a password."""
+    assert KEY[1:] not in Secrets([]).hide(f"printed {escape}{KEY}")
+    named = f"{escape}password is rye-and-salt"
+    assert "rye-and-salt" not in Secrets([]).hide(named)
+    assert "rye-and-salt" not in Secrets([named]).hide("login rye-and-salt")
+
+
 def test_a_search_shows_no_secret(home: Path) -> None:
     """The line that is found is without what another line of its session called a password."""
     transcript = ClaudeTranscript()

@@ -219,8 +219,9 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
         self.hash = event_hash
         stamp, before = event.timestamp, self.touched
         if stamp != before:
-            if stamp[:19] == before[:19] and (passed := stamp[20:23]).isdecimal() and before[20:23].isdecimal():
-                self.worked += max(0, int(passed) - int(before[20:23]))  # within a second, as nearly always
+            now, then = stamp[17:19] + stamp[20:23], before[17:19] + before[20:23]
+            if stamp[:17] == before[:17] and now.isdecimal() and then.isdecimal() and max(now, then) < "60":
+                self.worked += max(0, int(now) - int(then))  # within a minute, as nearly always
             else:
                 self.worked += _pause(before, stamp)
             self.touched = stamp

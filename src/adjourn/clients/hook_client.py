@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -85,7 +86,8 @@ class HookClient(ClientProcess):
     def continues(self, name: str) -> bool:
         """Work on the task that the client's conversation worked on in an earlier process. Returns whether it does.
 
-        It does not once it has begun a task of its own, nor on a task that is finished, or that a living session works on.
+        It does not once it has begun a task of its own, nor on a task that is finished, or that a living session or another living client
+        works on: one that continues the same conversation may have made no call yet.
         """
         if self.options.task or not name or not self.has_proxies():
             return False
@@ -95,10 +97,20 @@ class HookClient(ClientProcess):
             now, holders = self.clock(), ledger.sessions.values()
             if own.ledger.exists or not ledger.exists or ledger.finished:
                 return False
-            if any(is_alive(self.store, name, holder, now) for holder in holders):
+            if any(is_alive(self.store, name, holder, now) for holder in holders) or self._is_taken(name):
                 return False
             self.task.move(name)
         return True
+
+    def _is_taken(self, task: str) -> bool:
+        """Whether another client that lives is to work on a task."""
+        names = [ref for kind in (CLIENT, BOUND) for ref, of in self.store.refs(kind).items() if of == task]
+        for group in {name.partition("/")[2] for name in names} - set(self._groups):
+            with suppress(ValueError):  # a name of another make
+                host, pid, began, _ = group.rsplit("/", 3)
+                if process.lives(Process(host, int(pid), int(began))):
+                    return True
+        return False
 
     def ask(self, call: ToolRequest, working_directory: str = "", name: str = "", server: str = "") -> Decided:
         """Decide on a call, which the client has a `name` for, and write it down; relative paths among its arguments are of

@@ -76,3 +76,12 @@ def test_a_task_that_is_taken_is_left_alone(started: Callable[..., HookClient]) 
     own = started()
     worked(own)
     assert not own.continues(free), "it has begun a task of its own"
+
+
+def test_of_two_clients_that_continue_a_conversation_one_has_its_task(started: Callable[..., HookClient]) -> None:
+    """The first one, also before its first call: the calls of the other would all be refused."""
+    name = worked(started(GONE))
+    first = started(Process(HERE.host, os.getpid(), started_at(os.getpid()) or 0))
+    assert first.continues(name)
+    assert not started().continues(name)
+    assert first.continues(name)

@@ -1,6 +1,6 @@
 """Accepted losses: after a restored backup, a signed record in the store says which missing events a person accepted as lost.
 
-    restored/TIME    an `AcceptedLoss`; its document lists the head that each task of the store had then
+    restored/TIME    an `AcceptedLoss`; its document names the store and lists the head that each of its tasks had
 
 A kept head that the history contradicts counts as lost with the backup if it was made between `since` and the acceptance, and the task
 still has the event that the document lists. So nothing that is appended after the acceptance can be cut under its name.
@@ -14,6 +14,7 @@ import msgspec
 
 from adjourn.errors import AdjournError
 from adjourn.host import keys
+from adjourn.log.canonical_json import digest
 from adjourn.log.event import timestamp
 from adjourn.log.kinds import HistoryAccepted
 from adjourn.log.signing import fingerprint, holds, sign_bytes
@@ -26,7 +27,13 @@ MAX_ACCEPTED = 16
 """Losses of a store that are read, the newest first."""
 _STATEMENT = "adjourn/accepted-loss/1"
 _encode = msgspec.json.Encoder(order="sorted").encode
-_Heads = dict[str, tuple[int, str]]
+
+
+class _Then(msgspec.Struct, frozen=True, kw_only=True):
+    """What the document says: where the store is, as its digest, and the head that each of its tasks had."""
+
+    heads: dict[str, tuple[int, str]]
+    store: str
 
 
 class AcceptedLoss(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,11 +71,11 @@ def accept(store: Store, since: int, who: str, now: int) -> AcceptedLoss:
 
     The caller makes sure that a person says so.
     """
-    heads: _Heads = {name: (head.seq, head.hash) for name, head in store.streams().items() if "/" not in name}
+    heads = {name: (head.seq, head.hash) for name, head in store.streams().items() if "/" not in name}
     private = keys.private_key()
     loss = AcceptedLoss(
         accepted=timestamp(now),
-        document=store.put_blob(msgspec.json.encode(heads)),
+        document=store.put_blob(msgspec.json.encode(_Then(heads=heads, store=_place(store)))),
         key=fingerprint(keys.own_public_key()),
         signature="",
         since=timestamp(since),
@@ -101,18 +108,26 @@ def covering(store: Store, head: KeptHead) -> AcceptedLoss | None:
 
 
 def _still_has(store: Store, document: str, task: str) -> bool:
-    """Whether a task has all events that it had when the loss was accepted."""
+    """Whether the loss was accepted for this store, and a task has all events that it had then. What was accepted for another store
+    lists none of this one's tasks, and would excuse cutting each of them.
+    """
     try:
         data = store.get_blob(document)
         if data is None:
             return False
-        there = Head(*_heads_of(data).get(task, EMPTY))
+        then = _then(data)
+        there = Head(*then.heads.get(task, EMPTY))
         entry = next(iter(store.read(task, there.seq, there.seq + 1)), None) if there != EMPTY else None
     except (AdjournError, msgspec.DecodeError):
         return False
-    return there == EMPTY or (entry is not None and entry.hash == there.hash)
+    return then.store == _place(store) and (there == EMPTY or (entry is not None and entry.hash == there.hash))
+
+
+def _place(store: Store) -> str:
+    place: str = getattr(store, "place", "")
+    return digest(place.encode(errors="surrogateescape"))
 
 
 @lru_cache(maxsize=1)  # 0.1 s for 200,000 tasks, and asked for each of them
-def _heads_of(document: bytes) -> _Heads:
-    return msgspec.json.decode(document, type=_Heads)
+def _then(document: bytes) -> _Then:
+    return msgspec.json.decode(document, type=_Then)

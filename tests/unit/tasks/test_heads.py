@@ -334,3 +334,16 @@ def test_an_acceptance_covers_no_event_that_was_there_when_it_was_made(store: Sq
         changed.execute("DELETE FROM event WHERE position & 1099511627775 >= 2")
     with pytest.raises(IntegrityError):
         a_task(store)
+
+
+def test_an_acceptance_of_another_store_is_none(store: SqliteStore, path: Path, tmp_path: Path) -> None:
+    """Whoever copies it into a database cannot cut that one's tasks, which its document does not list."""
+    lose(store, path)
+    with closing(SqliteStore(tmp_path / "another.db")) as another:
+        loss = accept(another, 0, "ann", NOON)
+        document = another.get_blob(loss.document)
+    assert document is not None
+    assert store.put_blob(document) == loss.document
+    store.swap(f"restored/{loss.accepted}", msgspec.json.encode(loss).decode(), expect=None)
+    with pytest.raises(IntegrityError, match="lacks event 5"):
+        a_task(store)

@@ -145,7 +145,7 @@ def test_a_login_over_tls(tmp_path: Path) -> None:
 
 def test_only_a_person_logs_in(work: LoginWorkspace) -> None:
     """Without a terminal nobody logs in or out, and the authorization server is not even asked."""
-    assert "there is no login" in work.person("serve", "logout", work.url, terminal=False).stderr
+    assert "no login is stored" in work.person("serve", "logout", work.url, terminal=False).stderr
     work.login()
     before = work.grants()
     for command in ("login", "logout"):
@@ -354,7 +354,7 @@ def test_a_logout_deletes_and_revokes(work: LoginWorkspace) -> None:
     assert httpx.post(f"http://127.0.0.1:{work.authority_port}/token", data=given).status_code == 400
     done = work.person("serve", "logout", work.url)
     assert done.returncode == 1
-    assert "there is no login" in done.stderr
+    assert "no login is stored" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -411,7 +411,7 @@ def test_the_gateway_uses_the_login_of_its_user(work: LoginWorkspace, tmp_path: 
 
         try:
             told = asyncio.run(session())
-            assert "the server wants a login" in told
+            assert "the server needs a login" in told
             assert work.url not in told
             assert f"run: adjourn serve login {work.url}" in log.read_text()
             work.login()

@@ -46,8 +46,10 @@ def ui_(context: CommandContext, *, port: int, no_open: bool) -> None:
     Prints a link that opens the page in one browser, once. Whoever has the page speaks for you. Ctrl-C ends it. Needs the extra `ui`.
     """
     from adjourn.handover.held import UNDO_SECONDS, HeldAnswers
-    from adjourn.ui.server import OtherWorkspaces
-    from adjourn.ui.site import Site
+
+    with needing("ui"):
+        from adjourn.ui.server import OtherWorkspaces
+        from adjourn.ui.site import Site
 
     context.store_or_none()  # here, where it is closed when the command ends
     opening = Lock()

@@ -23,6 +23,7 @@ from adjourn.host.workspace_store import open_at
 from adjourn.tasks.task import Task, tasks_of
 from support.real.clients import CLAUDE, CODEX, Agent
 from support.real.model import Model, Use, running
+from support.screen import Screen
 from support.terminal import at_terminal
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "clients.md"
@@ -37,7 +38,8 @@ def agents() -> None:
         pytest.skip(f"not installed (1 GB, on request): {', '.join(missing)}: python tests/support/tools.py --clients")
 
 
-def test_six_commands_from_the_installation_to_the_undo(tmp_path: Path) -> None:
+@pytest.mark.parametrize("answer", ["approve", "inbox"])
+def test_six_commands_from_the_installation_to_the_undo(answer: str, tmp_path: Path) -> None:
     """Install, set up, work and be killed, answer, continue in the other client, undo: the call that a person approved happened once.
 
     Neither client needs a permission for the tool that only reads: `init` wrote it into the settings of both.
@@ -62,7 +64,15 @@ def test_six_commands_from_the_installation_to_the_undo(tmp_path: Path) -> None:
     approval = re.search(r"adjourn approve (\w+)", model.results[1])
     assert approval, model.results
 
-    _run([ADJOURN, "approve", approval[1]], project, environment)  # 4
+    if answer == "approve":  # 4, as the refusal says it
+        _run([ADJOURN, "approve", approval[1]], project, environment)
+    else:  # as `adjourn --help` says it
+        screen = Screen("inbox", cwd=project, env=environment | {"TERM": "xterm-256color"}, apart=True)
+        screen.wait_for("a approve")
+        screen.press(b"a\r")
+        screen.wait_for("u undo")
+        screen.press(b"q")
+        assert "Approved: inv.add_item" in screen.finish()
 
     resume = Use(
         "aex.resume", lambda context: {"name": re.findall(r'"name": "([\w-]+)"', context.replace("\\", ""))[-1]}

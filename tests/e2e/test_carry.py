@@ -201,7 +201,7 @@ def test_what_was_changed_on_the_way_is_refused(
         answer = client.call("aex.resume", {"name": "fix-auth"})
         assert refused(answer)
         assert re.search(reason, text_of(answer))
-        assert "restore it from version control" in text_of(answer)
+        assert "Restore it from version control" in text_of(answer)
         with bob.store() as store:
             assert store.refs("checkpoint/") == {}
             assert store.streams() == {}

@@ -27,7 +27,8 @@ def test_spent_calls_never_come_back(facts: Facts) -> None:
     used = refused = 0
     for (event, event_hash, _), (item, _) in zip(chained(facts), facts, strict=True):
         ledger.apply(event, event_hash, item)
-        counted = isinstance(item, kinds.ToolAllowed) and not item.uncounted
+        let_through = item.allowed if isinstance(item, kinds.ToolReadings) else [item]
+        counted = sum(isinstance(call, kinds.ToolAllowed) and not call.uncounted for call in let_through)
         spent_elsewhere = max(0, item.calls) if isinstance(item, kinds.TaskImported) else 0
         assert ledger.calls_used - used == counted + spent_elsewhere
         assert ledger.calls_refused >= refused

@@ -100,7 +100,7 @@ class HookClient(ClientProcess):
             if any(is_alive(self.store, name, holder, now) for holder in holders) or self._is_taken(name):
                 return False
             self.task.move(name)
-        return True
+        return self.session().task.id == name  # a process of this client may have set another at the same time
 
     def _is_taken(self, task: str) -> bool:
         """Whether another client that lives is to work on a task."""

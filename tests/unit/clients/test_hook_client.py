@@ -85,3 +85,15 @@ def test_of_two_clients_that_continue_a_conversation_one_has_its_task(started: C
     assert first.continues(name)
     assert not started().continues(name)
     assert first.continues(name)
+
+
+def test_a_task_that_a_process_of_the_client_sets_meanwhile_stays(
+    started: Callable[..., HookClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hook says that the conversation does not continue its task."""
+    name = worked(started(GONE))
+    hook = started()
+    own = hook.session().task.id
+    monkeypatch.setattr(hook.task, "move", lambda _: None)  # its swap comes too late
+    assert not hook.continues(name)
+    assert hook.session().task.id == own

@@ -102,25 +102,27 @@ def covering(store: Store, head: KeptHead) -> AcceptedLoss | None:
     """The accepted loss, signed by a trusted key, that explains why the store lacks the event of a kept head."""
     for loss in accepted_losses(store):
         is_then = not head.at or loss.since <= head.at <= loss.accepted
-        if is_then and is_signed(loss) and _still_has(store, loss.document, head.task):
+        if is_then and is_signed(loss) and _still_has(store, loss.document, head):
             return loss
     return None
 
 
-def _still_has(store: Store, document: str, task: str) -> bool:
+def _still_has(store: Store, document: str, head: KeptHead) -> bool:
     """Whether the loss was accepted for this store, and a task has all events that it had then. What was accepted for another store
-    lists none of this one's tasks, and would excuse cutting each of them.
+    lists none of this one's tasks, and would excuse cutting each of them; so would the list for a head without a time, which may be of
+    a task that began after the acceptance.
     """
     try:
         data = store.get_blob(document)
         if data is None:
             return False
         then = _then(data)
-        there = Head(*then.heads.get(task, EMPTY))
-        entry = next(iter(store.read(task, there.seq, there.seq + 1)), None) if there != EMPTY else None
+        there = Head(*then.heads.get(head.task, EMPTY))
+        entry = next(iter(store.read(head.task, there.seq, there.seq + 1)), None) if there != EMPTY else None
     except (AdjournError, msgspec.DecodeError):
         return False
-    return then.store == _place(store) and (there == EMPTY or (entry is not None and entry.hash == there.hash))
+    has_all = entry is not None and entry.hash == there.hash if there != EMPTY else bool(head.at)
+    return has_all and then.store == _place(store)
 
 
 def _place(store: Store) -> str:

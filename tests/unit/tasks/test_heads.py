@@ -22,7 +22,7 @@ from adjourn.policy.principal import Principal, SpaceStore, space_of
 from adjourn.store.base import Store
 from adjourn.store.memory import MemoryStore
 from adjourn.store.sqlite import SqliteStore
-from adjourn.tasks.accepted_loss import accept, is_signed
+from adjourn.tasks.accepted_loss import accept, covering, is_signed
 from adjourn.tasks.heads import KeptHead, KeptHeads
 from adjourn.tasks.task import NewEvent, Task
 from support.clock import NOON, Clock
@@ -347,3 +347,11 @@ def test_an_acceptance_of_another_store_is_none(store: SqliteStore, path: Path, 
     store.swap(f"restored/{loss.accepted}", msgspec.json.encode(loss).decode(), expect=None)
     with pytest.raises(IntegrityError, match="lacks event 5"):
         a_task(store)
+
+
+def test_an_acceptance_covers_no_head_without_a_time_of_a_task_that_it_does_not_list(store: SqliteStore) -> None:
+    """Such a task may have begun after it; one whose head has a time between both was lost with the backup."""
+    accept(store, NOON - 1, "ann", NOON)
+    head = KeptHead(task="gone", seq=4, hash="0" * 64, calls=4, at=timestamp(NOON - 1))
+    assert covering(store, head) is not None
+    assert covering(store, msgspec.structs.replace(head, at="")) is None

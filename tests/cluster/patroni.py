@@ -21,7 +21,7 @@ import httpx
 import psycopg
 
 from support import tools
-from support.gateway import free_port
+from support.ports import free_port
 from support.processes import below
 
 DISK_MIB = 640

@@ -21,7 +21,7 @@ import pytest
 from adjourn.gateway.settings import GatewaySettings, read_settings
 from support import deployed, tools
 from support.deployed import DEPLOY, Place
-from support.gateway import free_port
+from support.ports import free_port
 from support.proxy import wait_for
 from support.recording_server import RecordingServer
 

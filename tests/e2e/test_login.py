@@ -24,8 +24,9 @@ from adjourn.errors import RefusedError
 from adjourn.gateway import login_store
 from adjourn.gateway.login_flow import LoginOptions, log_in
 from support.certificates import make_certificate
-from support.gateway import free_port, text_of
+from support.gateway import text_of
 from support.login import LoginWorkspace, without_keyring
+from support.ports import free_port
 from support.proxy import wait_for
 from support.terminal import at_terminal
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from support.command_line import CommandLine
-from support.gateway import free_port
+from support.ports import free_port
 from support.servers import Servers
 
 SETTINGS = 'listen = "127.0.0.1:{port}"\n'

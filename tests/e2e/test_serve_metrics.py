@@ -14,8 +14,9 @@ import pytest
 from mcp import Client
 from prometheus_client.parser import text_string_to_metric_families
 
-from support.gateway import GatewayWorkspace, free_port
+from support.gateway import GatewayWorkspace
 from support.in_process_gateway import InProcessGateway
+from support.ports import free_port
 from support.proxy import wait_for
 
 RULES = ("allow up.echo, up.write, up.pause", "deny up.drop", "confirm before up.pause")

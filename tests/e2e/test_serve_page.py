@@ -16,9 +16,10 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from support.browser import PICTURES, Window, check
-from support.gateway import free_port, text_of
+from support.gateway import text_of
 from support.in_process_gateway import InProcessGateway
 from support.page import ServedPage
+from support.ports import free_port
 from support.proxy import wait_for
 
 INIT = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {

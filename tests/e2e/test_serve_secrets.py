@@ -13,8 +13,9 @@ from pathlib import Path
 import httpx
 from mcp import Client
 
-from support.gateway import SERVER, GatewayWorkspace, free_port, text_of
+from support.gateway import SERVER, GatewayWorkspace, text_of
 from support.in_process_gateway import InProcessGateway
+from support.ports import free_port
 
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

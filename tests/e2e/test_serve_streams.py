@@ -13,8 +13,9 @@ from typing import Any
 
 import httpx
 
-from support.gateway import GatewayWorkspace, free_port
+from support.gateway import GatewayWorkspace
 from support.in_process_gateway import InProcessGateway
+from support.ports import free_port
 from support.proxy import wait_for
 from support.token_issuer import RESOURCE, TokenIssuer
 

@@ -14,8 +14,8 @@ from playwright.sync_api import Browser, expect
 
 from support.account import PIN, WRONG, Account
 from support.browser import PICTURES, Window, check
-from support.gateway import free_port
 from support.page import serving
+from support.ports import free_port
 from support.proxy import Client, ProxyWorkspace, refused, run, text_of, wait_for
 from support.receiver import receiving
 

@@ -14,7 +14,7 @@ import pytest
 
 from support import deployed, tools
 from support.deployed import DEPLOY, Place
-from support.gateway import free_port
+from support.ports import free_port
 from support.proxy import wait_for
 
 

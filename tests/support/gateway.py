@@ -24,16 +24,11 @@ import jsonschema  # noqa: F401  # the SDK imports it in its first call, for sec
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from support.ports import free_port
 from support.proxy import wait_for
 
 SERVER = Path(__file__).with_name("http_server.py")
 _T = TypeVar("_T")
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 class GatewayWorkspace:
@@ -63,9 +58,13 @@ class GatewayWorkspace:
         self.settings.write_text(f'listen = "127.0.0.1:{self.port}"\n{settings}\n{line}\n', encoding="utf-8")
         self._calls = path / "calls"
         self.gateway: subprocess.Popen[str] | None = None
-        if over == "http":
-            self._start_server(server, path)
-        self.start()
+        try:
+            if over == "http":
+                self._start_server(server, path)
+            self.start()
+        except BaseException:
+            self.__exit__()  # what it left open would fail a later test
+            raise
 
     def _prepare(self) -> None:
         """Do what has to be done before anything starts."""

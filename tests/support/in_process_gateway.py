@@ -49,6 +49,7 @@ class GatewayThread:
             self._thread.start()
             self._is_ready.wait(_SECONDS)
         if self._error is not None:
+            self.stderr.close()
             raise self._error
         assert self._address
 

@@ -24,7 +24,8 @@ import uvicorn
 from mcp.server.stdio import stdio_server
 
 from support import one_era
-from support.gateway import SERVER, free_port
+from support.gateway import SERVER
+from support.ports import free_port
 from support.servers import Servers
 
 PIPE_END = Path(__file__).with_name("pipe_end.py")

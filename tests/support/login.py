@@ -28,7 +28,8 @@ from mcp.types import jsonrpc_message_adapter
 from adjourn.gateway.bridge import Bridge
 from adjourn.gateway.login_flow import LoginOptions, log_in
 from adjourn.gateway.login_store import KeptLogin, alone, keep
-from support.gateway import free_port, wait_for_port
+from support.gateway import wait_for_port
+from support.ports import free_port
 from support.terminal import at_terminal
 
 SERVER = Path(__file__).with_name("oauth_server.py")

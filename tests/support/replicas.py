@@ -21,7 +21,8 @@ from typing import Any, Self
 import httpx
 import pytest
 
-from support.gateway import free_port, wait_for_port
+from support.gateway import wait_for_port
+from support.ports import free_port
 
 SERVER = Path(__file__).with_name("counting_server.py")
 VERSION = "2026-07-28"

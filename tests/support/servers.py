@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from support.gateway import SERVER, free_port, wait_for_port
+from support.gateway import SERVER, wait_for_port
+from support.ports import free_port
 
 ONE_ERA = Path(__file__).with_name("one_era.py")
 

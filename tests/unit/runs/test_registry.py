@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import pytest
 from adjourn.runs import runner
 from adjourn.runs.runner import RegistryError, registered
 from adjourn.runs.tools import ToolError
+from support.ports import free_port
 from support.runs import Bench
 
 
@@ -136,10 +136,7 @@ def test_bad_answers(  # noqa: PLR0917  # a table's columns
 
 def test_a_server_that_is_not_there_is_not_in_doubt(server: Server) -> None:
     """A call to a server that cannot be reached is not in doubt, because nothing was sent."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    tool = registered(server.tools(t={"url": f"http://127.0.0.1:{port}/"}))["t"]
+    tool = registered(server.tools(t={"url": f"http://127.0.0.1:{free_port()}/"}))["t"]
     with pytest.raises(ToolError, match="gave no answer") as raised:
         tool.run({})
     assert raised.value.answered

@@ -48,10 +48,9 @@ class GatewayThread:
         with contextlib.chdir(root):
             self._thread.start()
             self._is_ready.wait(_SECONDS)
-        if self._error is not None:
+        if not self._address:
             self.stderr.close()
-            raise self._error
-        assert self._address
+            raise self._error or TimeoutError("the gateway does not start")
 
     @property
     def address(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from typing import Any
 
 import msgspec
@@ -18,7 +20,9 @@ from adjourn import (
     MemoryStore,
     create_checkpoint,
 )
-from adjourn.knowledge.model.documents import tree_of
+from adjourn.knowledge.model.documents import tree_of, view
+from adjourn.knowledge.model.record import CRLearning
+from adjourn.knowledge.records.store import RecordTrees
 
 ME = CRAuthor(id="a", type="agent")
 TASK = {"id": "t", "goal": "pay"}
@@ -121,3 +125,44 @@ def test_the_address_of_a_store_is_no_store() -> None:
         CRStore(path)
     with pytest.raises(AdjournError, match="open_store"):
         CognitiveStore(path, "x")
+
+
+@pytest.mark.parametrize("typed", [False, True], ids=["dicts", "typed"])
+def test_an_update_handles_only_the_items_that_it_changes(typed: bool) -> None:
+    """A stored learning that is repeated beside a new one costs no call of a function, or a few where it is typed; all are kept."""
+
+    def calls_of_update(count: int) -> int:
+        records = RecordTrees(MemoryStore())
+        items = [{"content": f"learning {number}", "affects": [f"file {number}"]} for number in range(count)]
+        record = records.create({"task": {"id": "t1", "goal": "g"}, "learnings": items}, author=ME)
+        record = records.update(record["id"], {"learnings": [*record["learnings"], {"content": "first"}]}, ME)
+        stored = [view(item, CRLearning) if typed else item for item in record["learnings"]]
+        calls = 0
+
+        def count_call(_frame: object, event: str, _argument: object) -> None:
+            nonlocal calls
+            calls += event == "call"
+
+        sys.setprofile(count_call)
+        try:
+            changed = records.update(record["id"], {"learnings": [*stored, {"content": "new"}]}, ME)
+        finally:
+            sys.setprofile(None)
+        assert changed["learnings"][:-1] == record["learnings"]
+        assert changed["learnings"][-1]["content"] == "new"
+        return calls
+
+    calls_of_update(3)  # what is looked up once
+    few, many = calls_of_update(30), calls_of_update(300)
+    assert (many - few) / 270 < (25 if typed else 1)
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, True), (1, 2), ("a", None), ([1], [1.5])])
+def test_a_changed_member_of_a_stored_item_is_stored(before: object, after: object) -> None:
+    """A member that is unknown to this version is compared as JSON has it, in which 1 is not true."""
+    records = RecordTrees(MemoryStore())
+    record = records.create(
+        {"task": {"id": "t1", "goal": "g"}, "learnings": [{"content": "c", "x": before}]}, author=ME
+    )
+    changed = records.update(record["id"], {"learnings": [{**record["learnings"][0], "x": after}]}, ME)
+    assert json.dumps(changed["learnings"][0]["x"]) == json.dumps(after)

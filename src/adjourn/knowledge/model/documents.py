@@ -46,6 +46,7 @@ Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 Confidence = Annotated[float, Meta(description="0 to 1")]
 
 
+_LEAVES = frozenset({str, int, float, bool})
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder().decode
 
@@ -118,6 +119,8 @@ def tree_of(value: Mapping[str, Any] | DocumentPart) -> Tree:
 
 def plain(value: Any) -> Any:
     """A value as JSON has it: typed parts of documents as objects, wherever they are in it."""
+    if value is None or type(value) in _LEAVES:  # most values are; asking what they are not takes much longer
+        return value
     if isinstance(value, DocumentPart):
         return plain_of(value)
     if isinstance(value, Mapping):
@@ -314,7 +317,10 @@ class EncodedDocument:
 
     def shared(self, values: Mapping[str, Any]) -> Tree:
         """The values, with each item of a list that equals an item of this document replaced by that item."""
-        return {name: self._shared(name, value) if type(value) is list else value for name, value in values.items()}
+        return {
+            name: self._shared(name, value) if type(value) is list and set(map(type, value)) <= {dict} else value
+            for name, value in values.items()
+        }
 
     def follow(self, tree: Mapping[str, Any]) -> EncodedDocument:
         """Encode and check `tree`. Finds the parts that it shares with this document by identity.

@@ -183,11 +183,11 @@ class RecordStore(Generic[R]):
         """
 
         def change(encoded: EncodedDocument, head: Tree, at: int) -> Transition:
+            given = encoded.shared(updates)  # before they are completed, so that only what is new has to be
             members = drafts.completed(given, RecordContent, drafts.DraftContext(by, at), head)
-            return updating.update_record(head, encoded.shared(members), author, at)
+            return updating.update_record(head, members, author, at)
 
-        given, by = plain(updates), tree_of(author)
-
+        by = tree_of(author)
         return self._made(self._writer.update(cr_id, change, author, expected_head=expected_head))
 
     def act(self, cr_id: str, operation: Operation, author: CRAuthor) -> R:

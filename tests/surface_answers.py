@@ -144,6 +144,7 @@ def _story(work: ElsewhereThen) -> Any:
 
     # the gateway
     (work.root / "adjourn.toml").write_text(f'listen = "127.0.0.1:0"\n[servers.up]\nurl = "{SERVER}"\n')
+    yield plain("serve", "init", "--yes")
     yield plain("serve", "--check")
     yield plain("serve", "keys")
     yield ("serve", "keys", "add", "NAME"), ("serve", "keys", "add", "ci")

@@ -99,15 +99,15 @@ def set_up(how: Asked, *, observe: bool, start: str) -> int:
     notes = setup.notes if setup.clients else [*setup.notes, SetupNote(root, _WANTED, _BY_HAND)]
     if not pending:
         message = f"nothing to change: {clients} {'is' if len(setup.clients) < 2 else 'are'} set up"
-        _tell(message if setup.clients else NO_CLIENT, [], notes, root, as_json=how.as_json, done=False)
+        tell(message if setup.clients else NO_CLIENT, [], notes, root, as_json=how.as_json, done=False)
         propose_pin(root, how)
         return 0
     extends = any(change.before and change.path.endswith(".aex") for change in pending)
     if not how.as_json and (how.diff or not how.yes or extends):
         show_tools(listed)
     head = f"{clients}: {counted(len(pending), 'file')} to change"
-    if not _agreed(head, changes, how):
-        _tell("nothing was changed", changes, notes, root, as_json=how.as_json, done=False, servers=listed)
+    if not agreed_to_change(head, changes, how):
+        tell("nothing was changed", changes, notes, root, as_json=how.as_json, done=False, servers=listed)
         complain("you did not confirm", "answer y when asked, or run it with --yes")
         return 1
     if extends:
@@ -121,7 +121,7 @@ def set_up(how: Asked, *, observe: bool, start: str) -> int:
         _tell_notes(notes, root)
         propose_pin(root, how)
         return 0
-    _tell(message, changes, notes, root, as_json=True, done=True, servers=listed)
+    tell(message, changes, notes, root, as_json=True, done=True, servers=listed)
     return 0
 
 
@@ -144,16 +144,16 @@ def set_up_user(how: Asked) -> int:
     changes = [Shown(change.path, root, change.before, change.after, change.about) for change in pending]
     if not pending:
         message = f"nothing to change: {clients} {'is' if len(setup.clients) < 2 else 'are'} set up for every project"
-        _tell(message if setup.clients else NO_CLIENT, [], setup.notes, root, as_json=how.as_json, done=False)
+        tell(message if setup.clients else NO_CLIENT, [], setup.notes, root, as_json=how.as_json, done=False)
         return 0
-    if not _agreed(f"{clients}: {counted(len(pending), 'file')} to change", changes, how):
-        _tell("nothing was changed", changes, setup.notes, root, as_json=how.as_json, done=False)
+    if not agreed_to_change(f"{clients}: {counted(len(pending), 'file')} to change", changes, how):
+        tell("nothing was changed", changes, setup.notes, root, as_json=how.as_json, done=False)
         complain("you did not confirm", "answer y when asked, or run it with --yes")
         return 1
     check_person("init", None, attended=False)  # every project is governed otherwise from now on
     os.makedirs(root, mode=0o700, exist_ok=True)
     undo.make(pending, root)
-    _tell(f"set up for every project: {clients}", changes, setup.notes, root, as_json=how.as_json, done=True)
+    tell(f"set up for every project: {clients}", changes, setup.notes, root, as_json=how.as_json, done=True)
     if not how.as_json:
         show_user([each.name for each in changes])
     return 0
@@ -224,15 +224,15 @@ def take_back(how: Asked, *, user: bool = False) -> int:
     changes = [Shown(file.path, root, _text(file.before), _text(file.after)) for file in files]
     notes = [_left(file) for file in left]
     head = f"{len(files)} file{'s' * (len(files) != 1)} to restore"
-    if files and not _agreed(head, changes, how):
-        _tell("nothing was restored", changes, notes, root, as_json=how.as_json, done=False)
+    if files and not agreed_to_change(head, changes, how):
+        tell("nothing was restored", changes, notes, root, as_json=how.as_json, done=False)
         complain("you did not confirm", "answer y when asked, or run it with --yes")
         return 1
     edited = [file for file in left if not file.path.endswith((POLICY, IGNORED))]  # these are there to be edited
     undo.take_back(files, root, keep=bool(edited))
     remains.delete(unused, root)
     restored = ", ".join(file.name for file in changes) or "nothing"
-    _tell(f"restored: {restored}", changes, notes, root, as_json=how.as_json, done=True)
+    tell(f"restored: {restored}", changes, notes, root, as_json=how.as_json, done=True)
     if not how.as_json:
         _offer_to_delete(history, root, how)
     return 1 if edited else 0
@@ -289,7 +289,7 @@ def _left(remainder: undo.NotRestored) -> SetupNote:
     return SetupNote(remainder.path, f"edited since, and not restored: {'; '.join(remainder.pieces)}", remedy)
 
 
-def _agreed(head: str, changes: list[Shown], how: Asked) -> bool:
+def agreed_to_change(head: str, changes: list[Shown], how: Asked) -> bool:
     """Show the changes, and ask unless it was said beforehand."""
     if how.as_json:
         return how.yes
@@ -316,7 +316,7 @@ def _about(about: Sequence[str]) -> str:
     return ", ".join([*others, *([counted(len(hooks), "hook")] if hooks else [])])
 
 
-def _tell(
+def tell(
     message: str,
     changes: list[Shown],
     notes: Sequence[SetupNote],
@@ -381,24 +381,17 @@ def show(setup: SetupPlan, servers: Sequence[ListedServer], changed: Sequence[st
     has_policy = any(change.path.endswith(".aex") for change in setup.pending)
     is_first = any(change.path.endswith(".aex") and change.before is None for change in setup.pending)
     is_trial = observe and is_first
-    rows = [("found", "; ".join(map(_found, servers))), ("changed", ", ".join(changed))]
+    rows = [("found", "; ".join(map(found, servers))), ("changed", ", ".join(changed))]
     if has_policy:
         has_codex = CODEX in setup.clients
         shell = ["shell.exec in Claude Code" if has_codex else "shell.exec"] if CLAUDE in setup.clients else []
         shell = shell or ["shell.exec"] * (not has_codex)
-        reading = (["file.read"] + ["shell.exec to read"] * has_codex) * is_first + _named(tools, "allow")
-        asking = ["file.write", "network.*", *shell] * is_first + _named(tools, "confirm")
+        reading = (["file.read"] + ["shell.exec to read"] * has_codex) * is_first + named(tools, "allow")
+        asking = ["file.write", "network.*", *shell] * is_first + named(tools, "confirm")
         unasking = [client for client in (CLAUDE, CODEX) if setup.behind.get(client)]
         verb = "do" if unasking[1:] else "does"
         unasked = f"; {' and '.join(unasking)} {verb} not ask, either" if unasking else ""
-        rows += [
-            ("allowed", _some(reading) + unasked),
-            ("would ask" if is_trial else "asks first", _some(asking)),
-            (
-                "would refuse" if is_trial else "refused",
-                ", ".join([*_some_of(_named(tools, "deny")), "all that no rule allows"]),
-            ),
-        ]
+        rows += verdict_rows(reading, asking, named(tools, "deny"), is_trial=is_trial, unasked=unasked)
     if is_first:
         rows.append(("budget", f"{first_policy.BUDGET_CALLS:,} calls a task: `budget calls=` in the policy"))
     if is_trial:
@@ -408,6 +401,17 @@ def show(setup: SetupPlan, servers: Sequence[ListedServer], changed: Sequence[st
         ("check", "adjourn doctor; undo: adjourn init --undo"),
     ]
     say_facts(*((f"  {name}", value) for name, value in rows))
+
+
+def verdict_rows(
+    reading: Sequence[str], asking: Sequence[str], denied: Sequence[str], *, is_trial: bool = False, unasked: str = ""
+) -> list[tuple[str, str]]:
+    """Which tools a policy allows, asks about and refuses."""
+    return [
+        ("allowed", _some(reading) + unasked),
+        ("would ask" if is_trial else "asks first", _some(asking)),
+        ("would refuse" if is_trial else "refused", ", ".join([*_some_of(denied), "all that no rule allows"])),
+    ]
 
 
 def show_user(changed: Sequence[str]) -> None:
@@ -444,7 +448,8 @@ def _tool_json(tool: RuledTool) -> dict[str, str]:
     }
 
 
-def _found(server: ListedServer) -> str:
+def found(server: ListedServer) -> str:
+    """What was seen of a server, as a phrase."""
     name = f"{server.name} ({server.source})"
     if failure := server.probed.failure:
         error = f" ({server.probed.errors[-1]})" if server.probed.errors else ""
@@ -458,7 +463,7 @@ def _found(server: ListedServer) -> str:
 _VERBS: tuple[tuple[Effect, str], ...] = (("reads", "read"), ("writes", "write"), ("destroys", "destroy"))
 
 
-def _named(tools: Sequence[RuledTool], ruling: str) -> list[str]:
+def named(tools: Sequence[RuledTool], ruling: str) -> list[str]:
     return [tool.name for tool in tools if tool.ruling == ruling]
 
 

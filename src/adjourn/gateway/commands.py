@@ -30,6 +30,7 @@ from adjourn.cli.output import complain, safe, say, say_json, say_table
 from adjourn.cli.terminal import Spinner
 from adjourn.cli.usage import SuggestingGroup
 from adjourn.errors import AdjournError, NotFoundError, UsageError
+from adjourn.gateway.first_settings import SETTINGS_FILE, init
 from adjourn.host import keys
 from adjourn.host.executables import conceal
 from adjourn.host.finding import DEFAULT_STORE, Workspace, workspace_of
@@ -45,9 +46,6 @@ if TYPE_CHECKING:
     from adjourn.relay.ports import StderrLog
 
 
-SETTINGS_FILE = "adjourn.toml"
-
-
 @click.group(
     "serve",
     cls=AnnexGroup,
@@ -55,7 +53,10 @@ SETTINGS_FILE = "adjourn.toml"
     short_help="Serve MCP servers to a team over HTTP; its keys and logins.",
     invoke_without_command=True,
     epilog=example(
-        "adjourn serve", "adjourn serve --check", "adjourn serve --config gateway.toml", "adjourn serve keys"
+        "adjourn serve init tracker=https://tracker.example/mcp",
+        "adjourn serve --check",
+        "adjourn serve",
+        "adjourn serve keys",
     ),
 )
 @text_option("--config FILE", f"The servers and the address (default: {SETTINGS_FILE} in the workspace).")
@@ -96,6 +97,9 @@ def serve(ctx: click.Context, *, config: str, store: str, log_json: bool, check:
         reload = Reload(start.path, start.settings, address, app.change, report)
         serve_gateway(app, listening, _ready, reload=reload.now, page=start.settings.page.listen)
     return 0
+
+
+serve.add_command(init)
 
 
 def _checked(start: GatewayStart, store: str, *, as_json: bool) -> int:

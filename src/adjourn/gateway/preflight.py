@@ -6,7 +6,7 @@ Starts what is a command, as the gateway would, and calls no tool.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -61,17 +61,22 @@ def check_store(root: str, url: str) -> str:
 
 def check_servers(settings: GatewaySettings, policy: Policy, tree: str) -> Iterator[ServerCheck]:
     """Ask all servers for their tools, several at a time; in the order of the settings."""
+    for name, probed in probe_servers(settings.servers, tree).items():
+        yield _judged(name, probed, policy)
+
+
+def probe_servers(servers: Mapping[str, ServerSettings], tree: str) -> dict[str, Probed]:
+    """What servers list, by their names, in this order. One that lacks a variable is not started."""
     starts: dict[str, ServerStart] = {}
-    failures: dict[str, str] = {}
+    failures: dict[str, Probed] = {}
     with TemporaryDirectory() as empty:
-        for name, server in settings.servers.items():
+        for name, server in servers.items():
             try:
                 starts[name] = _start(name, server, tree, empty)
             except AdjournError as error:
-                failures[name] = f"{error.message}; {error.remedy}"
+                failures[name] = Probed(failure=f"cannot be used: {error.message}; {error.remedy}")
         probed = dict(zip(starts, probe_all(list(starts.values()), seconds=SECONDS), strict=True))
-    for name in settings.servers:
-        yield ServerCheck(name, failures[name]) if name in failures else _judged(name, probed[name], policy)
+    return {name: failures.get(name) or probed[name] for name in servers}
 
 
 def _start(name: str, server: ServerSettings, tree: str, empty: str) -> ServerStart:

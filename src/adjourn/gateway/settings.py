@@ -173,9 +173,13 @@ def store_files(url: str, environment: Mapping[str, str]) -> tuple[str, ...]:
 
 def read_settings(path: str) -> GatewaySettings:
     """Read the file. Raises `NotFoundError`, `InvalidError`, which name what is wrong."""
+    return settings_of(read_file(path, MAX_BYTES), path)
+
+
+def settings_of(data: bytes, path: str) -> GatewaySettings:
+    """The settings that a file at `path` has or will have. Raises `InvalidError`."""
     try:
-        members = tomllib.loads(read_file(path, MAX_BYTES).decode())
-        settings = msgspec.convert(members, GatewaySettings)
+        settings = msgspec.convert(tomllib.loads(data.decode()), GatewaySettings)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise InvalidError(f"{path}: {error}", "see the reference of `adjourn serve`") from error
     check(settings, path)

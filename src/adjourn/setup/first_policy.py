@@ -85,6 +85,17 @@ deny secrets.read
 
 budget calls={BUDGET_CALLS}
 """
+_OBSERVE = (
+    "\n# Nothing is refused yet, everything is recorded. Delete this line to enforce the rules below.\nmode observe\n"
+)
+_GATEWAY = """\
+policy gateway v1
+{mode}
+# Written by `adjourn serve init`; yours to edit. What no line allows is refused.
+# See what it permits: adjourn policy explain. Narrow it to the recorded calls: adjourn policy tighten.
+
+budget calls={calls} per day each principal
+"""
 _ABOUT: dict[tuple[Effect, Ruling], str] = {
     ("reads", "allow"): "Reads: allowed.",
     ("reads", "confirm"): "Reads from the network: a person is asked each time, as before network.fetch.",
@@ -149,9 +160,14 @@ def _ruling(name: str, effect: ToolEffect, *, reaches: bool) -> Ruling:
 
 def compose(servers: Sequence[ListedServer], *, asks: bool = True, observe: bool = False) -> str:
     """The first policy of a workspace. `asks`: all of its clients can ask a person about a command of the shell."""
-    mode = "\n# Nothing is refused yet, everything is recorded. Delete this line to enforce the rules below.\nmode observe\n"
-    text = _HEAD.format(mode=mode if observe else "") + (_COMMANDS if asks else _reading_commands() + _ASKED_COMMANDS)
+    text = _HEAD.format(mode=_OBSERVE * observe) + (_COMMANDS if asks else _reading_commands() + _ASKED_COMMANDS)
     return "".join((text, _STEPS, _TAIL, *map(section, servers)))
+
+
+def compose_gateway(servers: Sequence[ListedServer], *, observe: bool = False) -> str:
+    """The first policy of a gateway, which the clients' own tools do not pass."""
+    head = _GATEWAY.format(mode=_OBSERVE * observe, calls=BUDGET_CALLS)
+    return "".join((head, *map(section, servers)))
 
 
 def _reading_commands() -> str:

@@ -74,10 +74,11 @@ def with_tools(
     observe: bool,
     known: KnownTools = NOTHING_KNOWN,
     written: Sequence[str] = (),
+    for_gateway: bool = False,
 ) -> list[ListedServer]:
     """Have the plan's policy name the servers' tools. Returns the servers as the policy names them.
 
-    Of a server that did not answer, the tools that the store knows count.
+    Of a server that did not answer, the tools that the store knows count. `for_gateway`: a first policy has no rules for clients' own tools.
     """
     listed: dict[str, ListedServer] = {}
     for entry, answer in answers:
@@ -90,7 +91,10 @@ def with_tools(
     text = _there(setup)
     if text is None:
         path = os.path.join(setup.root, POLICY)
-        after = first_policy.compose(servers, asks=CODEX not in setup.clients, observe=observe)
+        if for_gateway:
+            after = first_policy.compose_gateway(servers, observe=observe)
+        else:
+            after = first_policy.compose(servers, asks=CODEX not in setup.clients, observe=observe)
         if path in setup.changes:
             setup.changes[path] = setup.changes[path]._replace(after=after)
         return servers

@@ -33,6 +33,7 @@ class _LaneData(msgspec.Struct, gc=False):
     approval: str = ""
     call: str = ""
     client: str = ""
+    group: str = ""
     lost: str = ""
     name: str = ""
     outcome: str = ""
@@ -102,6 +103,11 @@ class LaneHistory:
     def __init__(self) -> None:
         self.count = 0
         self.sessions: dict[str, LaneSession] = {}
+        """By lane: the session that began it. Sessions that one client process has open at a time, one for each server, share a lane."""
+        self._lanes: dict[str, str] = {}
+        self._groups: dict[str, set[str]] = {}
+        """The open sessions of each client process."""
+        self._group_of: dict[str, set[str]] = {}
         self.signs: list[LaneSign] = []
         self._calls: dict[str, LaneCall] = {}
         self._refused: list[LaneCall] = []
@@ -112,6 +118,7 @@ class LaneHistory:
         self._latest = ""
         self._rules: Mapping[str, Callable[[_LaneEvent, LanePoint], None]] = {
             "session.opened": self._open,
+            "session.closed": self._close,
             "session.lost": self._lose,
             "tool.allowed": self._allow,
             "tool.settled": self._settle,
@@ -143,7 +150,9 @@ class LaneHistory:
 
     def _take(self, row: _LaneEvent) -> None:
         at = self._time(row.timestamp)
-        name = row.session or self._latest
+        if row.event == "session.opened":
+            self._share(row.session, row.data.group)
+        name = self._lanes.get(row.session, row.session) or self._latest
         session = self.sessions.get(name)
         if session is None and name:
             session = self.sessions[name] = LaneSession("", at, at)
@@ -155,6 +164,22 @@ class LaneHistory:
         rule = self._rules.get(row.event)
         if rule is not None:
             rule(row, LanePoint(name, at))
+
+    def _share(self, session: str, group: str) -> None:
+        """Put a session on the lane of those that its client process has open."""
+        together = self._groups.setdefault(group, set())
+        if group and together:
+            self._lanes[session] = self._lanes[next(iter(together))]
+        else:
+            self._lanes[session] = session
+        together.add(session)
+        self._group_of[session] = together
+
+    def _close(self, row: _LaneEvent, _: LanePoint) -> None:
+        self._leave(row.session)
+
+    def _leave(self, session: str) -> None:
+        self._group_of.pop(session, set()).discard(session)
 
     def _open(self, row: _LaneEvent, place: LanePoint) -> None:
         self.sessions[place.session].client = row.data.client
@@ -204,9 +229,11 @@ class LaneHistory:
             self.signs.append(LaneSign(row.seq if is_denied or asked is None else asked.seq, place, "pin", said))
 
     def _lose(self, row: _LaneEvent, _: LanePoint) -> None:
-        session = self.sessions.get(row.data.lost)
+        lane = self._lanes.get(row.data.lost, row.data.lost)
+        self._leave(row.data.lost)
+        session = self.sessions.get(lane)
         if session is not None:
-            end = LanePoint(row.data.lost, session.last)
+            end = LanePoint(lane, session.last)
             self.signs.append(LaneSign(row.seq, end, "cut", f"session lost: {row.data.reason}"))
 
     def _flag(self, row: _LaneEvent, place: LanePoint) -> None:

@@ -1,4 +1,4 @@
-"""The picture of a task: a lane for each session, a mark for each call by its outcome, and idle time folded away.
+"""The picture of a task: a lane for the sessions of a client, a mark for each call by its outcome, and idle time folded away.
 
 It is drawn from the raw events, in bins as wide as a mark, so a long history costs no more elements than a short one.
 """

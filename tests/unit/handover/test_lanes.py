@@ -24,8 +24,8 @@ HOSTILE = '<script>alert(1)</script>"&\u202e'
 Told = tuple[str, int, kinds.Data, Actor]
 
 
-def opened(client: str = "claude-code") -> kinds.SessionOpened:
-    return kinds.SessionOpened(client=client, group="g", host="h", pid=1, policy="", started=1)
+def opened(client: str = "claude-code", group: str = "") -> kinds.SessionOpened:
+    return kinds.SessionOpened(client=client, group=group, host="h", pid=1, policy="", started=1)
 
 
 def allowed(call: str, tool: str = "file.write", approval: str = "") -> kinds.ToolAllowed:
@@ -82,6 +82,19 @@ def test_readings_in_one_event_are_a_mark_each() -> None:
         ("event-1-1", "list: no answer yet (with 1 more: 1 no answer yet, 1 ok)")
     ]
     assert legend(lanes) == {"ok": 1, "no answer yet": 1}
+
+
+def test_sessions_that_a_client_has_open_at_a_time_share_a_lane() -> None:
+    """A client with a session for each of its servers has one lane; one that comes back after all have ended has another."""
+    closed = kinds.SessionClosed(reason="client-eof")
+    together = [("s1", 0, opened(group="g")), ("s1", 1, allowed("c1")), ("s2", 2, opened(group="g"))]
+    again = [("s1", 3, closed), ("s2", 4, allowed("c2", "git.log")), ("s2", 5, closed), ("s3", 6, opened(group="g"))]
+    lost = [("s3", 7, allowed("c3")), ("s4", 8, opened(group="g")), ("s5", 9, opened("codex", "other"))]
+    lanes = drawn(entries(*together, *again, *lost, ("s5", 9, kinds.SessionLost(calls=[], lost="s4", reason="dead"))))
+    assert re.findall(r'<text x="4"[^>]*>([^<]*)', lanes.picture) == ["claude-code", "claude-code", "codex"]
+    heights = re.findall(r'aria-label="(?:file.write|git.log)[^"]*"[^>]*translate\([0-9.]+ (\d+)', lanes.picture)
+    assert heights[0] == heights[1] != heights[2]
+    assert legend(lanes)["session lost"] == 1
 
 
 def test_each_call_is_a_mark_of_its_outcome_that_leads_to_its_event() -> None:

@@ -8,6 +8,7 @@ Of each REPOSITORY a clone is made, whose files are kept; nothing is written to 
 
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
 import subprocess
@@ -15,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 from adjourn.checkpoints import git_snapshot
@@ -92,12 +92,17 @@ def sizes(context: ClientContext, calls: int) -> None:
 
 def kept_files(name: str, root: Path, edited: str) -> None:
     """Keep the files of an unchanged tree, and again with each of ten files changed."""
-    times = [microseconds(lambda: git_snapshot.keep(str(root), "bench", 1, DEFAULT), 1) / 1000 for _ in range(9)]
+    snapshots = itertools.count(1)  # as in a task, each is of another event
+
+    def keep() -> None:
+        git_snapshot.keep(str(root), "bench", next(snapshots), DEFAULT)
+
+    times = [microseconds(keep, 1) / 1000 for _ in range(9)]
     before = git_snapshot.kept_files(str(root)).size
     for number in range(10):
         with (root / edited).open("a") as file:
             file.write(f"changed {number}\n")
-        times.append(microseconds(partial(git_snapshot.keep, str(root), "bench", number + 2, DEFAULT), 1) / 1000)
+        times.append(microseconds(keep, 1) / 1000)
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=True).stdout
     grown = (git_snapshot.kept_files(str(root)).size - before) / 10 / 1000
     print(

@@ -155,6 +155,7 @@ def expected(work: ScriptedWorkspace) -> list[tuple[str, str]]:
     return sorted([("failed", call) for call in failed.values()] + [("in doubt", call) for call in doubts])
 
 
+@pytest.mark.timeout(7200 if IS_CAMPAIGN else 300)
 def test_kills_at_random_points_of_a_deployment(tmp_path: Path) -> None:
     """Ten clients (with ADJOURN_CAMPAIGN=1: 300), each killed before, in or after a deployment or its report: the list is what the events say."""
     chance = random.Random(7)

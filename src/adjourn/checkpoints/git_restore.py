@@ -16,14 +16,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from adjourn.checkpoints.git_snapshot import OURS, SnapshotGit, open_git, write_tree
+from adjourn.checkpoints.git_snapshot import OURS, LeftOut, SnapshotGit, left_out_now, left_out_of, open_git, write_tree
 from adjourn.errors import NotFoundError, RefusedError, StoreError
 from adjourn.log.canonical_json import digest
 from adjourn.policy.destructive import Settings
 
 SECONDS = 60.0
 """How long the git commands of one rollback may take, at least."""
-UNSAVED = "its content is saved nowhere: it is ignored, too large, or not a file"
+UNSAVED = "its content is saved nowhere: it is ignored, too large, not readable, or not a file"
+NOT_KEPT = "the checkpoint has no content of it: it was too large, or not readable"
 EDITED = "it was edited during the rollback"
 SUBMODULE = "it is a submodule"
 NESTED = "it is a repository of its own"
@@ -59,8 +60,12 @@ def changes(root: str, commit: str, settings: Settings) -> list[RollbackChange]:
     with open_git(root, max(SECONDS, settings.keep_seconds)) as git:
         _check(git, commit)
         tree, left_out = write_tree(git, root, settings.max_file_bytes)
-        planned = _between(git, tree, commit)
-        return [*_Possible(root, planned, left_out).changes(), *_not_kept(git, commit, planned, left_out)]
+        lacking = left_out_of(git, commit)
+        planned = _planned(git, tree, commit, lacking)
+        return [
+            *_Possible(root, planned, left_out).changes(),
+            *_not_kept(git, commit, planned, _unsaved(root, left_out, lacking)),
+        ]
 
 
 def restore(root: str, commit: str, before: str, staging: str, settings: Settings) -> list[RollbackChange]:
@@ -72,7 +77,8 @@ def restore(root: str, commit: str, before: str, staging: str, settings: Setting
     with open_git(root, max(SECONDS, settings.keep_seconds)) as git:
         _check(git, commit)
         _check(git, before)
-        planned = _between(git, before, commit)
+        lacking = left_out_of(git, commit)
+        planned = _planned(git, before, commit, lacking)
         seen = {change.path: _signature(os.path.join(root, change.path)) for change in planned}
         now, left_out = write_tree(git, root, settings.max_file_bytes)
         differing = {change.path for change in _between(git, now, commit)}
@@ -86,7 +92,7 @@ def restore(root: str, commit: str, before: str, staging: str, settings: Setting
         plans = {change.path: change for change in possible.changes()}
         wanted = [change.path for change in plans.values() if change.changes_file]
         folder = _stage(git, commit, staging, wanted)
-        more = _not_kept(git, commit, planned, left_out)
+        more = _not_kept(git, commit, planned, _unsaved(root, left_out, lacking))
     failed = _move(root, folder, {path: seen[path] for path in wanted}, possible.obstacles)
     return [_outcome(root, plans.get(change.path, change), failed) for change in planned] + more
 
@@ -101,16 +107,31 @@ def _outcome(root: str, change: RollbackChange, failed: Mapping[str, str]) -> Ro
     return change
 
 
+def _planned(git: SnapshotGit, before: str, after: str, lacking: Sequence[LeftOut]) -> list[RollbackChange]:
+    """What differs from one snapshot to another, which is `lacking` some files: these are no newer ones."""
+    names = {file.path for file in lacking}
+    return [
+        change._replace(kind="avoid", why=NOT_KEPT) if change.kind == "leave" and change.path in names else change
+        for change in _between(git, before, after)
+    ]
+
+
+def _unsaved(root: str, left_out: Sequence[str], lacking: Sequence[LeftOut]) -> dict[str, str]:
+    """Why the snapshot has no content of files that changed since, or that are repositories of their own, by path."""
+    changed = [file.path for file in lacking if file.path not in left_out or file != left_out_now(root, file.path)]
+    why = {path: NESTED if path.endswith("/") else NOT_KEPT for path in changed}
+    return why | {path: NESTED for path in left_out if path.endswith("/")}
+
+
 def _not_kept(
-    git: SnapshotGit, commit: str, planned: Iterable[RollbackChange], left_out: Iterable[str]
+    git: SnapshotGit, commit: str, planned: Sequence[RollbackChange], unsaved: Mapping[str, str]
 ) -> list[RollbackChange]:
-    """Repositories within this one that no change names: no snapshot has their files."""
-    known = {change.path for change in planned}
+    """What the snapshot has no content of, submodules and the `unsaved` files, unless a change names it."""
     listed = git.run("ls-tree", "-r", "-z", commit).split(b"\0")
     names = [entry.partition(b"\t")[2] for entry in listed if entry.startswith(_SUBMODULE)]
-    found = [RollbackChange("avoid", os.fsdecode(name), SUBMODULE) for name in names]
-    found += [RollbackChange("avoid", path, NESTED) for path in left_out if path.endswith("/")]
-    return [change for change in found if change.path not in known]
+    why = {**{os.fsdecode(name): SUBMODULE for name in names}, **unsaved}
+    known = {change.path for change in planned}
+    return [RollbackChange("avoid", path, reason) for path, reason in why.items() if path not in known]
 
 
 def _check(git: SnapshotGit, commit: str) -> None:
@@ -318,9 +339,12 @@ def _open_parent(root: str, path: str) -> Iterator[int]:
     parent = os.open(root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     try:
         for step in path.split("/")[:-1]:
-            with suppress(FileExistsError):
-                os.mkdir(step, dir_fd=parent)
-            beneath = os.open(step, _FOLDER, dir_fd=parent)
+            try:
+                beneath = os.open(step, _FOLDER, dir_fd=parent)
+            except FileNotFoundError:
+                with _writable(parent), suppress(FileExistsError):
+                    os.mkdir(step, dir_fd=parent)
+                beneath = os.open(step, _FOLDER, dir_fd=parent)
             os.close(parent)
             parent = beneath
         yield parent

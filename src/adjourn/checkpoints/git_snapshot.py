@@ -1,7 +1,8 @@
 """Snapshots of the files of a workspace, as commits of its git repository: `refs/adjourn/checkpoints/TASK/N`.
 
     git ls-files, update-index      into a private index (a copy of the repository's, so that only changed files are read): what
-                                    is modified, deleted or new, without what is ignored or too large
+                                    is modified, deleted or new, without what is ignored, too large or
+                                    not readable
     git write-tree, commit-tree, update-ref
 
 Only objects and that ref are added to the repository: the index, the branch, the stash and the files do not change. A snapshot that
@@ -11,9 +12,12 @@ configuration names.
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
 import time
@@ -29,6 +33,9 @@ REFS = "refs/adjourn/checkpoints/"
 OURS = (".aex/", "tmp/checkpoint", "tmp/.checkpoint", "tmp/.gitignore")
 """Prefixes of paths that are never saved or restored: adjourn's own files."""
 MAX_LISTED = 100_000
+"""Changed files of one snapshot."""
+MAX_LEFT_OUT = 1000
+"""Left-out files that the commit of a snapshot names."""
 MAX_NEW_BYTES = 256 * 1024 * 1024
 """Bytes of changed files that one snapshot takes; what exceeds it is left out."""
 MAX_KEPT = 300
@@ -38,6 +45,7 @@ MAX_REFS = 1000
 """Snapshots for one position of the history: a rollback of files alone adds no event."""
 MAX_TOLD, MAX_NAME = 20, 500
 """Left-out files that a page names, and the characters of each name."""
+_LEFT_OUT = b"Left-out: "
 _REF = re.compile(rf"{REFS}[A-Za-z0-9_-]+/\d+")
 _NOBODY = {
     "GIT_AUTHOR_NAME": "adjourn", "GIT_AUTHOR_EMAIL": "adjourn@localhost",
@@ -46,7 +54,7 @@ _NOBODY = {
 
 
 class GitSnapshot(NamedTuple):
-    """A commit with the files, the ref that keeps it, and the paths that were left out because they are too large."""
+    """A commit with the files, the ref that keeps it, and the paths that were left out (`write_tree`)."""
 
     commit: str
     ref: str
@@ -97,10 +105,6 @@ class SnapshotGit:
     def word(self, *arguments: str, given: str = "", may_fail: bool = False) -> str:
         return self.run(*arguments, given=given.encode(), may_fail=may_fail).decode(errors="surrogateescape").strip()
 
-    def paths(self, *arguments: str) -> list[str]:
-        listed = self.run(*arguments).split(b"\0")[:MAX_LISTED]
-        return [os.fsdecode(path) for path in listed if path]
-
 
 @contextmanager
 def open_git(root: str, seconds: float) -> Iterator[SnapshotGit]:
@@ -130,8 +134,8 @@ def keep(root: str, task: str, number: int, settings: Settings) -> GitSnapshot:
     with open_git(root, settings.keep_seconds) as git:
         tree, left_out = write_tree(git, root, settings.max_file_bytes)
         head = git.word("rev-parse", "--verify", "--quiet", "HEAD^{commit}", may_fail=True)
-        message = f"Files of task {task} before event {number}"
-        commit = git.word("commit-tree", tree, *(("-p", head) if head else ()), "-m", message)
+        message = _message(root, task, number, left_out)
+        commit = git.word("commit-tree", tree, *(("-p", head) if head else ()), given=message)
         ref = _held(git, commit, f"{REFS}{task.replace('.', '-')}/", number)
         if not number % LOOK_EVERY:
             _forget_old(git)
@@ -151,7 +155,7 @@ def for_page(root: str, task: str, number: int, settings: Settings) -> tuple[dic
     except AdjournError as error:
         return {}, [f"the files were not saved: {error}"]
     saved = snapshot.to_json()
-    notes = [f"not saved, too large: {', '.join(saved['leftOut'][:10])}"] if snapshot.left_out else []
+    notes = [f"not saved, too large or not readable: {', '.join(saved['leftOut'][:10])}"] if snapshot.left_out else []
     return {"files": saved}, notes
 
 
@@ -190,37 +194,119 @@ def _held(git: SnapshotGit, commit: str, folder: str, number: int) -> str:
 
 
 def write_tree(git: SnapshotGit, root: str, largest: int) -> tuple[str, list[str]]:
-    """The files as a tree, and those that are left out: too large (one that once was not is as it was then), or a repository of
-    its own.
+    """The files as a tree, and those that it leaves out: too large, not readable, or a repository of its own.
+
+    Raises `StoreError`, also for more than `MAX_LISTED` changed files.
     """
-    listed = git.paths("ls-files", "-z", "--others", "--modified", "--exclude-standard")
-    paths = [path for path in dict.fromkeys(listed) if not path.startswith(OURS)]
-    left_out, room = [], MAX_NEW_BYTES
-    for path in paths:
-        size = _size(os.path.join(root, path))
-        if path.endswith("/") or size > min(largest, room):
+    changed = _changed(git, root)
+    absent, taken, left_out = list[str](), list[str](), list[str]()
+    room: float = MAX_NEW_BYTES
+    links: dict[str, bool] = {}
+    for path in changed:
+        size = _size(root, path, links)
+        if path.endswith("/"):
             left_out.append(path)
+        elif size is None:
+            absent.append(path)
+        elif size > min(largest, room):
+            left_out.append(path)
+            absent.append(path)  # what the index has is not what is there
         else:
+            taken.append(path)
             room -= size
-    unwanted = set(left_out)
-    taken = [path for path in paths if path not in unwanted]
-    folders = {path for path in taken if _is_folder(os.path.join(root, path))}  # files once
-    for option, names in (("--force-remove", folders), ("--replace", [path for path in taken if path not in folders])):
-        listing = b"".join(os.fsencode(name) + b"\0" for name in names)
-        if listing:
-            git.run("update-index", "--add", "--remove", option, "-z", "--stdin", given=listing)
+    _update(git, absent, "--force-remove")
+    _update(git, taken, "--add", "--remove", "--replace")
     return git.word("write-tree"), left_out
 
 
-def _is_folder(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path) and not os.path.lexists(os.path.join(path, ".git"))
+def _changed(git: SnapshotGit, root: str) -> list[str]:
+    """The paths where the files may differ from the index, also those where the person had git not look."""
+    listed = git.run("ls-files", "-z", "-v", "--cached", "--others", "--modified", "--exclude-standard").split(b"\0")
+    entries = [(entry[:1], os.fsdecode(entry[2:])) for entry in listed if entry and not entry.startswith(b"H ")]
+    unseen = [path for tag, path in entries if tag.islower() or tag == b"S"]
+    hidden = [path for path in dict.fromkeys(unseen) if os.path.lexists(os.path.join(root, path))]
+    for option in ("--no-assume-unchanged", "--no-skip-worktree"):
+        _update(git, hidden, option)
+    sparse = {path for tag, path in entries if tag in b"Ss"}.difference(hidden)
+    paths = [path for _, path in entries if not path.startswith(OURS) and path not in sparse]
+    if len(paths) > MAX_LISTED:
+        raise StoreError(
+            f"too many changed files: {len(paths):,} (limit {MAX_LISTED:,})", "ignore large folders in .gitignore"
+        )
+    return list(dict.fromkeys(paths))
 
 
-def _size(path: str) -> int:
+def _update(git: SnapshotGit, paths: Sequence[str], *options: str) -> None:
+    if paths:
+        given = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        git.run("update-index", *options, "-z", "--stdin", given=given)
+
+
+def _size(root: str, path: str, links: dict[str, bool]) -> float | None:
+    """The bytes of a file, 0 where nothing is, infinity if it cannot be read. None: a folder, a pipe, or behind a link of the tree
+    stands there. `links` says which folders are links; it is filled.
+    """
+    if _is_behind_link(root, path, links):
+        return None
+    place = os.path.join(root, path)
     try:
-        return os.lstat(path).st_size
-    except OSError:
+        status = os.lstat(place)
+    except (FileNotFoundError, NotADirectoryError):
         return 0
+    except OSError:
+        return math.inf
+    if stat.S_ISREG(status.st_mode):
+        return status.st_size if os.access(place, os.R_OK) else math.inf
+    is_repository = stat.S_ISDIR(status.st_mode) and os.path.lexists(os.path.join(place, ".git"))
+    return 0 if is_repository or stat.S_ISLNK(status.st_mode) else None
+
+
+def _is_behind_link(root: str, path: str, links: dict[str, bool]) -> bool:
+    folder = ""
+    for step in path.split("/")[:-1]:
+        folder = f"{folder}/{step}" if folder else step
+        if folder not in links:
+            links[folder] = os.path.islink(os.path.join(root, folder))
+        if links[folder]:
+            return True
+    return False
+
+
+# --- what a snapshot leaves out, as its commit keeps it
+
+
+class LeftOut(NamedTuple):
+    """A file that a snapshot leaves out: its path, size in bytes, and time of its last change in nanoseconds (-1: not known)."""
+
+    path: str
+    size: int
+    changed_ns: int
+
+
+def left_out_now(root: str, path: str) -> LeftOut:
+    """A left-out file as it is now."""
+    try:
+        status = os.lstat(os.path.join(root, path))
+    except OSError:
+        return LeftOut(path, -1, -1)
+    return LeftOut(path, status.st_size, status.st_mtime_ns)
+
+
+def left_out_of(git: SnapshotGit, commit: str) -> list[LeftOut]:
+    """The files that a snapshot left out; of snapshots by earlier versions of adjourn none."""
+    found = []
+    for line in git.run("cat-file", "commit", commit).split(b"\n"):
+        if line.startswith(_LEFT_OUT):
+            with suppress(ValueError, TypeError):
+                path, size, changed = json.loads(line.removeprefix(_LEFT_OUT))
+                found.append(LeftOut(str(path), int(size), int(changed)))
+    return found[:MAX_LEFT_OUT]
+
+
+def _message(root: str, task: str, number: int, left_out: Sequence[str]) -> str:
+    files = [left_out_now(root, path) for path in left_out[:MAX_LEFT_OUT]]
+    lines = [_LEFT_OUT.decode() + json.dumps(file) + "\n" for file in files]  # names that are no text have escapes
+    return f"Files of task {task} before event {number}\n" + "".join(["\n", *lines] if lines else [])
 
 
 class KeptFiles(NamedTuple):

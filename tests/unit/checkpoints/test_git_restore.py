@@ -7,7 +7,6 @@ import os
 import resource
 import shutil
 import signal
-import traceback
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -27,6 +26,7 @@ from adjourn.host.workspace_store import open_at
 from adjourn.policy.destructive import DEFAULT
 from adjourn.tasks.task import Task
 from support.checkpoints import put_back
+from support.children import in_child
 from support.clock import Clock
 from support.kills import Kill
 from support.rollbacks import deployed, git, make_workspace
@@ -56,21 +56,6 @@ def content(root: Path) -> dict[str, str]:
 
 
 # --- kills
-
-
-def in_child(work: Callable[[], object]) -> int:
-    """Run `work` in a child process. Returns its exit code, negative for a signal."""
-    pid = os.fork()
-    if not pid:
-        code = 1
-        try:
-            work()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def later() -> Clock:
@@ -449,7 +434,7 @@ def test_a_snapshot_and_their_number_are_bounded(repository: Path, monkeypatch: 
     monkeypatch.setattr(git_snapshot, "MAX_NEW_BYTES", 20)
     kept, notes = for_page(str(repository), "t", 1, PATIENT)
     assert len(kept["files"]["leftOut"]) == 2
-    assert notes[0].startswith("not saved, too large: ")
+    assert notes[0].startswith("not saved, too large or not readable: ")
     monkeypatch.setattr(git_snapshot, "MAX_KEPT", 2)
     for number in range(2, 6):
         keep(str(repository), "t", number, PATIENT)

@@ -25,12 +25,12 @@ from adjourn.errors import InvalidError, StoreError, sentences
 from adjourn.gateway.aggregate.address import SingleAddress
 from adjourn.gateway.aggregate.backends import BackendSession
 from adjourn.gateway.authenticator import Authenticator, AuthenticatorResources, Challenge
-from adjourn.gateway.contexts import ContextKey, Contexts, GatewayContext, Tenants
+from adjourn.gateway.contexts import CLOSE_SECONDS, ContextKey, Contexts, GatewayContext, Tenants
 from adjourn.gateway.endpoint import SESSION, Endpoint, Sender
 from adjourn.gateway.exchange import Exchange, ExchangeResources, ServerLink
 from adjourn.gateway.group_commit import GroupCommit
 from adjourn.gateway.limits import Throttle
-from adjourn.gateway.links import HttpLink, LinkUser, PipeLink
+from adjourn.gateway.links import HttpLink, LinkUser
 from adjourn.gateway.metrics import GatewayState
 from adjourn.gateway.monitoring import Monitoring
 from adjourn.gateway.replies import OpenStreams, Receive, Scope, Send, answer_text
@@ -95,7 +95,7 @@ class GatewayApp:
         return self._routes.now
 
     def _upstream(self, name: str, settings: ServerSettings) -> GatewayUpstream:
-        return GatewayUpstream(name, settings, self._endpoint_of)
+        return GatewayUpstream(name, settings, self._gateway.workspace.tree, self._endpoint_of)
 
     def _endpoint_of(self, upstream: GatewayUpstream) -> Endpoint:
         return Endpoint(partial(self._new, upstream), self.throttle, self.monitoring.tracer, self._streams)
@@ -231,10 +231,9 @@ class GatewayApp:
 
     def link(self, upstream: GatewayUpstream, user: LinkUser) -> ServerLink:
         """A new way to a server."""
-        settings = upstream.settings
         if upstream.pool is not None:
             return HttpLink(user, upstream.pool, upstream.patience, upstream.credentials)
-        return PipeLink(user, settings.command, upstream.environment, self._gateway.workspace.tree)
+        return upstream.processes.link(user)
 
     # --- the life
 
@@ -285,8 +284,10 @@ class GatewayApp:
         await self._contexts.close(max(self.throttle.ends, time.monotonic()))
         self._resources.workers.shutdown(wait=False)
         await self._contexts.release()
-        for upstream in self._routes.all():
+        upstreams = list(self._routes.all())
+        for upstream in upstreams:
             upstream.close()
+        await asyncio.gather(*(upstream.processes.left(CLOSE_SECONDS) for upstream in upstreams))
         if self._page is not None:
             await self._page.close()
         await self.monitoring.close()

@@ -1,5 +1,5 @@
 """The links to a server: over Streamable HTTP, where each message is a request of its own, in either protocol era; or over the pipes of
-a command, whose process belongs to one exchange and ends with it.
+a command, whose process ends with its link.
 
 Owns: the server's session, and what its answers become. Must never: send a message again, but for one that was refused because a token
 had expired.
@@ -41,14 +41,31 @@ _NO_POST = (404, 405)
 NOT_KNOWN = "whether the call had an effect is not known"
 
 
-class LinkUser(Protocol):
+class PipeUser(Protocol):
+    """Whoever speaks to a server over the pipes of a command."""
+
+    def hear(self, heard: ServerMessage, /) -> None:
+        """The server said something."""
+
+    def fail(self, request_id: Any, why: str, /, *, was_sent: bool) -> None:
+        """A request has no answer. `was_sent`: the server may have acted on it."""
+
+    def describe(self, error: UnreachableError, /) -> str:
+        """The words for why a server cannot be reached."""
+
+    def open_requests(self) -> list[Any]:
+        """The ids of requests without an answer."""
+
+    def ended(self, link: object, /) -> None:
+        """The server can no longer be reached over a link. Each open request says so by itself."""
+        del link
+
+
+class LinkUser(PipeUser, Protocol):
     """Whoever speaks to a server over a link."""
 
     def headers_for(self, request_id: Any, /) -> Headers:
         """The headers of a message; `request_id` is None for one that is no request."""
-
-    def hear(self, heard: ServerMessage, /) -> None:
-        """The server said something."""
 
     def answered_with(self, request_id: Any, status: int, /) -> None:
         """The answer to a request has this HTTP status."""
@@ -65,19 +82,6 @@ class LinkUser(Protocol):
 
     def stream_ended(self, stream: ReplyStream, /) -> None:
         """A stream that continued another has ended."""
-
-    def fail(self, request_id: Any, why: str, /, *, was_sent: bool) -> None:
-        """A request has no answer. `was_sent`: the server may have acted on it."""
-
-    def describe(self, error: UnreachableError, /) -> str:
-        """The words for why a server cannot be reached."""
-
-    def open_requests(self) -> list[Any]:
-        """The ids of requests without an answer."""
-
-    def ended(self, link: object, /) -> None:
-        """The server can no longer be reached over a link. Each open request says so by itself."""
-        del link
 
     def forgotten(self, link: object, request_id: Any, /) -> bool:
         """The server does not know the session any more, and refused a request. Returns whether that is taken care of.
@@ -314,7 +318,7 @@ _GONE = "the server has ended; whether the call had an effect is not known"
 class PipeLink(BaseLink):
     """See `ServerLink`. The command is started in `folder`."""
 
-    def __init__(self, user: LinkUser, command: Sequence[str], environment: Mapping[str, str], folder: str) -> None:
+    def __init__(self, user: PipeUser, command: Sequence[str], environment: Mapping[str, str], folder: str) -> None:
         self._user = user
         self._command = command
         self._environment = environment
@@ -324,6 +328,11 @@ class PipeLink(BaseLink):
         self._ending: asyncio.Task[None] | None = None
         self._is_lost = False
         self._running = asyncio.get_running_loop().create_task(self._run())
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process, or there will be one."""
+        return not self._is_lost if self._process is None else self._process.returncode is None
 
     @property
     def size(self) -> int:

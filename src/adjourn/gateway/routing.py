@@ -25,6 +25,7 @@ from adjourn.gateway.endpoint import Endpoint
 from adjourn.gateway.http_pool import Credentials, HttpPool, from_variables
 from adjourn.gateway.links import patience
 from adjourn.gateway.login_store import KeptLogin
+from adjourn.gateway.processes import ServerProcesses
 from adjourn.gateway.settings import AuthSettings, GatewaySettings, ServerSettings, read_settings
 from adjourn.host.executables import common
 from adjourn.policy.principal import Principal
@@ -32,16 +33,17 @@ from adjourn.relay.ports import StderrLog
 
 
 class GatewayUpstream:
-    """A server of the settings. `endpoint` makes what has its sessions. Raises `UsageError` for a variable without a value."""
+    """A server of the settings; a command starts in `folder`. `endpoint` makes what has its sessions. Raises `UsageError` for a variable without a value."""
 
-    def __init__(self, name: str, settings: ServerSettings, endpoint: Callable[[GatewayUpstream], Endpoint]) -> None:
+    def __init__(
+        self, name: str, settings: ServerSettings, folder: str, endpoint: Callable[[GatewayUpstream], Endpoint]
+    ) -> None:
         self.name = name
         self.settings = settings
         self.pool = HttpPool(settings.url) if settings.url else None
         self.patience = patience(settings.seconds)
         self.credentials = credentials_of(settings)
-        self.environment = variables_of(name, settings, os.environ)
-        """The variables of its command."""
+        self.processes = ServerProcesses(name, settings, variables_of(name, settings, os.environ), folder)
         self.endpoint = endpoint(self)
 
     @property
@@ -51,6 +53,7 @@ class GatewayUpstream:
 
     def close(self) -> None:
         """Keep no connection. No session is left."""
+        self.processes.close()
         if self.pool is not None:
             self.pool.close()
 

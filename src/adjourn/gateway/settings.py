@@ -81,7 +81,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     `bearer_env` and `headers_env` name the variables that have its token and its headers' values. `login`: it gets the token of the login
     that the gateway's user has there (`adjourn serve login`).
 
-    A command gets the variables `env`, and those of `env_from`, each with the gateway's variable that has its value.
+    A command gets the variables `env`, and those of `env_from`, each with the gateway's variable that has its value. There are at most so
+    many `processes` of it: one for each session, or, if it is `shared`, one for all of them.
     """
 
     url: str = ""
@@ -91,6 +92,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     headers_env: dict[str, str] = {}
     env: dict[str, str] = {}
     env_from: dict[str, str] = {}
+    shared: bool = False
+    processes: Annotated[int, Meta(ge=1, le=20_000)] = 200
     login: bool = False
 
     @property
@@ -226,6 +229,8 @@ def _server_problems(server: ServerSettings, name: str) -> Problems:
         remedy = 'name what the command needs in env_from, such as env_from = {TRACKER_TOKEN = "TRACKER_TOKEN"}'
         yield f"{name} is a command, and has {variables} for a server over HTTP", remedy
     yield from _variable_problems(server, name)
+    if server.shared and not server.command:
+        yield f"{name} is shared, and is not a command", "leave shared out: a url is reached by all sessions"
     if server.login and (not server.url or server.bearer_env):
         other = "bearer_env" if server.url else "command"
         yield f"server {name} has both login and {other}", "leave one of the two out"

@@ -42,6 +42,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         ('[servers.a]\ncommand = ["x"]\nenv_from = {A = "ADJOURN_STORE"}', "cannot have the variable"),
         ('[servers.a]\ncommand = ["x"]\nenv = {A = "x"}\nenv_from = {A = "B"}', "no usable value for A"),
         (SERVER + 'env = {A = "x"}', "has variables, and is not a command"),
+        (SERVER + "shared = true", "is shared, and is not a command"),
         (SERVER + '[auth.oauth]\nissuer = "https://i"\nresource = "https://g"\nprovider = "google"', "provider"),
         (
             SERVER

@@ -75,6 +75,11 @@ def day_clock(stamp: str, now: int) -> str:
     return f"{moment:%H:%M:%S}" if is_today else f"{moment.day} {moment:%b %H:%M}"
 
 
+def utc(stamp: str) -> str:
+    """`2026-05-02 17:30:12`: a time for whoever reads it, wherever and whenever."""
+    return stamp[:19].replace("T", " ")
+
+
 def _local(stamp: str) -> datetime | None:
     try:
         return datetime.fromtimestamp(milliseconds(stamp) / 1000, UTC).astimezone()

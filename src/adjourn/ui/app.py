@@ -13,15 +13,11 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.resources import files
 from secrets import token_urlsafe
-from threading import Lock
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 import anyio
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined, pass_context
-from jinja2.runtime import Context
-from markupsafe import Markup, escape
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -31,14 +27,10 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from adjourn import __version__
-from adjourn.clients import person
-from adjourn.errors import AdjournError, NotFoundError, RefusedError, UsageError
-from adjourn.host import pin
-from adjourn.store.base import Head, Store
-from adjourn.text.plot import LANES_STYLE, PLOT_STYLE
-from adjourn.text.redact import visible_lines, without_secrets
-from adjourn.text.times import ago, day_clock, left
-from adjourn.ui.guard import Access, RequestGuard
+from adjourn.errors import AdjournError, NotFoundError, UsageError
+from adjourn.handover.drawing import STYLES, renderer
+from adjourn.store.base import Head
+from adjourn.ui.guard import PIN_FIELD, Access, PinGate, RequestGuard
 from adjourn.ui.pages import PAGES
 from adjourn.ui.pages.inbox import count_waiting
 from adjourn.ui.site import Form, Notice, Site, WebPage, read_form
@@ -223,7 +215,7 @@ class Application:
         self._access = access
         self._live = live or Live(site)
         self._shared = SharedAnswers()
-        self._render = renderer()
+        self._render = renderer("adjourn.ui", "layout.html")
         self._elsewhere: dict[str, ASGIApp] = {}
         self._notices: OrderedDict[str, Notice] = OrderedDict()
         """What actions came to, by the name that the address of the next page has."""
@@ -311,7 +303,7 @@ class Application:
                 if question is not None:
                     asking = {"title": "Your PIN", "question": question, "notice": None}
                     return await self._page("pin.html", asking, None)
-            form = {field: value for field, value in form.items() if field != FIELD}
+            form = {field: value for field, value in form.items() if field != PIN_FIELD}
             notice = await anyio.to_thread.run_sync(action, self._site, form)
             if warning:
                 notice = notice._replace(text=f"{notice.text} {warning}.", tone="bad")
@@ -362,107 +354,6 @@ class Application:
         return HTMLResponse(await anyio.to_thread.run_sync(drawn), status)
 
 
-# --- the PIN on the page
-
-FIELD = "pin"
-"""The name of the field in a form. No action gets it."""
-_WORDS = {"not-done": "it did not", "done": "it happened"}
-
-
-class PinQuestion(NamedTuple):
-    """What a person is shown who has to give the PIN: where the form goes, its fields, and what was wrong."""
-
-    path: str
-    fields: Mapping[str, str]
-    what: str
-    problem: str
-
-
-class PinGate:
-    """The gate of one session of a browser: an application has one session."""
-
-    def __init__(self, find_store: Callable[[], Store | None]) -> None:
-        self._find_store = find_store
-        self._memory = pin.PinMemory()
-        self._trying = Lock()
-
-    def check(self, path: str, form: Mapping[str, str]) -> tuple[PinQuestion | None, str]:
-        """The question that comes before a form's action, if one does, and what to tell the person who answered it.
-
-        Raises `RefusedError` where a PIN was set and is gone.
-        """
-        store = self._find_store()
-        state = person.needed_pin(store)
-        if state is None or self._memory.covers(state):
-            return None, ""
-        try:
-            with self._trying:  # each try takes much memory
-                if not form.get(FIELD):
-                    person.account_pin().check_wait()
-                    return _question(path, form, ""), ""
-                before = person.give_pin(
-                    form[FIELD], self._memory, store, action=path, task=form.get("task", ""), via="page"
-                )
-        except RefusedError as error:
-            return _question(path, form, f"{error.message}; {error.remedy}"), ""
-        return None, person.warning_of(before)
-
-
-def _question(path: str, form: Mapping[str, str], problem: str) -> PinQuestion:
-    fields = {name: value for name, value in form.items() if name != FIELD}
-    what = form.get("action", "")
-    return PinQuestion(path, fields, _WORDS.get(what, what), problem[:1].upper() + problem[1:])
-
-
-# --- what pages are drawn with
-
-# INVARIANT: every value that a template shows is without secrets, escaped, and without characters that nobody sees: `finalize` does
-# it, and no template can forget it. What must be sent back as it is (an id in a form) passes `exact`, which only escapes.
-MAX_SHOWN = 20_000
-"""Characters that one value shows at most."""
-
-
-def cleaned(value: object) -> object:
-    """A value as it is shown."""
-    if isinstance(value, Markup) or not isinstance(value, str):
-        return value
-    text = without_secrets(value[: MAX_SHOWN + 1])
-    return visible_lines(text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}… (cut here)")
-
-
-def _exact(value: str) -> Markup:
-    return escape(value)
-
-
-@pass_context
-def _ago(context: Context, stamp: str) -> str:
-    return ago(stamp, context["now"])
-
-
-@pass_context
-def _left(context: Context, stamp: str) -> str:
-    return left(stamp, context["now"])
-
-
-@pass_context
-def _clock(context: Context, stamp: str) -> str:
-    return day_clock(stamp, context["now"])
-
-
-def renderer() -> Callable[[str, Mapping[str, Any]], str]:
-    """A function that renders a template by its name."""
-    environment = Environment(
-        loader=PackageLoader("adjourn.ui"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=cleaned,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"exact": _exact, "ago": _ago, "left": _left, "clock": _clock}
-    return lambda template, values: environment.get_template(template).render(values)
-
-
 # --- the page's own files
 
 _TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -470,7 +361,7 @@ _CONTENT: Final = {
     file.name: file.read_bytes()
     for file in files("adjourn.ui").joinpath("static").iterdir()
     if os.path.splitext(file.name)[1] in _TYPES
-} | {"plot.css": f"{PLOT_STYLE}{LANES_STYLE}".encode()}
+} | {name: text.encode() for name, text in STYLES.items()}
 
 
 async def static_file(request: Request) -> Response:

@@ -7,25 +7,29 @@ In this order: the Host is ours (a name that was rebound to this machine is not)
 the request, the method is known, a change comes from our own page (Origin) and is small, and the session is the one that the link
 opened. Each answer forbids the browser to run, load, send or frame anything that is not ours.
 
-Who has the session is known by `Access`. What a page shows is not looked at here.
+Who has the session is known by `Access`, and whether an answer needs the PIN by `PinGate`. What a page shows is not looked at here.
 """
 
 from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from secrets import token_urlsafe
+from threading import Lock
 from typing import NamedTuple
 
 from starlette.datastructures import MutableHeaders
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from adjourn.errors import UsageError
+from adjourn.clients import person
+from adjourn.errors import RefusedError, UsageError
+from adjourn.host import pin
 from adjourn.host.keys import LINK
+from adjourn.store.base import Store
 from adjourn.ui.site import read_form
 
 MAX_BODY = 1024 * 1024
@@ -237,3 +241,55 @@ class Access:
 
 def _same(first: str, other: str) -> bool:
     return hmac.compare_digest(first.encode(errors="replace"), other.encode())
+
+
+# --- the PIN on the page
+
+PIN_FIELD = "pin"
+"""The name of the field in a form. No action gets it."""
+_WORDS = {"not-done": "it did not", "done": "it happened"}
+
+
+class PinQuestion(NamedTuple):
+    """What a person is shown who has to give the PIN: where the form goes, its fields, and what was wrong."""
+
+    path: str
+    fields: Mapping[str, str]
+    what: str
+    problem: str
+
+
+class PinGate:
+    """The gate of one session of a browser: an application has one session."""
+
+    def __init__(self, find_store: Callable[[], Store | None]) -> None:
+        self._find_store = find_store
+        self._memory = pin.PinMemory()
+        self._trying = Lock()
+
+    def check(self, path: str, form: Mapping[str, str]) -> tuple[PinQuestion | None, str]:
+        """The question that comes before a form's action, if one does, and what to tell the person who answered it.
+
+        Raises `RefusedError` where a PIN was set and is gone.
+        """
+        store = self._find_store()
+        state = person.needed_pin(store)
+        if state is None or self._memory.covers(state):
+            return None, ""
+        try:
+            with self._trying:  # each try takes much memory
+                if not form.get(PIN_FIELD):
+                    person.account_pin().check_wait()
+                    return _question(path, form, ""), ""
+                before = person.give_pin(
+                    form[PIN_FIELD], self._memory, store, action=path, task=form.get("task", ""), via="page"
+                )
+        except RefusedError as error:
+            return _question(path, form, f"{error.message}; {error.remedy}"), ""
+        return None, person.warning_of(before)
+
+
+def _question(path: str, form: Mapping[str, str], problem: str) -> PinQuestion:
+    fields = {name: value for name, value in form.items() if name != PIN_FIELD}
+    what = form.get("action", "")
+    return PinQuestion(path, fields, _WORDS.get(what, what), problem[:1].upper() + problem[1:])

@@ -20,9 +20,10 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from adjourn.errors import StoreError, UsageError
+from adjourn.handover.drawing import renderer
 from adjourn.host.keys import LINK
 from adjourn.policy.principal import Principal
-from adjourn.ui.app import Application, renderer, static_file
+from adjourn.ui.app import Application, static_file
 from adjourn.ui.guard import ENTRY, Access, body_of, cookie_of, headers_of, onward, refusal_of, with_body, with_headers
 from adjourn.ui.pages import OF_A_TEAM
 from adjourn.ui.site import Site, read_form
@@ -64,7 +65,7 @@ class TeamPage:
         self._sessions: OrderedDict[str, _Session] = OrderedDict()
         self._personal: OrderedDict[Principal, _PersonalPage] = OrderedDict()
         self._files = Router([Route("/static/{name}", static_file, methods=["GET"])])
-        self._render = renderer()
+        self._render = renderer("adjourn.ui", "layout.html")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         guarded, headers = with_headers(send), headers_of(scope)

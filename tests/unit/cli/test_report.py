@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from adjourn.cli import report as report_command
+from adjourn.cli import work_report
 from adjourn.cli.app import main
 from adjourn.host.clock import now
 from adjourn.log import kinds
@@ -29,7 +29,8 @@ HOSTILE = (
 )
 TAGS = {
     "html", "head", "main", "meta", "title", "style", "body", "h1", "h2", "dl", "dt", "dd", "p", "ul", "li", "div", "table", "thead", "tbody",
-    "tr", "th", "td", "code", "pre", "svg", "path", "text", "circle",
+    "tr", "th", "td", "code", "pre", "svg", "path", "text", "circle", "section", "header", "footer", "figure", "figcaption", "details",
+    "summary", "ol", "span", "strong", "time",
 }  # fmt: skip
 
 
@@ -137,7 +138,7 @@ def test_nothing_of_an_agent_counts_as_markup(report: Reporting) -> None:
 
 def test_a_long_task_is_cut_and_says_so(report: Reporting, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit older rows are left out, counted, and the budget is still that of all calls."""
-    monkeypatch.setattr(report_command, "MAX_ROWS", 3)
+    monkeypatch.setattr(work_report, "MAX_ROWS", 3)
     report.open("g")
     for number in range(8):
         called(report.history, f"c{number}", f"tool{number}")
@@ -156,6 +157,18 @@ def test_a_file_is_written(report: Reporting) -> None:
     assert report("--out", "report.html").startswith("wrote report.html: ")
     assert file.read_text().startswith("<!doctype html>")
     assert "exclude each other" in report("--html", "--md", code=2)
+
+
+def test_a_call_opens_in_the_file(report: Reporting) -> None:
+    """Its arguments and the hash of its event are in the file, which has times in UTC, and no link, form or script."""
+    report.open("g")
+    called(report.history, "c1", "shell.run", '{"command": "pytest -q"}', "2 failed")
+    page = report("--html")
+    assert "<details" in page
+    assert re.search(r"<dt>command</dt>\s*<dd><code>pytest -q</code>", page)
+    assert report.history.head.hash in page
+    assert " ago" not in page
+    assert Elements(page).tags.isdisjoint({"a", "form", "input", "script", "link"})
 
 
 def test_the_sessions_are_drawn_as_on_the_page(report: Reporting) -> None:

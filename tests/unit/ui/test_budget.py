@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from adjourn.handover.spending import calls_last, left_in_words, spending_of
 from adjourn.log import kinds
 from adjourn.log.event import Actor
 from adjourn.tasks.task import NewEvent
-from adjourn.ui.pages.now import calls_last, left_in_words, spending_of
 from support.page_in_memory import PageInMemory
 from support.policies import policy_of
 from support.task_sessions import SECRET, SharedTask

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adjourn.handover.task_view import lane_picture, lanes_of
 from adjourn.knowledge.model.documents import Tree
 from adjourn.ui.pages.cognition import MAX_BOXES, Arrow, Box, graph_picture
-from adjourn.ui.pages.task import lane_picture, lanes_of
 from support.cognition import opened
 from support.page_in_memory import PageInMemory
 from support.task_sessions import SECRET, SharedTask

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 import pytest
 
 from adjourn.errors import IntegrityError
-from adjourn.handover.lanes import session_lanes
+from adjourn.handover import lanes as lanes_module
+from adjourn.handover.lanes import KeptLanes, SessionLanes, session_lanes
 from adjourn.log import kinds
 from adjourn.log.event import Actor
 from adjourn.store.base import Entry, Store
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import NewEvent, Task
-from adjourn.ui import site
-from adjourn.ui.site import EventAddresses, KeptLanes
+from adjourn.ui.site import EventAddresses
 from support.page_in_memory import PageInMemory
 from support.task_sessions import SECRET, SharedTask
 
@@ -49,8 +50,12 @@ def addresses(drawn: int = 5_000) -> EventAddresses:
 def whole(task: Task, address: EventAddresses, start: int = 0) -> object:
     """The picture that is drawn from all events again."""
     return session_lanes(
-        verified_entries_from(task.store, task.id, start, task.head), list(task.ledger.doubts), address.of
+        verified_entries_from(task.store, task.id, start, task.head), list(task.ledger.doubts), address
     )
+
+
+def picture(kept: KeptLanes, store: Store, ledger: Ledger, address: EventAddresses) -> SessionLanes:
+    return kept.lanes(store, ledger, address.drawn, address)
 
 
 def reads(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -72,7 +77,7 @@ def test_new_events_are_added_to_a_picture(monkeypatch: pytest.MonkeyPatch) -> N
     shared.opened()
     kept, address = KeptLanes(), addresses()
     task = work(shared, 9)
-    assert kept.lanes(shared.store, task.ledger, address) == whole(task, address)
+    assert picture(kept, shared.store, task.ledger, address) == whole(task, address)
     end = task.ledger.seq
     task = work(shared, 5, "d")
     task.commit(
@@ -86,8 +91,8 @@ def test_new_events_are_added_to_a_picture(monkeypatch: pytest.MonkeyPatch) -> N
     )
     expected = whole(task, address)
     starts = reads(shared.store, monkeypatch)
-    assert kept.lanes(shared.store, task.ledger, address) == expected
-    assert kept.lanes(shared.store, task.ledger, address) == expected
+    assert picture(kept, shared.store, task.ledger, address) == expected
+    assert picture(kept, shared.store, task.ledger, address) == expected
     assert starts == [end]
 
 
@@ -98,7 +103,7 @@ def test_a_picture_of_the_last_events_begins_later_as_the_task_grows() -> None:
     kept, address = KeptLanes(), addresses(40)
     for number in range(30):
         task = work(shared, 2, f"{number}.")
-        drawn = kept.lanes(shared.store, task.ledger, address)
+        drawn = picture(kept, shared.store, task.ledger, address)
         assert min(40, task.ledger.seq + 1) <= drawn.events <= 44
         assert drawn == whole(task, address, task.ledger.seq + 1 - drawn.events)
 
@@ -119,13 +124,13 @@ def test_a_changed_event_is_drawn_by_no_picture() -> None:
     shared.store = store = _Edited()
     shared.opened()
     kept, address = KeptLanes(), addresses()
-    kept.lanes(store, work(shared, 3).ledger, address)
+    picture(kept, store, work(shared, 3).ledger, address)
     task = work(shared, 3, "d")
     store.changed = task.ledger.seq - 1
     with pytest.raises(IntegrityError, match="fails verification"):
-        kept.lanes(store, task.ledger, address)
+        picture(kept, store, task.ledger, address)
     store.changed = -1
-    assert kept.lanes(store, task.ledger, address) == whole(task, address)
+    assert picture(kept, store, task.ledger, address) == whole(task, address)
 
 
 def test_another_history_is_drawn_from_its_beginning() -> None:
@@ -135,22 +140,22 @@ def test_another_history_is_drawn_from_its_beginning() -> None:
         shared = SharedTask()
         shared.opened()
         task = work(shared, calls, name)
-        assert kept.lanes(shared.store, task.ledger, address) == whole(task, address)
+        assert picture(kept, shared.store, task.ledger, address) == whole(task, address)
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The picture that was used longest ago is read again."""
-    monkeypatch.setattr(site, "MAX_EVENTS", 60)
+    monkeypatch.setattr(lanes_module, "MAX_EVENTS", 60)
     shared = SharedTask()
     shared.opened()
     task = work(shared, 20)
     kept = KeptLanes()
-    kept.lanes(shared.store, task.ledger, addresses(400))
-    kept.lanes(shared.store, task.ledger, addresses(30))
+    picture(kept, shared.store, task.ledger, addresses(400))
+    picture(kept, shared.store, task.ledger, addresses(30))
     starts = reads(shared.store, monkeypatch)
-    kept.lanes(shared.store, task.ledger, addresses(30))
+    picture(kept, shared.store, task.ledger, addresses(30))
     assert starts == []
-    kept.lanes(shared.store, task.ledger, addresses(400))
+    picture(kept, shared.store, task.ledger, addresses(400))
     assert starts == [0]
 
 

@@ -19,7 +19,7 @@ import msgspec
 
 from adjourn.checkpoints import attachments
 from adjourn.checkpoints.attachments import tool_history_entry
-from adjourn.checkpoints.checkpoint import FORMAT, TaskCheckpoint, document, find
+from adjourn.checkpoints.checkpoint import FORMAT, TaskCheckpoint, as_checkpoint, document, find
 from adjourn.errors import AdjournError, ConflictError, IntegrityError, InvalidError, NotFoundError, RefusedError
 from adjourn.host import keys
 from adjourn.host.workspace import (
@@ -168,7 +168,7 @@ def write(store: Store, checkpoint: TaskCheckpoint, root: str, tell: Callable[[s
     path = make_folder(root, relative)
     with locked(path):
         newest = find(store, name)
-        if _is_of_others(store, newest, root) and not _precedes(store, newest, path):
+        if _is_of_others(store, newest, root) and not (_precedes(store, newest, path) or _is_rendered(store, path)):
             original = keep_original(root, relative, JSON_FILE)
             tell(f"{relative}/ had files that this store did not write; a copy of them is in {original}")
         _remember(store, name, write_into(store, newest, path))
@@ -192,7 +192,7 @@ def write_into(store: Store, checkpoint: TaskCheckpoint, folder: str) -> str:
         remove_file(folder, JSON_FILE)  # with the new audit.jsonl it would match neither history
     write_file(folder, AUDIT_FILE, (entry.data + b"\n" for entry in events))
     attachments.write(store, checkpoint, folder)
-    data = msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
+    data = _bytes_of(file)
     write_file(folder, JSON_FILE, data)
     attachments.remove_older(folder, checkpoint)
     return digest(data)
@@ -208,6 +208,21 @@ def _precedes(store: Store, checkpoint: TaskCheckpoint, folder: str) -> bool:
     if there is None or there.task != task or not 0 <= there.seq <= seq:
         return False
     return next(iter(store.read(task, there.seq, there.seq + 1))).hash == there.hash
+
+
+def _is_rendered(store: Store, folder: str) -> bool:
+    """Whether checkpoint.json is what this store would write: a process was killed before it had stored the digest."""
+    with suppress(AdjournError):
+        published = read_published(folder)
+        there = published.file.adjourn
+        if there is not None and 0 <= there.seq <= store.head(there.task).seq:
+            [entry] = store.read(there.task, there.seq, there.seq + 1)
+            return _bytes_of(render(store, as_checkpoint(entry))) == published.data
+    return False
+
+
+def _bytes_of(file: CheckpointFile) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n"
 
 
 def _remember(store: Store, name: str, file_digest: str) -> None:

@@ -433,3 +433,21 @@ def test_a_report_that_is_no_digest_is_none(tmp_path: Path) -> None:
     task = Task(store, TASK, clock=Clock(), secret=b"s" * 32)
     folder.write_into(store, create(task, "any"), str(tmp_path))
     assert verify(str(tmp_path)).ledger == task.refresh()
+
+
+@pytest.mark.parametrize("edited", [False, True], ids=["as written", "edited"])
+def test_a_folder_that_a_killed_process_had_just_written_is_no_file_of_others(
+    saved_workspace: Workspace, edited: bool
+) -> None:
+    """Before its digest was stored, another task's folder of the name is replaced without a copy; what a person edited is copied."""
+    store, path = saved_workspace.store, saved_workspace.folder() / FILES[0]
+    if edited:
+        path.write_bytes(path.read_bytes() + b" ")
+    written = store.ref("folder/fix-auth")
+    store.swap("folder/fix-auth", None, expect=written)
+    saved_workspace.write_policy('goal "Another."', "use file.read")
+    context = saved_workspace.context("g2")
+    saved_workspace.work(context, "file.read")
+    saved_workspace.save(context)
+    copies = [name for name in folder.names(str(saved_workspace.root)) if ".imported" in name]
+    assert copies == (["fix-auth.imported"] if edited else [])

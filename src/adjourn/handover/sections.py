@@ -28,7 +28,7 @@ MAX_RULES = 12
 """Patterns of a policy that are listed of a kind."""
 MAX_SHAPE = 40
 """Characters of a pattern of arguments that is listed."""
-MAX_ALONE, MAX_UNSEEN = 12, 5
+MAX_ALONE, MAX_UNSEEN = 4, 5
 """Successes that are shown one by one, whatever the room."""
 MAX_LISTED = 6
 """Arguments of repeated calls that are listed; of more, the first and the last."""

@@ -167,7 +167,7 @@ def test_an_old_failure_and_refusal_are_told_until_the_call_passes(memory_worksp
 
 
 def test_repeated_calls_become_one_line_where_there_is_no_room(memory_workspace: Workspace) -> None:
-    """Of forty writes the newest dozen are shown one by one in a large room, and none in a small one: one line has the first and the last."""
+    """Of forty writes the newest four are shown one by one in a large room, and none in a small one: one line has the first and the last."""
     memory_workspace.write_policy("use file.*")
     context = memory_workspace.context()
     for number in range(40):
@@ -175,7 +175,7 @@ def test_repeated_calls_become_one_line_where_there_is_no_room(memory_workspace:
     memory_workspace.save(context)
     handover = resume(context, "fix-auth").handover()
     folded, *newest = to_json(handover)["auditSummary"]
-    assert (folded["data"]["times"], len(newest)) == (28, 12)
+    assert (folded["data"]["times"], len(newest)) == (36, 4)
     small = "\n".join(to_lines(handover, MIN_ROOM, quoted))
     assert "(src/part-00.py … src/part-" in small
 

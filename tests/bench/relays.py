@@ -88,7 +88,7 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
 
 
 @contextmanager
-def _started(folder: str, name: str, relay: Relay, command: list[str] | None = None) -> Iterator[Peer]:
+def started(folder: str, name: str, relay: Relay, command: list[str] | None = None) -> Iterator[Peer]:
     """A relay in a workspace of its own that has shaken hands. `command`: another one that runs it."""
     workspace = Path(folder, name)
     (workspace / ".aex").mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ def _profiles(sizes: Sizes, folder: str, relays: Mapping[str, Relay]) -> dict[Su
             continue
         report = Path(folder, f"{name}.json")
         spans = []
-        with _started(folder, f"profiled {name}", relay, profiled(report, *relay.program)) as peer:
+        with started(folder, f"profiled {name}", relay, profiled(report, *relay.program)) as peer:
             for tool in TITLES:
                 peer.sequential(tool, sizes.warm_up)
                 spans.append(_span(partial(peer.sequential, tool, sizes.profiled)))
@@ -150,7 +150,7 @@ def _calls(sizes: Sizes, folder: str, relays: Mapping[str, Relay], counted: dict
     subjects = [Subject(name, tool) for tool in TITLES for name in relays]
     with ExitStack() as stack:
         peers = {
-            subject: stack.enter_context(_started(folder, " ".join(subject), relays[subject.relay]))
+            subject: stack.enter_context(started(folder, " ".join(subject), relays[subject.relay]))
             for subject in subjects
         }
         for subject, peer in peers.items():
@@ -300,7 +300,7 @@ def _growth(sizes: Sizes, folder: str, relays: Mapping[str, Relay]) -> Table:
         if not relay.program:
             continue
         values: list[float | None] = []
-        with _started(folder, f"grown {name} {tool}", relay) as peer:
+        with started(folder, f"grown {name} {tool}", relay) as peer:
             for before, count in pairwise((0, *sizes.memory)):
                 peer.pipelined(tool, count - before, IN_FLIGHT)
                 values.append(peer.memory("VmRSS"))

@@ -32,6 +32,7 @@ import code_questions
 import code_uses
 import deciding
 import gateway_load
+import growth
 import machine
 import records
 import relays
@@ -54,6 +55,7 @@ SECTIONS: dict[str, Section] = {
     "backends": backends.run,
     "record": records.run,
     "threads": threads.run,
+    "growth": growth.run,
     "resume": resuming.run,
     "decide": deciding.run,
     "code": code_index.run,

@@ -17,6 +17,7 @@ import msgspec
 
 from adjourn.gateway.http_pool import Credentials, Headers, HttpPool, StreamEvent, UnreachableError
 from adjourn.gateway.links import HttpLink, LinkUser, patience
+from adjourn.gateway.network_path import NetworkPath
 from adjourn.gateway.replies import ReplyStream, ServerMessage
 from adjourn.gateway.request_headers import RequestHeaders, encoded
 from adjourn.mcp import frames
@@ -33,7 +34,12 @@ class Bridge(LinkUser):
     """One server's. `credentials` go with every request; `say` gets each line for the client."""
 
     def __init__(
-        self, url: str, credentials: Credentials, seconds: float, say: Callable[[bytes], None] | None = None
+        self,
+        url: str,
+        credentials: Credentials,
+        seconds: float,
+        say: Callable[[bytes], None] | None = None,
+        path: NetworkPath | None = None,
     ) -> None:
         self._say = say or _print
         self._version = b""
@@ -44,7 +50,7 @@ class Bridge(LinkUser):
         """The last event of each request's stream that had an id."""
         self._resumed: dict[ReplyStream, Any] = {}
         self._of_stateless = RequestHeaders()
-        self._pool = HttpPool(url)
+        self._pool = HttpPool(url, path)
         self._link = HttpLink(self, self._pool, patience(seconds), credentials)
 
     async def run(self) -> None:
@@ -184,6 +190,6 @@ def _print(line: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
-def connect(url: str, credentials: Credentials, seconds: float) -> None:
+def connect(url: str, credentials: Credentials, seconds: float, path: NetworkPath | None = None) -> None:
     """Connect stdin and stdout to a server, until stdin ends."""
-    asyncio.run(Bridge(url, credentials, seconds).run())
+    asyncio.run(Bridge(url, credentials, seconds, path=path).run())

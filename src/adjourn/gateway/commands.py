@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+import msgspec
 
 from adjourn.cli import annexes
 from adjourn.cli.annexes import AnnexCommand, AnnexGroup
@@ -201,8 +202,14 @@ SECONDS = 600
     "--seconds", type=click.IntRange(1, 86_400), default=SECONDS, show_default=True, metavar="N",
     help="Wait so many seconds for the first answer, and between events.",
 )  # fmt: skip
+@text_option("--ca FILE", "Take certificates that this file signs (default: those of the system).")
+@text_option("--certificate FILE", "Show this certificate to the server.")
+@text_option("--key FILE", "The key of --certificate (default: it is in the same file).")
+@text_option("--http-proxy URL", 'Connect through this proxy; "direct" for none (default: $HTTPS_PROXY).')
 @click.option("--renew", default="", metavar="MARK", hidden=True, help="Renew the kept token with this mark, and end.")
-def connect(url: str, *, bearer_env: str, header_env: str, seconds: int, renew: str) -> int:
+def connect(
+    url: str, *, bearer_env: str, header_env: str, seconds: int, renew: str, http_proxy: str, **files: str
+) -> int:
     """Reach the MCP server at URL over HTTP, from a client that starts servers as commands.
 
     Speaks Streamable HTTP to the server, and lines of JSON on stdin and stdout. `adjourn proxy --url URL` starts it
@@ -218,7 +225,10 @@ def connect(url: str, *, bearer_env: str, header_env: str, seconds: int, renew: 
         from adjourn.gateway.bridge import connect as run
         from adjourn.gateway.http_pool import from_variables
         from adjourn.gateway.login_store import KeptLogin
+        from adjourn.gateway.network_path import path_to
+        from adjourn.gateway.settings import ServerSettings
 
+        path = path_to(url, msgspec.convert({"url": url, "proxy": http_proxy, **files}, ServerSettings))
         headers = _headers(header_env)
         credentials: Credentials
         if bearer_env or any(name.lower() == "authorization" for name in headers):
@@ -226,7 +236,7 @@ def connect(url: str, *, bearer_env: str, header_env: str, seconds: int, renew: 
         else:
             further = from_variables("", headers, os.environ) if headers else None
             credentials = KeptLogin(url, further)
-    run(url, credentials, seconds)
+    run(url, credentials, seconds, path)
     return 0
 
 

@@ -10,7 +10,6 @@ twice.
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from adjourn.errors import AdjournError, UsageError
+from adjourn.gateway.network_path import NetworkPath, TunnelError, connect, path_to
 
 CONNECT_SECONDS = 10.0
 IDLE_SECONDS = 4.0
@@ -182,13 +182,14 @@ class HttpReply(asyncio.Protocol):
 class HttpPool:
     """The connections to the server of a URL."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, path: NetworkPath | None = None) -> None:
+        """Raises `UsageError` where the way there cannot be used. `path` is that way (default: as the environment says)."""
         self.url = url
+        self._path = path or path_to(url)
         parts = urlsplit(url)
         self._host = parts.hostname or ""
         is_tls = parts.scheme == "https"
         self._port = parts.port or (443 if is_tls else 80)
-        self._tls = ssl.create_default_context() if is_tls else None
         self._target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}".encode()
         default = self._port == (443 if is_tls else 80)
         host = f"[{self._host}]" if ":" in self._host else self._host
@@ -221,14 +222,14 @@ class HttpPool:
         return None
 
     async def _connect(self) -> HttpReply:
-        loop = asyncio.get_running_loop()
+        reply = HttpReply(self)
         try:
-            _, reply = await asyncio.wait_for(
-                loop.create_connection(lambda: HttpReply(self), self._host, self._port, ssl=self._tls), CONNECT_SECONDS
-            )
+            await asyncio.wait_for(connect(self._path, self._host, self._port, reply), CONNECT_SECONDS)
         except (OSError, TimeoutError) as error:
             self.is_up = False
-            why = getattr(error, "strerror", "") or type(error).__name__
+            why = getattr(error, "strerror", "") or (
+                str(error) if isinstance(error, TunnelError) else type(error).__name__
+            )
             raise UnreachableError(
                 f"cannot connect to {self._host}:{self._port}: {why}",
                 was_sent=False,

@@ -89,6 +89,14 @@ def _start(name: str, server: ServerSettings, tree: str, empty: str) -> ServerSt
         words += ["--bearer-env", server.bearer_env]
     if server.headers_env:
         words += ["--header-env", ",".join(f"{header}={variable}" for header, variable in server.headers_env.items())]
+    words += [
+        word
+        for option, value in (("--ca", server.ca), ("--certificate", server.certificate), ("--key", server.key))
+        if value
+        for word in (option, os.path.join(tree, os.path.expanduser(value)))
+    ]
+    if server.proxy:
+        words += ["--http-proxy", server.proxy]
     environment = executables.outside(os.environ, tree)
     return ServerStart(words, environment if server.login else {**environment, "ADJOURN_CONFIG": empty}, tree)
 

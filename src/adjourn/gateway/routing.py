@@ -25,6 +25,7 @@ from adjourn.gateway.endpoint import Endpoint
 from adjourn.gateway.http_pool import Credentials, HttpPool, from_variables
 from adjourn.gateway.links import patience
 from adjourn.gateway.login_store import KeptLogin
+from adjourn.gateway.network_path import path_to
 from adjourn.gateway.processes import ServerProcesses
 from adjourn.gateway.settings import AuthSettings, GatewaySettings, ServerSettings, read_settings
 from adjourn.host.executables import common
@@ -40,7 +41,7 @@ class GatewayUpstream:
     ) -> None:
         self.name = name
         self.settings = settings
-        self.pool = HttpPool(settings.url) if settings.url else None
+        self.pool = HttpPool(settings.url, path_to(settings.url, settings, folder)) if settings.url else None
         self.patience = patience(settings.seconds)
         self.credentials = credentials_of(settings)
         self.processes = ServerProcesses(name, settings, variables_of(name, settings, os.environ), folder)

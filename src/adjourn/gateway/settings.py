@@ -81,6 +81,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     `bearer_env` and `headers_env` name the variables that have its token and its headers' values. `login`: it gets the token of the login
     that the gateway's user has there (`adjourn serve login`).
 
+    Over https, `ca` is the file with those that sign the server's certificate (default: the system's), `certificate` and `key` are the
+    gateway's own, and `proxy` makes the connection: "direct" for none, "" for what HTTPS_PROXY and NO_PROXY say.
+
     A command gets the variables `env`, and those of `env_from`, each with the gateway's variable that has its value. There are at most so
     many `processes` of it: one for each session, or, if it is `shared`, one for all of them.
     """
@@ -90,6 +93,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     seconds: Annotated[int, Meta(ge=1, le=86_400)] = 600
     bearer_env: str = ""
     headers_env: dict[str, str] = {}
+    ca: str = ""
+    certificate: str = ""
+    key: str = ""
+    proxy: str = ""
     env: dict[str, str] = {}
     env_from: dict[str, str] = {}
     shared: bool = False
@@ -152,6 +159,8 @@ def secret_files(settings: GatewaySettings, folder: str) -> tuple[str, ...]:
     """
     places: dict[str, None] = {}
     for server in settings.servers.values():
+        for name in filter(None, (server.ca, server.certificate, server.key)):
+            places[os.path.normpath(os.path.join(folder, os.path.expanduser(name)))] = None
         words = server.command[1:]
         options = ("", *(word if word.startswith("-") else "" for word in words))
         for option, word in (*zip(options, words, strict=False), *server.env.items()):
@@ -229,6 +238,7 @@ def _server_problems(server: ServerSettings, name: str) -> Problems:
         remedy = 'name what the command needs in env_from, such as env_from = {TRACKER_TOKEN = "TRACKER_TOKEN"}'
         yield f"{name} is a command, and has {variables} for a server over HTTP", remedy
     yield from _variable_problems(server, name)
+    yield from _network_problems(server, name)
     if server.shared and not server.command:
         yield f"{name} is shared, and is not a command", "leave shared out: a url is reached by all sessions"
     if server.login and (not server.url or server.bearer_env):
@@ -238,6 +248,17 @@ def _server_problems(server: ServerSettings, name: str) -> Problems:
         is_ours = header.lower() in _TRANSPORT or header.lower().startswith("mcp-")
         if is_ours or _HEADER.fullmatch(header) is None:
             yield f"{name} cannot be sent the header {header[:80]!r}", "name another header"
+
+
+def _network_problems(server: ServerSettings, name: str) -> Problems:
+    if (server.ca or server.certificate or server.key or server.proxy) and urlsplit(server.url).scheme != "https":
+        yield f"{name} has ca, certificate, key or proxy, and no https url", "leave them out"
+    if server.key and not server.certificate:
+        yield f"{name} has a key without a certificate", "name the file of the certificate in certificate"
+    proxy = urlsplit(server.proxy)
+    if server.proxy not in ("", "direct") and (proxy.scheme != "http" or not proxy.hostname or "@" in proxy.netloc):
+        remedy = 'write http://HOST:PORT, or "direct"; a proxy with a password is named by HTTPS_PROXY'
+        yield f"the proxy of {name} cannot be used", remedy
 
 
 def _variable_problems(server: ServerSettings, name: str) -> Problems:

@@ -43,6 +43,12 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         ('[servers.a]\ncommand = ["x"]\nenv = {A = "x"}\nenv_from = {A = "B"}', "no usable value for A"),
         (SERVER + 'env = {A = "x"}', "has variables, and is not a command"),
         (SERVER + "shared = true", "is shared, and is not a command"),
+        (SERVER + 'ca = "x"', "no https url"),
+        ('[servers.a]\nurl = "https://a.example/mcp"\nkey = "x"', "a key without a certificate"),
+        *(
+            (f'[servers.a]\nurl = "https://a.example/mcp"\nproxy = "{proxy}"', "the proxy of a cannot be used")
+            for proxy in ("proxy.example:3128", "https://proxy.example", "http://me:secret@proxy.example")
+        ),
         (SERVER + '[auth.oauth]\nissuer = "https://i"\nresource = "https://g"\nprovider = "google"', "provider"),
         (
             SERVER

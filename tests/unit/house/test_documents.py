@@ -73,7 +73,7 @@ def test_what_the_meta_tools_add_to_a_context() -> None:
 
 CONNECTING = {
     "cli/demo_client.py": "`adjourn demo`",
-    "gateway/http_pool.py": "`adjourn proxy --url`, `adjourn serve` with servers over HTTP",
+    "gateway/network_path.py": "`adjourn proxy --url`, `adjourn serve` with servers over HTTP",
     "gateway/login_flow.py": "`adjourn serve login`",
     "host/http.py": "what asks the next ones",
     "adapters/otlp.py": "traces and metrics of the gateway",

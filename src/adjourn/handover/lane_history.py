@@ -113,7 +113,8 @@ class LaneHistory:
         self._refused: list[LaneCall] = []
         self._asked: dict[str, LaneCall] = {}
         self._pins: dict[str, int] = {}
-        self._minutes: dict[str, int] = {}
+        self._second = ""
+        self._second_at = 0
         self._names: dict[tuple[str, str], str] = {}
         self._latest = ""
         self._rules: Mapping[str, Callable[[_LaneEvent, LanePoint], None]] = {
@@ -152,12 +153,12 @@ class LaneHistory:
         at = self._time(row.timestamp)
         if row.event == "session.opened":
             self._share(row.session, row.data.group)
-        name = self._lanes.get(row.session, row.session) or self._latest
+        name = self._lanes.get(row.session, row.session) if row.session else self._latest
         session = self.sessions.get(name)
-        if session is None and name:
-            session = self.sessions[name] = LaneSession("", at, at)
         if session is None:
-            return
+            if not name:
+                return
+            session = self.sessions[name] = LaneSession("", at, at)
         if row.session:
             self._latest = name
             session.last = max(session.last, at)
@@ -240,12 +241,15 @@ class LaneHistory:
         self.signs.append(LaneSign(row.seq, place, "flag", f"checkpoint {row.data.name}"))
 
     def _time(self, stamp: str) -> int:
-        """Milliseconds. Events of one minute share the reading of its date."""
-        minute = self._minutes.get(stamp[:17])
-        if minute is None:
-            minute = self._minutes[stamp[:17]] = milliseconds(f"{stamp[:17]}00.000Z")
+        """Milliseconds. Events of one second share the reading of its date."""
+        if stamp[:20] != self._second:
+            try:
+                self._second_at = milliseconds(f"{stamp[:17]}00.000Z") + _SECONDS[stamp[17:20]]
+            except KeyError:
+                raise InvalidError(f"not a time stamp: {stamp[:40]!r}") from None
+            self._second = stamp[:20]
         try:
-            return minute + _SECONDS[stamp[17:20]] + _MILLISECONDS[stamp[20:]]
+            return self._second_at + _MILLISECONDS[stamp[20:]]
         except KeyError:
             raise InvalidError(f"not a time stamp: {stamp[:40]!r}") from None
 

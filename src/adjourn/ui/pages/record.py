@@ -238,6 +238,11 @@ def _stamp(value: Any) -> str:
         return ""
 
 
+def _minute(value: Any) -> str:
+    """A time of a record on the reader's clock."""
+    return local(_stamp(value))[:16].replace("T", " ")
+
+
 def _words(key: str) -> str:
     """The name of a member in words: `askedAt` is `Asked at`."""
     spaced = re.sub(r"(?<=[a-z0-9])([A-Z])", lambda found: f" {found[1].lower()}", key)
@@ -264,9 +269,9 @@ def _text(value: Any, depth: int = 0) -> str:
             why = f" ({value['rationale']})" if value.get("rationale") else ""
             return f"{_text(value['author'])}: {value['decision']}{why}"
         parts = [
-            f"{_WORDS.get(key, _words(key))}: {local(_stamp(item)) if key.endswith('At') and _stamp(item) else _text(item, depth + 1)}"
+            f"{_WORDS.get(key, _words(key))}: {_minute(item) if key.endswith('At') and _stamp(item) else _text(item, depth + 1)}"
             for key, item in value.items()
-            if item not in (None, "", [], {})
+            if item not in (None, "", [], {}) and (depth or key != "id")
         ]
         return ("; " if depth else "\n").join(parts)
     return str(value)

@@ -24,7 +24,7 @@ from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
 from adjourn.ui.site import EventAddresses, Form, Site, WebPage
 
-WINDOW = 400
+WINDOW = 200
 """Events that are read for one page."""
 DRAWN: Mapping[str, int] = {"400": 400, "5000": 5_000, "100000": 100_000}
 """How many of the last events the picture of the sessions may have, by the name in the address."""
@@ -45,7 +45,7 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
     store = site.find_store()
     name = fields.get("id", "")
     if store is None or not name:
-        raise NotFoundError("no task is named", "choose one from the list of tasks")
+        raise _no_task(name)
     task = site.task(store, name)
     ledger = task.ledger
     before = fields.get("before", "")[:12]
@@ -80,6 +80,11 @@ def query(site: Site, fields: Form) -> Mapping[str, Any]:
         "is_last": is_last,
         "handover": _handover(site, task) if is_last else Told(),
     }
+
+
+def _no_task(name: str) -> NotFoundError:
+    what = f"no task has the id {name[:100]!r}" if name else "no task is named"
+    return NotFoundError(what, "choose one from the list of tasks")
 
 
 def _minute(fields: Form, name: str) -> str:
@@ -124,7 +129,7 @@ def compare_sessions(site: Site, fields: Form) -> Mapping[str, Any]:
     """What session `session` of the task `id` received (default: the next one receives), and what the one before it did."""
     store, name = site.find_store(), fields.get("id", "")
     if store is None or not name:
-        raise NotFoundError("no task is named", "choose one from the list of tasks")
+        raise _no_task(name)
     task = site.task(store, name)
     starts = session_starts(store, task.ledger)
     by_number = {str(start.number): start for start in starts}

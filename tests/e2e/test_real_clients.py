@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -218,12 +218,22 @@ def named_in(context: str) -> dict[str, Any]:
     return {"name": found[-1]}
 
 
-def set_up(agent: Agent, place: Place, *, for_every_project: bool = False) -> None:
-    """What a user has of the agent, and then runs: `adjourn init`, and `adjourn init --user`."""
+def set_up(agent: Agent, place: Place, *, for_every_project: bool = False, beside: Sequence[str] = ()) -> None:
+    """What a user has of the agent, and then runs: `adjourn init`, and `adjourn init --user`. `beside`: the command of a second server."""
     home = place.root.parent / "home" / agent.name
     home.mkdir(parents=True, exist_ok=True)
     own = {name: value for name, value in place.environment().items() if name not in ("PATH", "ADJOURN_CONFIG")}
     agent.as_user(place.root, home, command_of(GIT, place), own)
+    if beside and agent is CLAUDE:
+        settings = json.loads((place.root / ".mcp.json").read_bytes())
+        settings["mcpServers"]["beside"] = {"command": beside[0], "args": list(beside[1:])}
+        (place.root / ".mcp.json").write_text(json.dumps(settings))
+    elif beside:
+        with (home / "servers.toml").open("a") as file:
+            file.write(
+                f"[mcp_servers.beside]\ncommand = {json.dumps(beside[0])}\nargs = {json.dumps(list(beside[1:]))}\n"
+            )
+        agent.prepare(home, "http://127.0.0.1:9", [], {})
     done = at_terminal(  # as a person does, outside the clients that this process has started
         [sys.executable, "-m", "adjourn", "init", "--yes", "--json"],
         cwd=place.root,
@@ -312,6 +322,31 @@ def test_set_up_by_one_command_killed_and_resumed_without_being_asked(agent: Age
             cwd=place.root, env=agent.full_environment(home, "") | around(place), capture_output=True, check=False, text=True,
         )  # fmt: skip
         assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+@pytest.mark.parametrize("agent", [CLAUDE, CODEX], ids=lambda agent: agent.name)
+def test_two_servers_and_the_hook_hand_over_once(agent: Agent, place: Place) -> None:
+    """The first request has the unfinished work once, in at most 2.5 KiB, from hook and servers together; no later one repeats it."""
+    site = {"repo_path": str(place.site)}
+    (place.root / ".aex" / "policy.aex").write_text(GOVERNED)
+    second = str(Path(__file__).parents[1] / "support" / "slow_server.py")
+    set_up(agent, place, beside=[sys.executable, second, "0", str(place.root.parent)])
+    settings = place.root / (".mcp.json" if agent is CLAUDE else ".codex/config.toml")
+    assert settings.read_text().count('"proxy"') == 2
+    (place.root / "slow").touch()
+    begin = [Use("git_add", site | {"files": ["a.txt"]}), Use("git_commit", site | {"message": "ready"})]
+    with running(begin, SERVER) as model, set_up_at_work(agent, place, model) as process:
+        until((place.root / "started").exists, "the commit", place.root.parent / "home")
+        fresh = model.first
+        kill_with_proxy(process, place)
+        (place.root / "slow").unlink()
+
+    with running([Use("git_log", site)], SERVER) as model, set_up_at_work(agent, place, model) as process:
+        until(lambda: process.poll() is not None, "the end of the script", place.root.parent / "home")
+    assert re.search(r"(?i)in doubt.*git_commit", model.first, re.DOTALL)
+    assert model.first.count("Unfinished work in this workspace") == 1
+    assert model.context.count("Unfinished work in this workspace") == 1
+    assert len(model.first.encode()) - len(fresh.encode()) <= 2560
 
 
 @pytest.mark.parametrize("agent", [CLAUDE, CODEX], ids=lambda agent: agent.name)

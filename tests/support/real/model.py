@@ -47,8 +47,8 @@ class Model:
         self.server = server
         self.last_word = last_word
         self.results: dict[int, str] = {}
-        self.context = ""
-        """All that the agent showed with its last request."""
+        self.context = self.first = ""
+        """All that the agent showed with its last request, and with its first."""
         self.address = ""
 
     def step(self, results: list[str]) -> Use | None:
@@ -91,6 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
         if body.get("tools"):
             self.model.context = _text_of(body)
+            self.model.first = self.model.first or self.model.context
         path = self.path.partition("?")[0]
         if path.endswith("/count_tokens"):
             self._json({"input_tokens": 1})

@@ -187,7 +187,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 _QUOTED = re.compile(r'"([^"]*)"|`([^`]*)`')
-_CUTS = re.compile(r"\[redacted\]|\[…\]|…| / |; ")
+_CUTS = re.compile(r"\[redacted\]|\[[redact]{1,8}…|\[…\]|…| / |; ")
 _OWN = re.compile(
     r"\(\d images?, not copied\)|\(started in the background\)|declined by the person|an error(?: of the API)?|adjourn continue .* --bytes N|a patch"
 )
@@ -230,7 +230,7 @@ def untrue(text: str, source: str) -> list[str]:
 def _occurs(piece: str, source: str) -> bool:
     """Whether a piece stands in the source; of a path that was joined with the session's folder, both parts."""
     folder, slash, name = piece.rpartition("/")
-    joined = slash and not set(name) & set(string.whitespace)
+    joined = slash and (folder[:1] == "/" or not set(name) & set(string.whitespace))
     parts = [folder, name] if joined and _squashed(piece) not in source else [piece]
     return all(_squashed(part) in source for part in parts)
 

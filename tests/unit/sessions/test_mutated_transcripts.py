@@ -33,7 +33,9 @@ def tell(story: SessionStory) -> str:
     """The page, which must fit and hold nothing that a terminal or a reader would not see."""
     text = mutating.text_of(story, LIMIT)
     assert len(text.encode()) <= LIMIT
-    assert not [char for char in text if char != "\n" and unicodedata.category(char) in ("Cc", "Cs", "Co", "Zl", "Zp")]
+    assert not [
+        char for char in text if char not in "\n\t" and unicodedata.category(char) in ("Cc", "Cs", "Co", "Zl", "Zp")
+    ]
     assert not set(text) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
     own = mutating.outside(text)
     assert "push it" not in own

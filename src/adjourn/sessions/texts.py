@@ -32,6 +32,8 @@ _WORDS = frozenset((
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
 
+_PARTS = re.compile(rf"{_ANSI.pattern}|[^\x1b]+|\x1b")
+
 
 class Secrets:
     """The secrets that some texts hold, and `values` that are known for secrets."""
@@ -79,11 +81,21 @@ def _secrets_in(text: str) -> Iterator[str]:
 
 
 def _behind_escapes(text: str) -> Iterator[str]:
-    """The secrets of a text with escapes, each also without its first character, which an escape before it may take."""
-    if "\x1b" in text:
-        for value in _secrets_in(clean(_ANSI.sub(lambda escape: f" {escape[0][-1]}", text))):
-            yield value
-            yield value[1:]
+    """The secrets of a text with escapes, each also without the characters that an escape before them may take."""
+    if "\x1b" not in text:
+        return
+    for value in _secrets_in(clean(_ANSI.sub(lambda escape: f" {escape[0][-1]}", text))):
+        yield value
+        yield value[1:]
+    seen, taken = "", set[int]()
+    for part in _PARTS.finditer(text):
+        if part[0][0] == "\x1b":
+            taken.add(len(seen))
+        seen += part[0][-1:] if part[0][0] == "\x1b" else part[0]
+    for value in _secrets_in(seen):
+        begin = seen.find(value)
+        yield value
+        yield "".join(char for at, char in enumerate(value, begin) if at not in taken)
 
 
 def _visible(text: str) -> str:

@@ -86,10 +86,38 @@ READ_PREVIEW = 200
 
 def without_secrets(text: str) -> str:
     """The text with what has the shape of a well-known secret replaced; the very text where there is nothing to replace."""
+    if not text.isascii() or text.encode().translate(None, _SEEN):
+        text = _without_divided(text)
     # written out from `_possible`: every event that keeps a text of a call comes here
     for shape in _possible_again(text) if len(text) <= MAX_PREVIEW else _look_for_marks(text):
         text = _pattern(shape).sub(_hidden, text)
     return text
+
+
+def _without_divided(text: str) -> str:
+    """The text without the secrets that characters divide which are not seen, terminals' sequences among them."""
+    line = text.replace("\n", "").replace("\t", "")
+    if line.isprintable() and (line.isascii() or _FILLERS.isdisjoint(line)):
+        return text
+    kept: list[int] = []
+    end = 0
+    for match in _UNSEEN.finditer(text):
+        kept += range(end, match.start())
+        end = match.end()
+    if not end:
+        return text
+    kept += range(end, len(text))
+    spans = [
+        (kept[match.end(1) if match.re.groups and match[1] else match.start()], kept[match.end() - 1] + 1)
+        for _, match in matches("".join(map(text.__getitem__, kept)))
+        if match[0]
+    ]
+    parts, end = [], 0
+    for begin, last in sorted(spans):
+        if begin >= end:
+            parts += [text[end:begin], HIDDEN]
+        end = max(end, last)
+    return "".join(parts) + text[end:]
 
 
 def beginning(text: str, limit: int) -> str:
@@ -105,7 +133,7 @@ def preview(arguments: object, limit: int = MAX_PREVIEW, *, is_short: bool = Fal
     if is_short and len(text := _json(arguments)) <= limit and not _has_secrets(text):
         return text
     text = _json(_pruned(arguments, 0, [limit + 1 + LONGEST], _as_it_is))
-    if _possible(text):
+    if _is_suspect(text):
         text = _json(_pruned(arguments, 0, [limit + 1], beginning))
     return fit_text(text, limit)
 
@@ -127,7 +155,12 @@ def _has_secrets(text: str) -> bool:
             return True
     if 'pass":' in flat or 'pwd":' in flat:
         return True
-    return text.count("{") + text.count("[") > _MAX_DEPTH or bool(_possible(text))
+    return text.count("{") + text.count("[") > _MAX_DEPTH or _is_suspect(text)
+
+
+def _is_suspect(text: str) -> bool:
+    """Whether there may be a secret in JSON by its shape, as it is or divided by a character that is not seen."""
+    return not text.isascii() or any(mark in text for mark in _UNSEEN_IN_JSON) or bool(_possible(text))
 
 
 # --- shapes
@@ -271,6 +304,15 @@ _RANGES = (
     (0x34F, 0x34F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x2800, 0x2800), (0x3164, 0x3164), (0xFE00, 0xFE0F),
     (0xFFA0, 0xFFA0), (0xE0100, 0xE01EF),
 )  # fmt: skip
+_UNSEEN_IN_JSON = ("\\u00", "\\b", "\\f", "\\r", "\x7f")
+_SEEN = bytes(range(32, 127)) + b"\t\n"
+_SEQUENCE = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?)"
+_UNSEEN = re.compile(
+    rf"{_SEQUENCE}|[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+    + "".join(f"{chr(first)}-{chr(last)}" for first, last in _RANGES)
+    + "]"
+)
+"""Sequences that a terminal obeys, and characters that nothing is seen of, but for tabs and ends of lines."""
 _FILLERS = frozenset[str]().union(*(map(chr, range(first, last + 1)) for first, last in _RANGES))
 """Unicode's Default_Ignorable_Code_Point, as far as they are printable by their category, and the blank of Braille."""
 TAB_SIZE = 4

@@ -107,6 +107,15 @@ def test_an_escape_that_takes_a_character_spares_no_secret(escape: str) -> None:
     assert "rye-and-salt" not in Secrets([named]).hide("login rye-and-salt")
 
 
+@for_each("escape", ["\x1b", "\x1b["])
+@for_each("place", [1, 2, 5, 12])
+def test_an_escape_within_a_key_spares_none_of_it(escape: str, place: int) -> None:
+    """Also where it takes a character of the beginning that the key is known by."""
+    broken = KEY[:place] + escape + KEY[place:]
+    for hidden in (Secrets([]).hide(f"printed {broken}\n"), Secrets([broken]).hide(f"printed {broken}, and {KEY}")):
+        assert KEY[place + 1 :] not in hidden
+
+
 def test_a_search_shows_no_secret(home: Path) -> None:
     """The line that is found is without what another line of its session called a password."""
     transcript = ClaudeTranscript()

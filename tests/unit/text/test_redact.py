@@ -119,6 +119,20 @@ def test_a_cut_leaves_no_piece_of_a_secret(name: str, limit: int) -> None:
                 assert secret[:20] not in shown or secret.startswith("-----")
 
 
+@for_each("unseen", ["\x1b", "\x1b[31m", "\x1b]0;owned\x07", "\u200b", "\u2066", "\x08"])
+def test_what_is_not_seen_divides_no_secret(unseen: str) -> None:
+    """In a key's known beginning or behind it: what a reader would copy is hidden, and the text around it stays."""
+    for _, example in examples():
+        secret = example.secret
+        for place in (1, 3, len(secret) // 2, len(secret) - 1):
+            broken = secret[:place] + unseen + secret[place:]
+            text = f"\n{unseen} {example.before}{broken}{example.after} {unseen}\n"
+            plain = without_secrets(f"\n {example.before}{secret}{example.after} \n")
+            assert without_secrets(text).replace(unseen, "") == plain
+            for is_short in (False, True):
+                assert HIDDEN in preview({"note": [text]}, 10_000, is_short=is_short)
+
+
 PIECES = [
     *sorted({mark for shape in shapes() for mark in shape.marks}),
     "eyJ", "-eyJ", "eyJhbGci", "://a", "://a:b", "-----BEGIN PRIVATE KEY", "-----BEGIN PRIVATE KEY-----", "-----", "curl -u ",

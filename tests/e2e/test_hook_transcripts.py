@@ -7,11 +7,13 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from adjourn.host.process import started
 from support.hooks import HOOK, SETTLE, HookEventWorkspace
 from support.transcripts import KEY, ClaudeTranscript, CodexTranscript, GeminiTranscript
 
@@ -30,14 +32,21 @@ class Folder(NamedTuple):
     work: HookEventWorkspace
     home: Path
 
-    def left(self, kind: Kind, *, minutes: float = 5, done: bool = False, number: int = 1) -> str:
-        """A session of a client that ended in the middle, or with an answer, some minutes ago. Returns its id."""
+    def left(
+        self, kind: Kind, *, minutes: float = 5, lasted: float = 0, done: bool = False, number: int = 1, told: str = ""
+    ) -> str:
+        """A session of a client that began `lasted` minutes before it ended, in the middle or with an answer, some minutes ago. Returns its id."""
         transcript = kind(f"0a5e0000-0000-4000-8000-00000000000{number}", str(self.work.root))
+        stamp = time.time() - minutes * 60
+        transcript.begin = datetime.fromtimestamp(stamp - lasted * 60, UTC)
+        if told:
+            context = {"type": "hook_additional_context", "content": [told]}
+            transcript.records.append({"type": "attachment", "attachment": context})
         transcript.ask(f"Fix the oven timer; the key is {KEY}" + f", part {number}" * (number > 1))
+        transcript.begin = datetime.fromtimestamp(stamp, UTC)
         transcript.run("pytest -q", 1, "1 failed")
         if done:
             transcript.say("It is fixed.")
-        stamp = time.time() - minutes * 60
         os.utime(transcript.save(self.home), (stamp, stamp))
         return str(transcript.id)
 
@@ -79,6 +88,38 @@ def test_what_is_done_old_or_before_the_clients_own_work_is_not_shown(folder: Fo
     assert "Codex left a session" in codex
     assert "Claude Code left a session" in claude
     folder.left(ClaudeTranscript, minutes=1, number=4, done=True)
+    assert folder.brief() == ""
+
+
+def test_of_two_windows_the_one_that_broke_off_is_shown(folder: Folder) -> None:
+    """The newest session may be the idle one: what was at work beside it is shown, of any client; a session after both ends that."""
+    folder.left(ClaudeTranscript, minutes=5)
+    folder.left(CodexTranscript, minutes=4, number=2)
+    folder.left(ClaudeTranscript, minutes=2, lasted=8, number=3, done=True)
+    codex, claude = folder.brief().splitlines()
+    assert "Codex left a session" in codex
+    assert "Claude Code left a session" in claude
+    folder.left(ClaudeTranscript, minutes=1, number=4, done=True)
+    assert folder.brief() == ""
+
+
+def test_a_session_at_work_is_not_left_and_after_a_kill_it_is_until_one_was_told(folder: Folder) -> None:
+    """Claude Code keeps which process writes a session, and forgets it as the client ends in order: what stays is of a client that lives or was killed.
+
+    A session that began while it was at work was not told of it, though nothing was written since.
+    """
+    id_ = folder.left(ClaudeTranscript, minutes=5)
+    note = folder.home / ".claude" / "sessions" / "7.json"
+    note.parent.mkdir()
+    note.write_text(json.dumps({"pid": os.getpid(), "procStart": str(started(os.getpid())), "sessionId": id_}))
+    assert folder.brief() == ""
+    folder.left(ClaudeTranscript, minutes=2, number=2, done=True)
+    note.write_text(json.dumps({"pid": os.getpid(), "procStart": "1", "sessionId": id_}))
+    text = folder.brief()
+    assert text.count("Claude Code left a session") == 1
+    folder.left(ClaudeTranscript, minutes=1, number=3, done=True, told=text)
+    assert folder.brief() == ""
+    note.write_text('{"pid": "7", "procStart": [], "sessionId": {}}')
     assert folder.brief() == ""
 
 

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -36,6 +36,7 @@ budget calls=40
 """
 ASKED, ASKED_OF_CODEX = "Translate menu.txt into French", "Print the price list"
 PATIENCE = 60.0
+UNFINISHED = "Unfinished work in this workspace"
 UNASKED = "left a session in this folder unfinished"
 
 
@@ -65,6 +66,12 @@ class Ground(NamedTuple):
             self.place.root, self.home / agent.name, model.address, self.environment()
         )
 
+    def work(self, model: Model, asked: str, *more: str) -> str:
+        """Run Claude Code until it has done what the model's script says. Returns all that it showed last."""
+        process = self.start(CLAUDE, model, asked, *more)
+        self.until(lambda: process.poll() is not None, "the end of the session")
+        return model.context
+
     def adjourn(self, *words: str) -> str:
         """The output of a command of the person, at a terminal."""
         done = at_terminal(
@@ -93,14 +100,20 @@ class Ground(NamedTuple):
 
 @pytest.fixture(params=["governed", "without a policy"])
 def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Ground:
+    """A project with or without a policy; the hooks are those of `adjourn init --user`."""
+    return made(tmp_path, is_governed=request.param == "governed", commands=[["init", "--user", "--yes"]])
+
+
+def made(path: Path, *, is_governed: bool, commands: Sequence[Sequence[str]] = ()) -> Ground:
+    """Set up the project for both clients, by further `commands` of the person and, where it is governed, `adjourn init`."""
     missing = [agent.name for agent in (CLAUDE, CODEX) if agent.program() is None]
     if missing:
         pytest.skip(f"{' and '.join(missing)} not installed (on request): python tests/support/tools.py --clients")
-    place = Place(tmp_path / "work", "")
+    place = Place(path / "work", "")
     prepare(GIT, place, POLICY)
-    ground = Ground(place, tmp_path / "home", request.param == "governed")
+    ground = Ground(place, path / "home", is_governed)
     (place.root / "menu.txt").write_text("bread")
-    if not ground.is_governed:
+    if not is_governed:
         (place.root / ".aex" / "policy.aex").unlink()
         (place.root / ".aex").rmdir()
     for agent in (CLAUDE, CODEX):
@@ -108,10 +121,14 @@ def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Ground:
         home.mkdir(parents=True)
         own = {name: value for name, value in place.environment().items() if name not in ("PATH", "ADJOURN_CONFIG")}
         agent.as_user(place.root, home, command_of(GIT, place), own)
-    ground.adjourn("init", "--user", "--yes")
-    if ground.is_governed:
-        ground.adjourn("init", "--yes")
+    for words in (*commands, *([["init", "--yes"]] if is_governed else [])):
+        ground.adjourn(*words)
     return ground
+
+
+def told_at_start(context: str) -> str:
+    """What the session hook told."""
+    return context.partition("SessionStart hook additional context:")[2].partition("# Environment")[0]
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
@@ -163,9 +180,8 @@ def test_killed_continued_in_the_other_client_killed_and_told_of_both(ground: Gr
     assert re.search(r"## In doubt\n.*\n- `printf half > prices", handed)
 
     with running([], SERVER) as model:
-        process = ground.start(CLAUDE, model, "Go on")
-        ground.until(lambda: process.poll() is not None, "the end of the session")
-    shown = model.context.partition("SessionStart hook additional context:")[2].partition("# Environment")[0]
+        shown = ground.work(model, "Go on")
+    shown = told_at_start(shown)
     assert (
         "Another agent worked on this before you" not in shown
     )  # what `adjourn continue` wrote is not what a person said
@@ -180,3 +196,54 @@ def test_killed_continued_in_the_other_client_killed_and_told_of_both(ground: Gr
         told = [line for line in shown.splitlines() if UNASKED in line]
         assert [line.partition(" left ")[0].split(": ")[-1] for line in told] == ["Codex", "Claude Code"]
         assert all(f'the person said: "{ASKED}"' in line for line in told)
+
+
+def test_of_two_windows_the_one_that_broke_off_is_continued(ground: Ground) -> None:
+    """Two sessions at once in one folder, the newest idle, the other killed in an edit: that one is continued, and the next session learns of it."""
+    root = ground.place.root
+    with running([ground.script_of(CLAUDE, "prices")], SERVER) as model:
+        broken = ground.start(CLAUDE, model, ASKED)
+        ground.until((root / "prices.begun").exists, "the edit")
+        with running([Use("Bash", {"command": "cat menu.txt", "description": "read"}, own=True)], SERVER) as other:
+            beside = ground.work(other, ASKED_OF_CODEX)
+        kill(broken)
+
+    handed = ground.adjourn("continue")
+    assert f"> {ASKED}" in handed
+    assert ASKED_OF_CODEX in handed.partition("## Other sessions in this folder")[2]
+    assert re.search(r"## In doubt\n.*\n- `printf half > prices", handed)
+    told = []
+    for _ in range(2):
+        with running([], SERVER) as model:
+            told.append(ground.work(model, "Go on"))
+    if ground.is_governed:  # each task has its line until it is resumed
+        assert told_at_start(told[0]).count(f"Goal:\n| - {ASKED}\n") == 1
+        assert f": {ASKED_OF_CODEX}; calls with effects" in told[0]
+        assert UNASKED not in told[0]
+    else:
+        assert [text.count(UNASKED) for text in (beside, *told)] == [0, 1, 0]
+        assert f'the person said: "{ASKED}"' in told[0]
+
+
+CORRECTED = "No: never touch prices.txt, the office owns it."
+
+
+def test_what_a_compaction_lost_comes_back_to_the_same_client_once(tmp_path: Path) -> None:
+    """Claude Code compacts, and its summary lacks a correction: the conversation has the correction again, once, and keeps its task."""
+    ground = made(tmp_path, is_governed=True)
+    read = Use("Bash", {"command": "seq 5000", "description": "count"}, own=True)
+    with running([read] * 3, SERVER) as model:
+        ground.work(model, ASKED)
+    with running([read] * 6, SERVER) as model:
+        ground.work(model, CORRECTED, "--continue")
+    for asked in ("Count on", "And on"):  # what was said last is kept word by word
+        with running([read] * 12, SERVER) as model:
+            assert CORRECTED in ground.work(model, asked, "--continue")
+    with running([], SERVER, lambda _: f"The person asked: {ASKED}.") as model:
+        ground.work(model, "/compact", "--continue")
+    for asked in ("Go on", "And finish"):
+        with running([], SERVER) as model:
+            shown = ground.work(model, asked, "--continue")
+        assert shown.count(CORRECTED) == 1
+        assert UNFINISHED not in shown
+        assert "This conversation continues its task" in shown

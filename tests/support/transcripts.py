@@ -37,6 +37,7 @@ class _Lines:
     """A file of JSON lines."""
 
     client = ""
+    begin = BEGIN
 
     def __init__(self, id_: str = "", folder: str = FOLDER) -> None:
         self.id = id_ or self.default_id
@@ -48,7 +49,7 @@ class _Lines:
 
     @property
     def now(self) -> str:
-        moment = BEGIN + timedelta(seconds=len(self.records))
+        moment = self.begin + timedelta(seconds=len(self.records))
         return f"{moment:%Y-%m-%dT%H:%M:%S}.000Z"
 
     def call_id(self) -> str:

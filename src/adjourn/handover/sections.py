@@ -24,6 +24,8 @@ from adjourn.tasks.troubles import open_troubles
 from adjourn.text.redact import without_secrets
 
 MAX_STEP, MAX_LINE, MAX_ASKED = 2000, 400, 1000
+ASKED = "asked"
+"""The section with what the person asked for after the task began."""
 MAX_RULES = 12
 """Patterns of a policy that are listed of a kind."""
 MAX_SHAPE = 40
@@ -89,11 +91,7 @@ def sections(sources: Sources) -> tuple[Section, ...]:
     all_sections = [
         Section("nextStep", "Next step", steps, 18),
         Section(
-            "asked",
-            "Then the person asked, in order",
-            (_lines(reversed(sources.later), MAX_ASKED),),
-            8,
-            is_reversed=True,
+            ASKED, "Then the person asked, in order", (_lines(reversed(sources.later), MAX_ASKED),), 8, is_reversed=True
         ),
         _in_doubt(sources, 14),
         _unseen(sources, 13),

@@ -14,6 +14,8 @@ from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
+import msgspec
+
 from adjourn.checkpoints import folder
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, as_checkpoint, check_signature, document
 from adjourn.clients.client_process import ClientProcess
@@ -33,7 +35,7 @@ from adjourn.handover.pending import (
 )
 from adjourn.handover.rendering import ROOM, SMALL, to_text
 from adjourn.handover.resumption import Reader, hand_over, reader_of
-from adjourn.handover.sections import MAX_LINE, surprising_rules
+from adjourn.handover.sections import ASKED, MAX_LINE, surprising_rules
 from adjourn.host import keys
 from adjourn.host.workspace import CHECKPOINTS, open_regular
 from adjourn.log import kinds
@@ -54,7 +56,7 @@ MAX_LATER = 500
 class NewSession(NamedTuple):
     """The session that reads the brief: its task so far, the servers through which it can call `aex.resume`, and how many bytes it
     reads. `is_forgetful`: it lost what it was shown before, as after a compaction. `continues`: its conversation is the one that worked
-    on the task, so that it needs to know only what matters most.
+    on the task, so that it needs to know only what matters most, unless it is forgetful, too.
     """
 
     task: str = ""
@@ -145,7 +147,7 @@ def _text(work: PendingWork, session: NewSession, client: ClientProcess) -> str:
     begin = [HEADING, *([f'Checkpoint "{name}". {how}'] if is_small else [stopped, how])]
     room = session.room
     if session.continues and same:
-        room = min(room, NOTICE_BYTES)
+        room = room if session.is_forgetful else min(room, NOTICE_BYTES)
         begin = [
             f"# This conversation continues its task {task.id}",
             "Your calls count in the same budget; nothing has to be resumed.",
@@ -160,6 +162,9 @@ def _text(work: PendingWork, session: NewSession, client: ClientProcess) -> str:
         begin.append("An earlier session was shown this, and did not resume it.")
     document(task.store, checkpoint)
     handover = hand_over(task, checkpoint, _reader(client, task), signer, others=work.others)
+    if session.continues and same and not session.is_forgetful:  # the conversation has the person's words
+        kept = tuple(section for section in handover.sections if section.name != ASKED)
+        handover = msgspec.structs.replace(handover, sections=kept)
     end = f"The rest: {_the_rest(name, session, '' if is_small else handover.page)}."
     return to_text(handover, room, begin, end)
 

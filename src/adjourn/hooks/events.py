@@ -71,7 +71,7 @@ def _began(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     except IntegrityError as error:
         return EventText(agent=sentences(error.message, error.remedy))
     is_forgetful = request.source in ("clear", "compact")
-    is_compacted = request.source == "compact" and session.id in session.task.ledger.sessions
+    is_compacted = request.source == "compact" and (continues or session.id in session.task.ledger.sessions)
     if is_compacted:
         session.observe()
     is_new = request.source == "startup" and not options["--no-transcripts"]
@@ -116,7 +116,7 @@ def _left_unfinished(options: dict[str, str], request: HookRequest, workspace: W
             when = ago(timestamp(int(file.stamp * 1000)), now())
             lines.append(
                 f"adjourn: {catalog.reader_of(file).name} left a session in this folder unfinished, {when}; {words or 'no words'}. "
-                f"What it did, and what of that is proved: adjourn continue {file.id[:13]} --print"
+                f"What it did, and what of that is proved: {catalog.how_to_continue(file)}"
             )
     return "\n".join(lines)
 

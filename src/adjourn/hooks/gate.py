@@ -233,10 +233,10 @@ def announce_transcript(options: dict[str, str], request: HookRequest, workspace
 
 
 def own_task(options: dict[str, str], request: HookRequest, workspace: Workspace, client: HookClient) -> str:
-    """The task of the conversation that the client continues, which names the same transcript again; "" for none."""
+    """The task of the conversation that the client continues or compacts, which names the same transcript again; "" for none."""
     from adjourn.checkpoints.transcript_facts import latest_transcripts
 
-    path = path_of(options, request, workspace) if request.source == "resume" else ""
+    path = path_of(options, request, workspace) if request.source in ("resume", "compact") else ""
     return latest_transcripts(client.store).get(path, "") if path else ""
 
 

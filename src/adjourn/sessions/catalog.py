@@ -12,13 +12,14 @@ from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedErr
 from adjourn.host.finding import top_of
 from adjourn.sessions.amp import Amp
 from adjourn.sessions.claims import judge
-from adjourn.sessions.claude_code import ClaudeCode
+from adjourn.sessions.claude_code import ClaudeCode, processes
 from adjourn.sessions.cline import Cline
 from adjourn.sessions.cline_tasks import ClineTasks
 from adjourn.sessions.codex import Codex
 from adjourn.sessions.copilot_cli import CopilotCli
 from adjourn.sessions.cursor import CursorAgent
 from adjourn.sessions.evidence import LedgerCall, join, look, relative
+from adjourn.sessions.files import edges
 from adjourn.sessions.gemini_cli import GeminiCli
 from adjourn.sessions.goose import Goose
 from adjourn.sessions.opencode import OpenCode
@@ -134,15 +135,33 @@ def unfinished(files: Sequence[SessionFile]) -> list[tuple[SessionFile, SessionS
 
 
 def left_unfinished(folder: str, client: str, session: str, known: Collection[str] = ()) -> list[SessionFile]:
-    """The sessions in a folder that stopped unfinished within a day: the client's newest, and the newest of another client since.
+    """The sessions in a folder that stopped unfinished within a day, of those that the client's newest session was not told of when it
+    began: itself, those of the client that were at work beside it, and the newest of another client. None that is at work now.
 
     `client` is the key of its reader, `session` its own session and `known` are transcripts; they do not count.
     """
-    files = [file for file in sessions(trees_of(folder), time.time() - DAY) if file.id != session]
-    own = [file for file in files if file.client == client][:1]
-    others = [file for file in files if file.client != client and file.stamp > (own[0].stamp if own else 0.0)]
-    found = [*unfinished(others[:MAX_LOOKED])[:1], *unfinished(own)]
+    noted = processes()
+    found_here = sessions(trees_of(folder), time.time() - DAY)
+    files = [file for file in found_here if file.id != session and not noted.get(file.id)]
+    own = [file for file in files if file.client == client]
+    begun = own[0].started if own else ""
+    since = [file for file in files if (file.touched > begun or file.id in noted) and not _is_told(file, own)]
+    others = [file for file in since if file.client != client]
+    beside = [file for file in since if file.client == client and file is not own[0]]
+    found = [*unfinished(others[:MAX_LOOKED])[:1], *unfinished([*own[:1], *beside[: MAX_LOOKED - 1]])]
     return [file for file, _ in found if os.path.realpath(file.path) not in known]
+
+
+def how_to_continue(file: SessionFile) -> str:
+    """The command that a session which starts is told for a session that was left."""
+    return f"adjourn continue {file.id[:13]} --print"
+
+
+def _is_told(file: SessionFile, own: Sequence[SessionFile]) -> bool:
+    """Whether a session of the client that began later has in its transcript that it was told of this one."""
+    told = how_to_continue(file).encode()
+    later = [other for other in own[:MAX_LOOKED] if other.started > file.touched]
+    return any(told in edges(other.path, os.path.dirname(other.path)).head for other in later)
 
 
 def account(

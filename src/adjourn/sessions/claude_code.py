@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from adjourn.host.process import started
 from adjourn.sessions import files
 from adjourn.sessions.reader import SessionFile, first_person_words, is_within, kind_of, texts_in, what_of
 from adjourn.sessions.story import MAX_SEARCHED, Outcome, SessionStory, StoryBuilder, member, objects, text_of
@@ -36,6 +37,8 @@ _SKIPPED = frozenset((
     "agent-name", "tag",
 ))  # fmt: skip
 _TASK = "task "
+MAX_PROCESSES = 200
+"""Notes of processes that are read."""
 _COMMANDS_OF_CLIENT = frozenset(
     ("/compact", "/clear", "/model", "/exit", "/quit", "/resume", "/cost", "/help", "/config")
 )
@@ -91,6 +94,20 @@ class ClaudeCode:
     def read(self, file: SessionFile) -> SessionStory:
         """The story of a session. Raises `NotFoundError`, `InvalidError`."""
         return read(file.path, files.root("CLAUDE_CONFIG_DIR", ".claude"))
+
+
+def processes() -> dict[str, bool]:
+    """The sessions of which a process is noted, and whether it still runs. A client that ends in order removes its note."""
+    top = files.root("CLAUDE_CONFIG_DIR", ".claude")
+    found: dict[str, bool] = {}
+    for entry in files.named(os.path.join(top, "sessions"), ".json")[:MAX_PROCESSES]:
+        note = files.decode(files.small(entry.path, top))[0]
+        pid, id_ = member(note, "pid"), text_of(member(note, "sessionId"), 80)
+        if type(pid) is int and 0 < pid < 2**31 and id_:
+            since = started(pid)
+            runs = since == 0 or (since is not None and str(since) == text_of(member(note, "procStart"), 40))
+            found[id_] = found.get(id_, False) or runs
+    return found
 
 
 def read(path: str, top: str = "") -> SessionStory:

@@ -216,6 +216,8 @@ class MetaTools:
                 return frames.error(message.id, frames.INTERNAL_ERROR, text)
             return frames.result(message.id, frames.tool_result(text, modern=message.modern, is_error=True))
         self._report.event("meta.handled", tool=name)
+        if isinstance(answer, dict) and (unknown := _unknown(name, arguments)):
+            answer["ignored"] = [*answer.get("ignored", []), *unknown]
         encoded = msgspec.json.encode(redact_json(answer))
         text = visible_json((encoded if name == "aex.resume" else msgspec.json.format(encoded, indent=2)).decode())
         return frames.result(message.id, frames.tool_result(text, modern=message.modern))
@@ -226,6 +228,8 @@ class MetaTools:
 Arguments = dict[str, Any]
 
 MAX_ANSWER_BYTES = 256 * 1024
+MAX_UNKNOWN = 5
+"""Unknown arguments that an answer names."""
 DONE = "done"
 """The status of a step that is done; as the whole `progress` of a checkpoint: the task is."""
 
@@ -396,6 +400,15 @@ def without_nulls(arguments: Arguments) -> Arguments:
         else value
         for name, value in without(arguments).items()
     }
+
+
+def _unknown(tool: str, arguments: Arguments) -> list[str]:
+    """What a call gives that the tool has no such argument for: some clients add arguments, so it is said, and not refused."""
+    known = DEFINITIONS[tool]["inputSchema"]["properties"]
+    names = [name[:80] for name in arguments if name not in known]
+    return [
+        f"{name}: not an argument of {tool}, which has {', '.join(known) or 'none'}" for name in names[:MAX_UNKNOWN]
+    ]
 
 
 def _text(arguments: Arguments, name: str, default: str | None = None) -> str:

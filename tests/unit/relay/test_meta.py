@@ -285,3 +285,15 @@ def test_a_review_reads_contracts_of_the_workspace_only_and_tells_nothing_else(t
         assert len(answers) == 1, answers
         for task in (5, None, ["a"]):
             assert refused(client.call("aex.review_task", {"task": task}))
+
+
+@pytest.mark.parametrize("tool", ["aex.resume", "aex.finish", "aex.list_tasks", "aex.rollback"])
+def test_an_argument_that_a_meta_tool_does_not_have_is_named(tool: str, tmp_path: Path) -> None:
+    """Beside the answer: what was ignored, and which arguments there are."""
+    with ProxyWorkspace(tmp_path, "allow echo") as work:
+        client = work.client()
+        client.call("aex.checkpoint", {"name": "one"})
+        given = {} if tool in ("aex.finish", "aex.list_tasks") else {"name": "one"}
+        answer = json.loads(text_of(client.call(tool, {**given, "naem": "one"})))
+    [ignored] = answer["ignored"]
+    assert ignored.startswith(f"naem: not an argument of {tool}, which has ")

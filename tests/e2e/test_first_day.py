@@ -1,6 +1,6 @@
 """A first day, as README.md tells it: five commands after the installation, with two real coding agents and a kill.
 
-The models are scripts on loopback. The agents are large, so they are installed on request only: `python tests/support/tools.py --clients`.
+The models are scripts on loopback. The agents are large; `make test-all` installs them, and so does `python tests/support/tools.py --clients`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from adjourn.host.clock import now
 from adjourn.host.process import Process, lives
 from adjourn.host.workspace_store import open_at
 from adjourn.tasks.task import Task, tasks_of
+from support.missing import is_missing
 from support.real.clients import CLAUDE, CODEX, Agent
 from support.real.model import Model, Use, running
 from support.screen import Screen
@@ -35,7 +36,7 @@ ADJOURN = str(Path(sys.executable).parent / "adjourn")
 def agents() -> None:
     missing = [agent.name for agent in (CLAUDE, CODEX) if agent.program() is None]
     if missing:
-        pytest.skip(f"not installed (1 GB, on request): {', '.join(missing)}: python tests/support/tools.py --clients")
+        is_missing(f"not installed: {', '.join(missing)}: python tests/support/tools.py --clients")
 
 
 @pytest.mark.parametrize("answer", ["approve", "inbox"])

@@ -1,7 +1,7 @@
 """Two coding agents of different makers, one after the other on one task: the second continues where the first was killed.
 
 The models are scripts on loopback; the agents, the proxy and the MCP server (git, slow in the middle of a commit) are
-real. The agents are large, so they are installed on request only: `python tests/support/tools.py --clients`.
+real. The agents are large; `make test-all` installs them, and so does `python tests/support/tools.py --clients`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from adjourn.log.chain import verify_chain
 from adjourn.log.event import decode
 from adjourn.log.kinds import data_of
 from adjourn.tasks.task import Task, tasks_of
+from support.missing import is_missing
 from support.real.clients import CLAUDE, CODEX, SERVER, TASK, Agent
 from support.real.model import Model, Use, running
 from support.real.servers import SERVERS, Place
@@ -64,9 +65,7 @@ PAIRS = [pytest.param(CLAUDE, CODEX, id="claude-then-codex"), pytest.param(CODEX
 def agents() -> None:
     missing = [agent.name for agent in (CLAUDE, CODEX) if agent.program() is None]
     if missing:
-        pytest.skip(
-            f"{' and '.join(missing)} not installed (1 GB, on request): python tests/support/tools.py --clients"
-        )
+        is_missing(f"{' and '.join(missing)} not installed: python tests/support/tools.py --clients")
 
 
 @pytest.fixture

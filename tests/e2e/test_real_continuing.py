@@ -18,6 +18,9 @@ from typing import NamedTuple
 
 import pytest
 
+from adjourn.sessions import catalog
+from support import tools
+from support.missing import is_missing
 from support.real.clients import CLAUDE, CODEX, SERVER, TASK, Agent
 from support.real.model import Model, Use, running
 from support.real.servers import SERVERS, Place
@@ -108,7 +111,7 @@ def made(path: Path, *, is_governed: bool, commands: Sequence[Sequence[str]] = (
     """Set up the project for both clients, by further `commands` of the person and, where it is governed, `adjourn init`."""
     missing = [agent.name for agent in (CLAUDE, CODEX) if agent.program() is None]
     if missing:
-        pytest.skip(f"{' and '.join(missing)} not installed (on request): python tests/support/tools.py --clients")
+        is_missing(f"{' and '.join(missing)} not installed: python tests/support/tools.py --clients")
     place = Place(path / "work", "")
     prepare(GIT, place, POLICY)
     ground = Ground(place, path / "home", is_governed)
@@ -223,6 +226,50 @@ def test_of_two_windows_the_one_that_broke_off_is_continued(ground: Ground) -> N
     else:
         assert [text.count(UNASKED) for text in (beside, *told)] == [0, 1, 0]
         assert f'the person said: "{ASKED}"' in told[0]
+
+
+BEFORE = (replace(CLAUDE, program=tools.claude_before), replace(CODEX, program=tools.codex_before))
+
+
+@pytest.mark.parametrize("agent", [CLAUDE, CODEX, *BEFORE], ids=["claude", "codex", "claude-before", "codex-before"])
+def test_two_versions_of_each_client_are_read_whole(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a real client of today and of an earlier version writes: prompt, exit code and answer are known, and no record is unknown."""
+    program = agent.program()
+    if program is None:
+        is_missing(f"{agent.name} is not installed: run `python tests/support/tools.py --clients`")
+    place, home = Place(tmp_path / "work", ""), tmp_path / "home"
+    prepare(GIT, place)
+    before = agent.program in (tools.claude_before, tools.codex_before)
+    name, shell = ("command", "shell_command") if before else ("cmd", "exec_command")
+    fails = (
+        {"command": "echo cold; exit 3", "description": "test"}
+        if agent.name == "claude"
+        else {name: "echo cold; exit 3"}
+    )
+    changed = {TASK: ASKED, f"mcp__{SERVER}": f"mcp__{SERVER},Bash"}
+    words = [changed.get(word, word) for word in agent.arguments(home)]
+    if agent.name == "codex":
+        words[1:1] = ["--sandbox", "danger-full-access"]
+    with running(
+        [Use("Bash" if agent.name == "claude" else shell, fails, own=True)], SERVER, lambda _: "All tests pass."
+    ) as model:
+        process = replace(agent, arguments=lambda _: words).start(
+            place.root, home, model.address, command_of(GIT, place), place.environment()
+        )
+        assert process.wait(PATIENCE) == 0, (home / "err.log").read_text() + (home / "out.log").read_text()
+
+    for variable, value in agent.full_environment(home, "").items():
+        monkeypatch.setenv(variable, value)
+    [file] = catalog.sessions([str(place.root)])
+    story = catalog.reader_of(file).read(file)
+    known = subprocess.run([*program, "--version"], capture_output=True, text=True, check=True).stdout
+    assert story.version in known.split()
+    assert [prompt.text for prompt in story.prompts] == [ASKED]
+    assert [(call.outcome, call.code) for call in story.calls] == [("failed", 3)]
+    assert [answer.text for answer in story.answers] == ["All tests pass."]
+    assert (story.unknown, story.unreadable) == ({}, 0)
 
 
 CORRECTED = "No: never touch prices.txt, the office owns it."

@@ -136,7 +136,7 @@ def test_a_coding_agent_continues_over_http_where_another_was_cut_off(
     """Lists, calls, confirms in its own way; the gateway is killed in a call; the other agent resumes, and repeats nothing."""
     missing = [agent.name for agent in (CLAUDE, CODEX) if agent.program() is None]
     if missing:
-        pytest.skip(f"{' and '.join(missing)} not installed: python tests/support/tools.py --clients")
+        is_missing(f"{' and '.join(missing)} not installed: python tests/support/tools.py --clients")
 
     def approved(context: str) -> dict[str, Any]:
         """The same call again, once a person has approved it elsewhere, where the client itself could not ask."""

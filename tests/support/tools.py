@@ -1,7 +1,7 @@
 """Installs what the tests drive, and says where it is: PostgreSQL, Chromium, Node, MCP servers, editor tools, on request MCP clients.
 
     python tests/support/tools.py             install what is missing into .tools/ (PostgreSQL, Chromium: by apt-get, where that is possible)
-    python tests/support/tools.py --clients   the coding agents, too (about 1 GB)
+    python tests/support/tools.py --clients   the coding agents, too (about 1.5 GB)
     python tests/support/tools.py --peers     other gateways, too, for `tests/bench/gateway_load.py` (about 200 MB)
     python tests/support/tools.py --check     install nothing; exit 1 when something is missing
 
@@ -14,6 +14,7 @@ import argparse
 import glob
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -60,6 +61,10 @@ SETS: dict[str, dict[str, str]] = {
     "clients": {  # npm packages, with --clients only
         "@anthropic-ai/claude-code": "2.1.330",
         "@openai/codex": "0.169.0",
+    },
+    "clients-before": {  # earlier versions, which write their transcripts in other ways; with --clients only
+        "@anthropic-ai/claude-code": "2.0.76",
+        "@openai/codex": "0.98.0",
     },
     "agent-sdk": {"claude-agent-sdk": "0.2.189"},  # carries its own Claude Code; with --clients only
 }
@@ -143,9 +148,22 @@ def claude() -> list[str] | None:
     return glob.glob(str(TOOLS / "clients/node_modules/@anthropic-ai/claude-code-*/claude"))[:1] or None
 
 
+def claude_before() -> list[str] | None:
+    """The earlier Claude Code, which Node.js runs."""
+    return npm_program("@anthropic-ai/claude-code", "clients-before")
+
+
 def codex() -> list[str] | None:
     """Codex's native program; the launcher in front of it would survive as a parent, or die alone."""
     return glob.glob(str(TOOLS / "clients/node_modules/@openai/codex-*/vendor/*/bin/codex"))[:1] or None
+
+
+def codex_before() -> list[str] | None:
+    """The earlier Codex; its package holds the native programs of all platforms."""
+    machine = "aarch64" if platform.machine() in ("arm64", "aarch64") else "x86_64"
+    system = "apple" if sys.platform == "darwin" else "unknown-linux"
+    pattern = f"clients-before/node_modules/@openai/codex/vendor/{machine}-{system}-*/codex/codex"
+    return glob.glob(str(TOOLS / pattern))[:1] or None
 
 
 # --- installing ----------------------------------------------------------------------------------------------------
@@ -342,6 +360,7 @@ def _steps(*, clients: bool, peers: bool) -> list[tuple[str, Callable[..., list[
     ]
     if clients:
         steps.append(("clients", lambda *, check: install_npm("clients", check=check)))
+        steps.append(("earlier clients", lambda *, check: install_npm("clients-before", check=check)))
         steps.append(("Claude Agent SDK", lambda *, check: install_python("agent-sdk", check=check)))
     if peers:
         steps.append(("peers", lambda *, check: install_python("peers", check=check)))
@@ -372,7 +391,7 @@ def report(tools: Iterable[Tool]) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Installs what the tests drive, into .tools/.")
     parser.add_argument("--check", action="store_true", help="install nothing; exit 1 when something is missing")
-    parser.add_argument("--clients", action="store_true", help="the coding agents, too (about 1 GB)")
+    parser.add_argument("--clients", action="store_true", help="the coding agents, too (about 1.5 GB)")
     parser.add_argument("--peers", action="store_true", help="other gateways, too (about 200 MB)")
     options = parser.parse_args()
     started = time.monotonic()

@@ -100,20 +100,14 @@ def test_a_character_that_is_not_seen_divides_no_secret(unseen: str) -> None:
 
 @for_each("escape", ["\x1b", "\x1b[", "\x1b[0;1"])
 def test_an_escape_that_takes_a_character_spares_no_secret(escape: str) -> None:
-    """Neither a key's first character nor that of the word that names a password."""
+    """Of a key's first character, of one in the beginning that it is known by, and of the word that names a password."""
+    for place in (1, 2, 5, 12) if len(escape) < 3 else ():
+        broken = KEY[:place] + escape + KEY[place:]
+        assert KEY[place + 1 :] not in Secrets([]).hide(f"printed {broken}\n")
     assert KEY[1:] not in Secrets([]).hide(f"printed {escape}{KEY}")
     named = f"{escape}password is rye-and-salt"
     assert "rye-and-salt" not in Secrets([]).hide(named)
     assert "rye-and-salt" not in Secrets([named]).hide("login rye-and-salt")
-
-
-@for_each("escape", ["\x1b", "\x1b["])
-@for_each("place", [1, 2, 5, 12])
-def test_an_escape_within_a_key_spares_none_of_it(escape: str, place: int) -> None:
-    """Also where it takes a character of the beginning that the key is known by."""
-    broken = KEY[:place] + escape + KEY[place:]
-    for hidden in (Secrets([]).hide(f"printed {broken}\n"), Secrets([broken]).hide(f"printed {broken}, and {KEY}")):
-        assert KEY[place + 1 :] not in hidden
 
 
 def test_a_search_shows_no_secret(home: Path) -> None:

@@ -240,13 +240,13 @@ class SharedProcess(PipeUser):
         number, is_greeting = next(self._count), head_of(line).method == "server/discover"
         members = _members_of(line)
         members["id"] = msgspec.Raw(b"%d" % number)
-        if b"progressToken" in line:
-            params = _inner(members, "params")
-            meta = _inner(params, "_meta")
-            if (token := meta.get("progressToken")) is not None:
-                self._tokens[number] = token
-                params["_meta"] = _raw(meta | {"progressToken": members["id"]})
-                members["params"] = _raw(params)
+        params = _inner(members, "params")
+        meta = _inner(params, "_meta")
+        # INVARIANT: no token of a session reaches the server, however its name is written: it could be the number of another's request
+        if (token := meta.get("progressToken")) is not None:
+            self._tokens[number] = token
+            params["_meta"] = _raw(meta | {"progressToken": members["id"]})
+            members["params"] = _raw(params)
         self._open[number], link.numbers[request_id] = (link, request_id, is_greeting), number
         assert self._pipe is not None
         self._pipe.send(_line(members))

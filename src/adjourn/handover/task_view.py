@@ -38,6 +38,7 @@ _WORDS = {
     "trigger": "Made", "description": "Description", "goal": "Goal", "client": "Client", "host": "Host", "principalName": "For", "lost": "Session",
 }  # fmt: skip
 """What the members of events are called."""
+_ASKING = frozenset(kind.KIND for kind in (kinds.ConfirmRequired, kinds.ConfirmApproved, kinds.ConfirmDenied))
 _LONG = 64
 """Characters of a text that is shown on one line."""
 
@@ -141,8 +142,11 @@ def moments_of(events: Mapping[str, Event], ledger: Ledger, stamp: str, *, is_la
     """What happened, the newest first."""
     timeline = Timeline()
     of_entry: dict[str, list[tuple[str, Event]]] = {}
+    asked: dict[str, list[tuple[str, Event]]] = {}
     for hash_, event in events.items():
         for part, fact in enumerate(kinds.facts_of(event)):
+            if fact.event in _ASKING:
+                asked.setdefault(_approval(fact), []).append((hash_, fact))
             for entry in timeline.take(fact, part):
                 of_entry.setdefault(entry.place, []).append((hash_, fact))
     if is_last:
@@ -150,11 +154,23 @@ def moments_of(events: Mapping[str, Event], ledger: Ledger, stamp: str, *, is_la
         timeline.expire(stamp)
     moments = []
     for entry in reversed(timeline.entries()):
-        those = of_entry.get(entry.place, ())
+        those = of_entry.get(entry.place, [])
+        approval = next(
+            (name for _, fact in those if fact.event == kinds.ToolAllowed.KIND and (name := _approval(fact))), ""
+        )
+        those = [
+            *(pair for pair in asked.get(approval, ()) if pair not in those),
+            *those,
+        ]  # the question has an entry no more
         facts = [fact for _, fact in those]
         proofs = [Proof(fact.seq, events[hash_].event, hash_) for hash_, fact in those]
         moments.append(Moment(entry, _tone(entry.label), _arguments(facts), _facts(facts), proofs))
     return moments
+
+
+def _approval(event: Event) -> str:
+    """The id of the approval that an event is about; "" for none."""
+    return str(_json(bytes(event.data)).get("approval", ""))
 
 
 def _arguments(events: Iterable[Event]) -> ShownArguments:
@@ -169,11 +185,14 @@ def _facts(events: Iterable[Event]) -> list[ShownFact]:
     facts: dict[tuple[str, str], ShownFact] = {}
     for event in events:
         data = _json(bytes(event.data))
+        if event.event in _ASKING and event.by.type == "human":
+            facts["Answered by", event.by.id] = ShownFact("Answered by", _text(event.by.id), is_code=False)
         for member, name in _WORDS.items():
             value = data.get(member)
             if value in (None, "", [], 0, "0" * 64):
                 continue
             text = f"{value:,} ms" if member == "milliseconds" and type(value) is int else _text(value)
+            text = text.replace("_", " ") if member == "reason" and event.event == kinds.ToolDenied.KIND else text
             fact = ShownFact(name, text, member in ("digest", "answer", "rule", "cause") or len(text) > _LONG)
             facts.setdefault((name, text), fact)
     return list(facts.values())

@@ -22,7 +22,7 @@ SHARES: Final = (0.75, 0.9)
 _LEVELS = "▁▂▃▄▅▆▇█"
 
 PLOT_STYLE: Final = """\
-.plot { width: 100%; height: auto; font: 12px system-ui, sans-serif; }
+.plot { width: 100%; height: auto; overflow: visible; font: 12px system-ui, sans-serif; }
 .plot text { fill: var(--muted, #63666c); }
 .plot .axis { stroke: var(--line, #d0d0ca); fill: none; }
 .plot .spent { stroke: var(--accent, #3355d1); stroke-width: 2; fill: none; stroke-linejoin: round; }

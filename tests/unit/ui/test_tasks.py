@@ -227,3 +227,14 @@ def test_hand_overs_are_compared_as_prose(page: PageInMemory) -> None:
     assert "What the next session receives" in page.get("/handover?id=tax-rates&session=x")
     assert "No hand-over yet" not in shown
     assert page.request("GET", "/handover?id=nothing").status_code == 404
+
+
+def test_a_call_that_a_person_approved_opens_with_the_question(page: PageInMemory) -> None:
+    """The rule that asked, who approved it, and the events of the question are among what the call says."""
+    shown = page.get("/task?id=release-1-3")
+    call = next(part for part in shown.split("<li id=")[1:] if "release.publish" in part and "approved by dana" in part)
+    assert "confirm release.* (.aex/policy.aex:5)" in call
+    assert "<dt>Answered by</dt><dd>dana</dd>" in call
+    assert "confirm.required" in call
+    assert "confirm.approved" in call
+    assert call.index("confirm.approved") < call.index("tool.settled")

@@ -92,14 +92,16 @@ def test_every_place_tells_every_trouble(
 
 
 def test_troubles_are_carried_by_git(work: ScriptedWorkspace, tmp_path: Path) -> None:
-    """Another machine, which has a clone and trusts the key, shows each; but not which results are gone, as the page stays behind."""
+    """Another machine, which has a clone and trusts the key, shows each, also what was gone: the page stays behind."""
     work.begin(CLAUDE)
     kinds = failing(work)
     work.close()
+    (work.root / "outline.md").unlink()
     made = run("checkpoint", "write", "pattern", cwd=work.root, env=work.environment)
     assert made.code == 0, made.err
-    troubles = open_troubles(work.ledger())
-    assert [trouble.kind for trouble in troubles] == [kind for kind in kinds if kind != "gone"]
+    ledger = work.ledger()
+    troubles = open_troubles(ledger, gone_results(str(work.root), ledger))
+    assert [trouble.kind for trouble in troubles] == kinds
 
     person = ["-c", "user.name=ann", "-c", "user.email=ann@example.org"]
     subprocess.run(["git", "add", "--all"], cwd=work.root, check=True)
@@ -118,3 +120,33 @@ def test_troubles_are_carried_by_git(work: ScriptedWorkspace, tmp_path: Path) ->
     shown = " ".join(told.out.split())
     for trouble in troubles:
         assert (trouble.call if trouble.kind == "in doubt" else trouble.text) in shown, trouble.kind
+
+    work.root, work.config = there, work.config.with_name("other")
+    client = work.client("--task", "pattern")
+    client.call("aex.resume", {"name": "pattern"})
+    client.close()
+    for has_page in (True, False):
+        if not has_page:
+            shutil.rmtree(there / "tmp")
+        status = run("status", "pattern", "--json", cwd=there, env=environment).json
+        assert [trouble["kind"] for trouble in status["troubles"]] == kinds
+        inbox = run("inbox", "--json", cwd=there, env=environment).json
+        assert "gone" in [trouble["kind"] for trouble in inbox["troubles"]]
+    made = run("checkpoint", "write", "pattern", cwd=there, env=environment)
+    assert made.code == 0, made.err
+    assert "a result of the work is gone: outline.md" in (there / "tmp" / "checkpoint-active.md").read_text()
+
+
+def test_a_result_that_the_agent_removes_is_not_gone(work: ScriptedWorkspace) -> None:
+    """Neither here nor where git carries the task."""
+    work.begin(CLAUDE)
+    work.write("outline.md")
+    made = run("checkpoint", "write", "pattern", cwd=work.root, env=work.environment)
+    assert made.code == 0, made.err
+    removal = {"command": "rm -f out*.md"}
+    assert work.ask_for("Bash", removal) == "allow"
+    (work.root / "outline.md").unlink()
+    work.say_outcome("Bash", removal, fails=False)
+    work.close()
+    assert work.facts("checkpoint.created")[-1].gone == []
+    assert run("status", "pattern", "--json", cwd=work.root, env=work.environment).json["troubles"] == []

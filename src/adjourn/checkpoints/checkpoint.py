@@ -46,10 +46,13 @@ class TaskCheckpoint(NamedTuple):
 
 
 class StatedReport(msgspec.Struct, frozen=True):
-    """The document of what was stated of the work (b"": nothing), and the items that it calls done though nothing was changed."""
+    """The document of what was stated of the work (b"": nothing), the items that it calls done though nothing was changed, and the
+    results that are gone (None: nobody looked, so they are those of the checkpoint before).
+    """
 
     document: bytes = b""
     unchanged: Sequence[str] = ()
+    gone: Sequence[str] | None = None
 
 
 NOTHING_STATED = StatedReport()
@@ -107,6 +110,7 @@ def create(
             cognition=known.cognition,
             description=description,
             document=head.document,
+            gone=list(ledger.gone if report.gone is None else report.gone),
             key=fingerprint(public),
             name=name,
             previous=(task.store.ref(f"checkpoint/{name}") or "").rpartition(" ")[2],

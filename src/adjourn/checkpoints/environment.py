@@ -11,11 +11,13 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from fnmatch import fnmatchcase
+from itertools import accumulate
 from typing import Any
 
 import msgspec
 
-from adjourn.checkpoints.page import Artifact
+from adjourn.checkpoints.page import MAX_ITEMS, Artifact
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.host.workspace import read_inside, resolve_inside
 from adjourn.log import kinds
@@ -24,6 +26,7 @@ from adjourn.log.event import Event, decode, milliseconds
 from adjourn.log.kinds import tool_name
 from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.task import Task
+from adjourn.text.command_lines import command_of
 
 WINDOW = 500
 """Events that are read from the end of a task's history."""
@@ -36,13 +39,16 @@ _HASH = r"[0-9a-f]{40}|[0-9a-f]{64}"
 _HASH_DIGITS = 12
 _REF = r"ref: (refs/[\w./+@-]{1,200})"
 _NAMED = r'"([A-Za-z_]*(?:path|file|filename|destination|uri))"\s*:\s*("(?:[^"\\]|\\.)*")'
+_REMOVES = r"(?<![\w./-])(?:rm|mv|unlink|rmdir)(?![\w./-])"
+_WORDS = r"[^\s'\"=;|&<>()`$]+"
 _OURS = ("tmp/checkpoint", ".aex/")
 
 
 class RecentWork(msgspec.Struct, frozen=True):
     """What a task's last events say: when the session began (a time stamp, "" for unknown), the last call as its tool and
     arguments, the files that calls wrote, relative to the workspace, how many further ones, and the positions of checkpoints. `named`
-    are the files that calls named, and `worked` is when the first of these calls was made, in seconds (None: no call was made).
+    are the files that calls named, `removed` the words of commands that remove files, and `worked` is when the first of these calls
+    was made, in seconds (None: no call was made).
     """
 
     began: str
@@ -52,6 +58,16 @@ class RecentWork(msgspec.Struct, frozen=True):
     checkpoints: list[int]
     named: frozenset[str] = frozenset()
     worked: float | None = None
+    removed: frozenset[str] = frozenset()
+
+    def has_removed(self, root: str, path: str) -> bool:
+        """Whether the work itself removed a file: it is not there, and such a command names it or a folder of it."""
+        if not self.removed or os.path.lexists(os.path.join(root, path)):
+            return False
+        folders = accumulate(path.split("/"), "{}/{}".format)
+        names = {name for folder in folders for name in (folder, os.path.join(os.path.realpath(root), folder))}
+        names.add(os.path.basename(path))  # after `cd`
+        return any(fnmatchcase(name, word) for word in self.removed for name in names)
 
 
 def recent(task: Task, root: str, *, since: int) -> RecentWork:
@@ -66,6 +82,7 @@ def recent(task: Task, root: str, *, since: int) -> RecentWork:
     checkpoints: list[int] = []
     produced: dict[str, None] = {}
     named: set[str] = set()
+    removed: set[str] = set()
     worked: float | None = None
     ledger = task.ledger
     sessions = list(ledger.sessions.values())  # a copy: other threads add and remove sessions
@@ -80,13 +97,21 @@ def recent(task: Task, root: str, *, since: int) -> RecentWork:
             if event.seq > since and data.arguments:
                 paths = list(paths_of(_decoded(data.arguments), os.path.realpath(root)))
                 named.update(paths)
+                removed.update(_removed_by(command_of(data.arguments)))
                 produced |= dict.fromkeys(_written(paths, root, event.timestamp))
         elif isinstance(data, kinds.CheckpointCreated):
             checkpoints.append(event.seq)
     if not began:
         began = max((session.since for session in sessions), default="")
     more = max(0, len(produced) - MAX_PRODUCED)
-    return RecentWork(began, last, list(produced)[-MAX_PRODUCED:], more, checkpoints, frozenset(named), worked)
+    return RecentWork(
+        began, last, list(produced)[-MAX_PRODUCED:], more, checkpoints, frozenset(named), worked, frozenset(removed)
+    )
+
+
+def _removed_by(command: str) -> Iterator[str]:
+    if re.search(_REMOVES, command):
+        yield from map(os.path.normpath, re.findall(_WORDS, command)[:MAX_ITEMS])
 
 
 def _seconds(stamp: str) -> float | None:
@@ -148,6 +173,10 @@ class FileDigest(msgspec.Struct, frozen=True):
     sha256: str
 
 
+NO_FILE: dict[str, Any] = {"size": 0, "sha256": digest(b"")}
+"""In the place of a digest, for a file whose content no page on this machine had."""
+
+
 def file_digests(root: str, artifacts: Iterable[Artifact]) -> dict[str, Any]:
     """The size and digest of each file in the workspace that a page lists, by its path, as JSON (`FileDigest`)."""
     digests: dict[str, Any] = {}
@@ -173,7 +202,7 @@ def carried_digests(root: str, before: Any, work: RecentWork) -> dict[str, Any]:
     return {
         path: msgspec.to_builtins(was)
         for path, was in files.items()
-        if path not in work.named and not _was_written(root, path, work.worked)
+        if path not in work.named and not _was_written(root, path, work.worked) and not work.has_removed(root, path)
     }
 
 

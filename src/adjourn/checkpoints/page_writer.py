@@ -23,6 +23,7 @@ from adjourn.checkpoints import plans
 from adjourn.checkpoints.builder import TaskFacts, compose
 from adjourn.checkpoints.checkpoint import TaskCheckpoint
 from adjourn.checkpoints.environment import (
+    NO_FILE,
     RecentWork,
     carried_digests,
     current_commit,
@@ -134,6 +135,8 @@ def write(
         ledger = _as_it_is(task)
         earlier = before.machine.get("artifacts") if before is not None and before.task == task.id else None
         carried = carried_digests(root, earlier, work)
+        if earlier is None:  # the page stayed on another machine
+            carried |= dict.fromkeys(missing_files(root, ledger.gone), NO_FILE)
         happened = TaskFacts(
             ledger=ledger,
             at=at,
@@ -142,7 +145,7 @@ def write(
             budget=ledger.budget,
             last=work.last,
             failed=failed,
-            produced=work.produced,
+            produced=list(dict.fromkeys([*carried, *work.produced])) if earlier is None else work.produced,
             produced_more=work.produced_more,
             gone=missing_files(root, carried),
             by=_whose(checkpoint.event.by),

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 
 import msgspec
 from msgspec import UNSET
 
-from adjourn.checkpoints.environment import missing_files
+from adjourn.checkpoints.environment import missing_files, recent
 from adjourn.checkpoints.page import (
     MAX_ITEMS,
     MAX_MISSION,
@@ -34,7 +35,7 @@ from adjourn.checkpoints.page_files import FOLDER, PageSummary, find_active, nam
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.log.canonical_json import canonical
 from adjourn.store.base import Store
-from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.ledger import MAX_GONE, Ledger
 from adjourn.tasks.task import Task
 from adjourn.text.fitting import fit_text
 
@@ -137,17 +138,33 @@ def plan_summary(task: Task, root: str, now: int) -> PageSummary | None:
 
 
 def gone_results(root: str, ledger: Ledger) -> list[str]:
-    """The files that the newest page of a task names, that were there when it was written, and are not now."""
-    if ledger.checkpoint_seq < 0 or (page := find_active(root, ledger.task)) is None:
+    """The files that the newest page of a task names, that were there when it was written, and are not now. Without a page, as in a
+    clone, those that the last checkpoint called gone, and that are not there.
+    """
+    if ledger.checkpoint_seq < 0:
         return []
+    if (page := find_active(root, ledger.task)) is None:
+        return missing_files(root, ledger.gone)
     seen = page.machine.get("artifacts")
     return missing_files(root, list(seen)[:MAX_ITEMS]) if isinstance(seen, dict) else []
 
 
-def gone_by_task(root: str) -> dict[str, list[str]]:
-    """`gone_results` of the tasks with an active page, where there are any. Pages are read again only where their files changed."""
+def gone_at_checkpoint(task: Task, root: str) -> list[str]:
+    """`gone_results` that no call named since the page before: what an agent removes is not gone. At most `MAX_GONE`."""
+    if not (gone := gone_results(root, task.ledger)):
+        return []
+    page = find_active(root, task.id)
+    work = recent(task, root, since=page.seq if page is not None else task.ledger.checkpoint_seq)
+    return [path for path in gone if path not in work.named and not work.has_removed(root, path)][:MAX_GONE]
+
+
+def gone_by_task(root: str, stated: Mapping[str, Sequence[str]] = {}) -> dict[str, list[str]]:
+    """`gone_results` of tasks, where there are any: of those with an active page, and of others what their last checkpoints `stated`.
+
+    Pages are read again only where their files changed.
+    """
     folder = os.path.join(os.path.realpath(root), FOLDER)
-    gone: dict[str, list[str]] = {}
+    gone = {task: missing for task, paths in stated.items() if (missing := missing_files(root, paths))}
     for name in names_in(folder)[:MAX_ACTIVE]:
         if not name.startswith("checkpoint-active"):
             break  # active ones come first
@@ -155,6 +172,7 @@ def gone_by_task(root: str) -> dict[str, list[str]]:
             path = os.path.join(folder, name)
             status = os.lstat(path)
             task, named = _results_on(root, f"{FOLDER}/{name}", (status.st_ino, status.st_size, status.st_mtime_ns))
+            gone.pop(task, None)
             if missing := missing_files(root, named):
                 gone[task] = missing
     return gone

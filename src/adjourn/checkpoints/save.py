@@ -66,7 +66,7 @@ def save_checkpoint(
     more, unsaved = _files(task, tree or root) if trigger in ("agent", "person") else ({}, [])
     author = session.actor if session is not None else by
     done = plans.done_items(task, report, by_person=author.type == "human")
-    stated = StatedReport(report, done.unchanged)
+    stated = StatedReport(report, done.unchanged, plans.gone_at_checkpoint(task, tree or root))
     checkpoint = create(task, name, description=description, trigger=trigger, session=session, by=by, report=stated)
     label = f"done {done.proven[-1]}" if done.proven else ""
     notes = [taken_over(name, before)] if before not in ("", task.id) else []

@@ -116,7 +116,8 @@ class Inbox(NamedTuple):
 
 
 class KnownStream(NamedTuple):
-    """What waits in a task or record, its calls in doubt, its open sessions, its troubles and its unused approvals, as of its head.
+    """What waits in a task or record, its calls in doubt, its open sessions, its troubles and its unused approvals, as of its head. `gone` are
+    the results that were gone at its last checkpoint.
 
     `until` is when that may change without another event: "" is never.
     """
@@ -130,6 +131,7 @@ class KnownStream(NamedTuple):
     troubles: tuple[TaskTrouble, ...] = ()
     granted: tuple[WaitingItem, ...] = ()
     goal: str = ""
+    gone: tuple[str, ...] = ()
 
     def holds(self, head: Head, stamp: str) -> bool:
         """Whether it is still so, at the time `stamp` and where the stream ends now."""
@@ -178,7 +180,8 @@ def find_waiting(
     if tree:
         from adjourn.checkpoints.plans import gone_by_task  # reads pages, which few callers do
 
-        for name, gone in gone_by_task(tree).items():
+        stated = {name: stream.gone for name, stream in known.items() if stream.gone}
+        for name, gone in gone_by_task(tree, stated).items():
             stream = known.get(name)
             if stream is not None and name in heads and name not in finished and task in ("", name):
                 troubles.append(TaskTrouble(name, stream.goal, gone_trouble(gone)))
@@ -230,7 +233,16 @@ def waiting_in_task(task: Task, now: int) -> KnownStream:
     sessions = tuple(ledger.sessions.values())
     head = Head(ledger.seq, ledger.hash)
     return KnownStream(
-        head, items, doubts, _is_finished(ledger), until, sessions, troubles, granted, _shown(ledger.goal)
+        head,
+        items,
+        doubts,
+        _is_finished(ledger),
+        until,
+        sessions,
+        troubles,
+        granted,
+        _shown(ledger.goal),
+        tuple(ledger.gone),
     )
 
 

@@ -240,6 +240,9 @@ def hand_over(
     page = filled(page, heard.report)
     known = _known(task, checkpoint, reader, now)
     missing, gone = ([], []) if reader.is_remote else _missing(page, summary, reader.tree)
+    if not reader.is_remote and (summary is None or not summary.path):
+        gone = missing_files(reader.tree, ledger.gone)
+        missing = [path for path in missing if path not in gone]
     page = _without(page, [*missing, *gone])
     text = checkpoint.event.timestamp
     # a description from before the plan was changed may name the step of then

@@ -394,13 +394,14 @@ class CheckpointCreated(Data, frozen=True, kw_only=True):
     """A named, signed position. The signature covers everything before it and `document` (spec section 5).
 
     `report` is the document of what agents and people have stated of the work until then; `unchanged` are items of its plan that are
-    called done, though nothing was changed since they began.
+    called done, though nothing was changed since they began; `gone` are results of the work that are not there any more.
     """
 
     KIND = "checkpoint.created"
     cognition: str = ""
     description: str = ""
     document: str
+    gone: list[str] = []
     key: str
     name: str
     previous: str = ""

@@ -65,6 +65,8 @@ MAX_MILESTONE = 80
 """Characters of a command that name a milestone."""
 NO_CHANGE = ("todo.", "shell.output", "agent.message", "skill.")
 """Prefixes of clients' own tools that have effects, and change nothing of the work."""
+MAX_GONE = 20
+"""Results that are gone which a checkpoint names."""
 OWN_TOOLS = ("file.", "shell.")
 """Prefixes of clients' own tools: where their calls are seen, all edits are."""
 REQUESTED = frozenset(("agent", "person"))
@@ -108,7 +110,7 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     `checked` is the command that ran tests last, `unchecked` counts the edits since. `changes` counts the calls that
     may have changed something, `sees_edits` says whether those of the client's own tools are among them; `unchanged`
     are items of the plan that were called done without any. `milestones` are steps of the work that are done and have
-    no checkpoint yet; `rolled_back` is the checkpoint that the task was rolled back to since its agent last made one;
+    no checkpoint yet; `gone` are results that were not there any more at the last one; `rolled_back` is the checkpoint that the task was rolled back to since its agent last made one;
     `before_call` the last checkpoint before a destructive call: its name, trigger and position.
 
     `effects` counts the calls with effects, `last_call` is the time of the last call. `sittings` counts the clients' sessions, `worker` is the
@@ -147,6 +149,7 @@ class Ledger(msgspec.Struct, kw_only=True, rename="camel"):
     sees_edits: bool = False
     unchanged: list[str] = []
     milestones: list[str] = []
+    gone: list[str] = []
     rolled_back: str = ""
     before_call: tuple[str, str, int] = ("", "", -1)
     answered: dict[str, OpenCall] = {}
@@ -690,6 +693,7 @@ def _checkpoint_created(ledger: Ledger, event: Envelope, data: kinds.CheckpointC
     ledger.checkpoint_seq = event.seq
     ledger.calls_at_checkpoint = ledger.calls_used
     ledger.report = data.report or ledger.report
+    ledger.gone = data.gone[:MAX_GONE]
     if data.trigger in REQUESTED:
         ledger.stated, ledger.stated_seq = event.timestamp, event.seq
         ledger.calls_at_stated, ledger.effects_at_stated = ledger.calls_used, ledger.effects

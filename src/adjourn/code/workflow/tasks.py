@@ -23,6 +23,7 @@ from adjourn.log.event import decode, milliseconds
 from adjourn.setup.checks import hook_commands
 from adjourn.store.base import Store
 from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task, tasks_of
 from adjourn.tasks.troubles import open_troubles
 from adjourn.text.command_lines import is_shell
@@ -79,11 +80,13 @@ def recorded_commands(store: Store, root: str, client: str, since: str) -> list[
 
 def known_troubles(store: Store, root: str) -> list[str]:
     """What is known to be wrong with the newest open tasks of a workspace, one line each with its next step, as the hand-over has it."""
-    gone, lines = gone_by_task(root), list[str]()
+    ledgers, lines = list[Ledger](), list[str]()
     for name in list(reversed(tasks_of(store)))[:_TASKS]:
         with suppress(AdjournError):  # one that cannot be read hides no other
-            ledger = Task(store, name, clock=now, secret=reading_secret()).ledger
-            lines += (f"{name}: {trouble.text}" for trouble in open_troubles(ledger, gone.get(name, ())))
+            ledgers.append(Task(store, name, clock=now, secret=reading_secret()).ledger)
+    gone = gone_by_task(root, {ledger.task: ledger.gone for ledger in ledgers})
+    for ledger in ledgers:
+        lines += (f"{ledger.task}: {trouble.text}" for trouble in open_troubles(ledger, gone.get(ledger.task, ())))
     more = len(lines) - _TROUBLES
     return lines if more <= 0 else [*lines[:_TROUBLES], f"and {more} more: `adjourn inbox` lists them"]
 

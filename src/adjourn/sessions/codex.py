@@ -55,17 +55,17 @@ class Codex:
         """See `TranscriptReader.find`."""
         top = files.root("CODEX_HOME", ".codex")
         for entry in _rollouts(os.path.join(top, "sessions"), since):
-            if f"-{name}" in entry.name and (file := self._head(entry, top)) and is_within(file.folder, trees):
+            if f"-{name}" in entry.name and (file := self._head(entry, top, trees)):
                 yield file
 
-    def _head(self, entry: os.DirEntry[str], top: str) -> SessionFile | None:
+    def _head(self, entry: os.DirEntry[str], top: str, trees: Sequence[str]) -> SessionFile | None:
         edges = files.edges(entry.path, top)
-        file = self._described(entry, edges)
+        file = self._described(entry, edges, trees)
         if file is not None and not file.title and edges.size > len(edges.head):
-            file = self._described(entry, files.edges(entry.path, top, files.LONG_HEAD))
+            file = self._described(entry, files.edges(entry.path, top, files.LONG_HEAD), trees)
         return file if file is not None and file.id and file.folder and file.title else None
 
-    def _described(self, entry: os.DirEntry[str], edges: files.Edges) -> SessionFile | None:
+    def _described(self, entry: os.DirEntry[str], edges: files.Edges, trees: Sequence[str]) -> SessionFile | None:
         file = SessionFile(client=self.key, id="", path=entry.path, stamp=edges.stamp, size=edges.size)
         for record in edges.first_records():
             payload = member(record, "payload")
@@ -73,6 +73,8 @@ class Codex:
                 if isinstance(member(payload, "source"), dict) or member(payload, "parent_thread_id"):
                     return None
                 file.id, file.folder = text_of(member(payload, "id"), 80), text_of(member(payload, "cwd"), 4000)
+                if not is_within(file.folder, trees):  # most rollouts, of which only this record is decoded
+                    return None
                 file.started = text_of(member(record, "timestamp"), 40)
             elif words := _words_of(record):
                 file.title = first_person_words([words])

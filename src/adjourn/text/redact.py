@@ -101,7 +101,7 @@ def _without_divided(text: str) -> str:
         return text
     kept: list[int] = []
     end = 0
-    for match in _UNSEEN.finditer(text):
+    for match in _unseen().finditer(text):
         kept += range(end, match.start())
         end = match.end()
     if not end:
@@ -240,6 +240,14 @@ def _pattern(shape: Shape) -> re.Pattern[str]:
     return re.compile(shape.expression)
 
 
+@cache
+def _unseen() -> re.Pattern[str]:
+    """Matches sequences that a terminal obeys, and characters that nothing is seen of, but for tabs and ends of lines."""
+    fillers = "".join(f"{chr(first)}-{chr(last)}" for first, last in _RANGES)
+    controls = r"\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+    return re.compile(f"{_SEQUENCE}|[{controls}{fillers}]")
+
+
 def _hidden(match: re.Match[str]) -> str:
     return (match[1] or "") + HIDDEN if match.re.groups else HIDDEN
 
@@ -307,12 +315,6 @@ _RANGES = (
 _UNSEEN_IN_JSON = ("\\u00", "\\b", "\\f", "\\r", "\x7f")
 _SEEN = bytes(range(32, 127)) + b"\t\n"
 _SEQUENCE = r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?)"
-_UNSEEN = re.compile(
-    rf"{_SEQUENCE}|[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
-    + "".join(f"{chr(first)}-{chr(last)}" for first, last in _RANGES)
-    + "]"
-)
-"""Sequences that a terminal obeys, and characters that nothing is seen of, but for tabs and ends of lines."""
 _FILLERS = frozenset[str]().union(*(map(chr, range(first, last + 1)) for first, last in _RANGES))
 """Unicode's Default_Ignorable_Code_Point, as far as they are printable by their category, and the blank of Braille."""
 TAB_SIZE = 4

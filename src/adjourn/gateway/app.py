@@ -102,9 +102,10 @@ class GatewayApp:
 
     def _authenticator(self, settings: AuthSettings) -> Authenticator:
         on_error = partial(self._report.event, "auth.error")
-        if settings.oauth is not None and not (settings.oauth.provider or settings.oauth.person):
-            text = f"each token of {settings.oauth.issuer} is a service's; set provider or person in [auth.oauth] to tell people"
-            self._report.event("auth.services", text)
+        for oauth in settings.all_issuers:
+            if not (oauth.provider or oauth.person):
+                text = f"each token of {oauth.issuer} is a service's; set provider or person in [auth.oauth] to tell people"
+                self._report.event("auth.services", text)
         resources = AuthenticatorResources(self._gateway.store, keys.secret(), now, self._resources.workers, on_error)
         return Authenticator(settings, resources)
 

@@ -9,7 +9,7 @@ Owns: this order, the challenges. Must never: let a request pass without a princ
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -73,16 +73,15 @@ class Authenticator:
         )
         self._forwarded = ForwardedIdentity(settings.proxy) if settings.proxy is not None else None
         self._resource: ProtectedResource | None = None
-        self._tokens: Tokens | None = None
+        self._tokens: dict[str, Tokens] = {}
+        """By the issuer."""
         if settings.oauth is not None:
-            from adjourn.gateway.tokens import (
-                Issuer,  # 11 MiB, only where tokens are taken
-                Tokens,
-            )
+            from adjourn.gateway.tokens import Issuer, Tokens  # 11 MiB, only where tokens are taken
 
-            self._resource = ProtectedResource(settings.oauth)
-            issuer = Issuer(settings.oauth, resources.workers, resources.on_error)
-            self._tokens = Tokens(settings.oauth, issuer, resources.clock, self._named)
+            self._resource = ProtectedResource(settings.oauth, settings.issuers)
+            for oauth in settings.all_issuers:
+                issuer = Issuer(oauth, resources.workers, resources.on_error)
+                self._tokens[oauth.issuer] = Tokens(oauth, issuer, resources.clock, self._named)
 
     def metadata(self, path: str) -> bytes | None:
         """What clients learn of the issuer at an address, if anything: anybody may ask for it."""
@@ -120,7 +119,7 @@ class Authenticator:
         return named
 
     async def _bearer(self, credential: str, path: str) -> Principal | Challenge:
-        if self._ring is not None and (KEY.fullmatch(credential) or self._tokens is None):
+        if self._ring is not None and (KEY.fullmatch(credential) or not self._tokens):
             if self._ring.is_due(credential):
                 async with self._looking:
                     if self._ring.is_due(credential):  # else another request has looked meanwhile
@@ -128,9 +127,17 @@ class Authenticator:
                         await loop.run_in_executor(self._resources.workers, self._ring.look)
             bearer = self._ring.find(credential)
             return bearer or self._challenge(path, "invalid_token", "the key is not valid")
-        if self._tokens is None or self._resource is None:
+        if not self._tokens or self._resource is None:
             return self._challenge(path, "invalid_token", "this gateway accepts no tokens")
-        verified = await self._tokens.bearer(credential, self._resource.audiences(path))
+        tokens = next(iter(self._tokens.values()))
+        if len(self._tokens) > 1:
+            from adjourn.gateway.tokens import claimed_issuer
+
+            claimed = self._tokens.get(claimed_issuer(credential))
+            if claimed is None:
+                return self._challenge(path, "invalid_token", "the token is of no issuer that this gateway accepts")
+            tokens = claimed  # which takes a token of its own issuer alone
+        verified = await tokens.bearer(credential, self._resource.audiences(path, tokens.settings))
         if isinstance(verified, Principal):
             return verified
         return self._challenge(path, verified.error, verified.why)
@@ -154,8 +161,9 @@ MAX_PATH = 200
 class ProtectedResource:
     """The gateway as a protected resource."""
 
-    def __init__(self, settings: OAuthSettings) -> None:
+    def __init__(self, settings: OAuthSettings, further: Sequence[OAuthSettings] = ()) -> None:
         self._settings = settings
+        self._issuers = [settings.issuer, *(each.issuer for each in further)]
         self._base = settings.resource.rstrip("/")
 
     def metadata(self, path: str) -> bytes | None:
@@ -164,7 +172,7 @@ class ProtectedResource:
             return None
         about = {
             "resource": self._base + path.removeprefix(WELL_KNOWN).rstrip("/"),
-            "authorization_servers": [self._settings.issuer],
+            "authorization_servers": self._issuers,
             "bearer_methods_supported": ["header"],
             "resource_name": "adjourn gateway",
         }
@@ -172,10 +180,10 @@ class ProtectedResource:
             about["scopes_supported"] = list(self._settings.scopes)
         return msgspec.json.encode(about)
 
-    def audiences(self, path: str) -> frozenset[str]:
-        """Whom a token must be for that is shown at a path."""
+    def audiences(self, path: str, settings: OAuthSettings) -> frozenset[str]:
+        """Whom a token of an issuer must be for that is shown at a path."""
         base, path = self._base, path.rstrip("/")
-        return frozenset((base, f"{base}/", f"{base}{path}", *self._settings.audience))
+        return frozenset((base, f"{base}/", f"{base}{path}", *settings.audience))
 
     def challenge(self, path: str, error: str = "", why: str = "") -> str:
         """The value of WWW-Authenticate. `error` is a code of RFC 6750, `why` a text without quotes."""

@@ -341,12 +341,20 @@ class ForwardedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 class AuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The ways: API `keys`, an issuer of tokens, a proxy in front. Members of a group that is `shared` share their tasks."""
+    """The ways: API `keys`, an issuer of tokens and further `issuers`, a proxy in front. Members of a group that is `shared` share their
+    tasks.
+    """
 
     keys: bool = False
     shared: tuple[str, ...] = ()
     oauth: OAuthSettings | None = None
+    issuers: tuple[OAuthSettings, ...] = ()
     proxy: ForwardedSettings | None = None
+
+    @property
+    def all_issuers(self) -> tuple[OAuthSettings, ...]:
+        """Those whose tokens count."""
+        return (*((self.oauth,) if self.oauth is not None else ()), *self.issuers)
 
 
 def _auth_problems(auth: AuthSettings) -> Problems:
@@ -354,8 +362,14 @@ def _auth_problems(auth: AuthSettings) -> Problems:
     if not (auth.keys or auth.oauth or auth.proxy):
         remedy = "set keys = true, or add [auth.oauth] or [auth.proxy]"
         yield "[auth] names no way to authenticate", remedy
-    if auth.oauth is not None:
-        yield from _oauth_problems(auth.oauth)
+    for oauth in auth.all_issuers:
+        yield from _oauth_problems(oauth)
+    if auth.issuers and auth.oauth is None:
+        yield "[[auth.issuers]] are there, and [auth.oauth] is missing", "write the first issuer as [auth.oauth]"
+    if len({oauth.issuer for oauth in auth.all_issuers}) < len(auth.all_issuers):
+        yield "[[auth.issuers]] name an issuer twice", "leave one of the two out"
+    if len({oauth.resource.rstrip("/") for oauth in auth.all_issuers}) > 1:
+        yield "the issuers name several resources", "write the same resource everywhere: tokens are for this gateway"
     if auth.proxy is not None:
         yield from _proxy_problems(auth.proxy)
 

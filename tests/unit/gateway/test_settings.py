@@ -44,6 +44,24 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         (SERVER + 'env = {A = "x"}', "has variables, and is not a command"),
         (SERVER + "shared = true", "is shared, and is not a command"),
         (SERVER + 'ca = "x"', "no https url"),
+        (
+            SERVER + '[auth]\nkeys = true\n[[auth.issuers]]\nissuer = "https://i"\nresource = "https://g"',
+            "[auth.oauth] is missing",
+        ),
+        *(
+            (
+                (
+                    f'{SERVER}[auth.oauth]\nissuer = "https://i"\nresource = "https://g"\n'
+                    f'[[auth.issuers]]\nissuer = "{other}"\nresource = "{resource}"'
+                ),
+                said,
+            )
+            for other, resource, said in (
+                ("https://i", "https://g", "name an issuer twice"),
+                ("https://j", "https://h", "several resources"),
+                ("http://j", "https://g", "issuer of [auth.oauth]"),
+            )
+        ),
         ('[servers.a]\nurl = "https://a.example/mcp"\nkey = "x"', "a key without a certificate"),
         *(
             (f'[servers.a]\nurl = "https://a.example/mcp"\nproxy = "{proxy}"', "the proxy of a cannot be used")

@@ -61,6 +61,42 @@ def test_a_token_of_the_issuer_names_its_bearer(issuer: TokenIssuer, algorithm: 
     assert service == Principal(id=f"{issuer.url} u1", name="u1", type="service", label="u1")
 
 
+def test_of_several_issuers_each_speaks_for_its_own_subjects(issuer: TokenIssuer) -> None:
+    """One subject of two issuers is two principals; a token that names an issuer is verified by its keys, audience and scopes alone."""
+
+    async def run(other: TokenIssuer) -> list[Principal | Challenge]:
+        person = PersonSettings(claim="kind", values=("person",))
+        first = OAuthSettings(issuer=issuer.url, resource=RESOURCE, scopes=("mcp",), person=person)
+        second = OAuthSettings(issuer=other.url, resource=RESOURCE, audience=("api",), person=person)
+        tokens = (
+            issuer.token({"kind": "person"}),
+            other.token({"kind": "person", "scope": "", "aud": "api"}),
+            issuer.token({"aud": "api"}),
+            issuer.token({"scope": ""}),
+            other.token({"iss": issuer.url}),
+            issuer.token({"iss": "https://elsewhere.example"}),
+            "no token",
+        )
+        with ThreadPoolExecutor(1) as workers:
+            parts = AuthenticatorResources(MemoryStore(), b"\1" * 32, now, workers, print)
+            gate = Authenticator(AuthSettings(oauth=first, issuers=(second,)), parts)
+            metadata = json.loads(gate.metadata("/.well-known/oauth-protected-resource") or b"")
+            assert metadata["authorization_servers"] == [issuer.url, other.url]
+            scope: dict[str, Any] = {"type": "http", "path": "/up/mcp", "client": ("127.0.0.1", 1)}
+            return [
+                await gate.authenticate(scope | {"headers": [(b"authorization", f"Bearer {token}".encode())]})
+                for token in tokens
+            ]
+
+    with TokenIssuer() as other:
+        mine, theirs, *refused = asyncio.run(run(other))
+        assert mine == Principal(id=f"{issuer.url} u1", name="u1", type="human", groups=("ops",), label="ann")
+        assert isinstance(theirs, Principal)
+        assert (theirs.id, theirs.type) == (f"{other.url} u1", "human")
+        assert theirs.name != "u1"
+    assert [challenge.status for challenge in refused if isinstance(challenge, Challenge)] == [401, 403, 401, 401, 401]
+
+
 def test_a_name_that_another_token_took_over_is_not_its_principals(issuer: TokenIssuer) -> None:
     """Two subjects that call themselves alike are two principals, and none is called so by rules."""
     first, second = asked(issuer, issuer.token(), issuer.token({"sub": "u2"}))

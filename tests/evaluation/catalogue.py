@@ -31,6 +31,11 @@ class Plot(NamedTuple):
     sittings: tuple[str, ...]
     spare: int = 100
 
+    @property
+    def has_troubles(self) -> bool:
+        """Whether something is wrong at the end. Of no long session: there, what failed succeeds later."""
+        return "long" not in self.title and bool({"broken", "red"} & set(" ".join(self.sittings).split()))
+
 
 PLOTS = (
     Plot("coding", "small, orderly", 10, ("claude-code: work plan > eof",)),

@@ -42,7 +42,7 @@ class Reading(NamedTuple):
             found.append(f"recall {self.score.recall:.2f}, at least {LIMITS[self.room]} is needed")
         if self.score.next_step is False:
             found.append("the next step is missing")
-        if self.score.told_first is False:
+        if self.plot.has_troubles and not self.score.told_first:
             found.append("what is wrong is not told first")
         if self.score.size > self.room:
             found.append(f"{self.score.size:,} bytes, at most {self.room:,} are allowed")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from evaluation.catalogue import PLOTS, SHORT, Played, named
-from evaluation.judging import LARGE, LIMITS, Reading, evaluate, misses
+from evaluation.judging import LARGE, LIMITS, SMALL, Reading, evaluate, misses
 from evaluation.reader import TROUBLE, USEFUL, VITAL, Needle, Score, Trap, Unit, read, score, whole
 
 pytestmark = pytest.mark.timeout(300)
@@ -97,7 +97,7 @@ def test_there_are_sixty_scenarios_ten_with_troubles_ten_with_changes_and_ten_lo
     assert len({plot.title for plot in PLOTS}) == len(PLOTS) == 60
     plots = [plot for plot in PLOTS if "long" not in plot.title]
     assert len(plots) == 50
-    wrong = [plot for plot in plots if {"broken", "red"} & set(" ".join(plot.sittings).split())]
+    wrong = [plot for plot in plots if plot.has_troubles]
     changing = [plot for plot in plots if CHANGES & set(" ".join(plot.sittings).split())]
     assert (len(wrong), len(changing)) == (10, 10)
     others = [plot.trade for plot in plots if plot not in wrong and plot not in changing]
@@ -120,7 +120,10 @@ def test_a_trouble_is_first_where_it_stands_before_the_stated_step() -> None:
         f"## Next step\n{failed}{step}", f"## Next step\n{step}{failed}", f"## Next step\n{step}## Done\n{failed}", f"## Next step\n{step}",
     )}  # fmt: skip
     assert list(told.values()) == [True, False, False, False]
-    assert score(f"## Next step\n{step}", [STEP], []).told_first is None
+    unknown = score(f"## Next step\n{step}", [STEP], [])
+    assert unknown.told_first is None
+    plot = next(plot for plot in PLOTS if plot.has_troubles)
+    assert "what is wrong is not told first" in Reading(plot, 1, "aex.resume", SMALL, unknown, "").faults()
 
 
 @pytest.mark.parametrize(

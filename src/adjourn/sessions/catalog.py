@@ -135,7 +135,7 @@ def unfinished(files: Sequence[SessionFile]) -> list[tuple[SessionFile, SessionS
 
 
 def left_unfinished(folder: str, client: str, session: str, known: Collection[str] = ()) -> list[SessionFile]:
-    """The sessions in a folder that stopped unfinished within a day, of those that the client's newest session was not told of when it
+    """The sessions in a folder that stopped unfinished within a day, of those that the client's newest session did not learn of when it
     began: itself, those of the client that were at work beside it, and the newest of another client. None that is at work now.
 
     `client` is the key of its reader, `session` its own session and `known` are transcripts; they do not count.
@@ -153,12 +153,12 @@ def left_unfinished(folder: str, client: str, session: str, known: Collection[st
 
 
 def how_to_continue(file: SessionFile) -> str:
-    """The command that a session which starts is told for a session that was left."""
+    """The command that a session receives as it starts, for a session that was left."""
     return f"adjourn continue {file.id[:13]} --print"
 
 
 def _is_told(file: SessionFile, own: Sequence[SessionFile]) -> bool:
-    """Whether a session of the client that began later has in its transcript that it was told of this one."""
+    """Whether a session of the client that began later has in its transcript that it learnt of this one."""
     told = how_to_continue(file).encode()
     later = [other for other in own[:MAX_LOOKED] if other.started > file.touched]
     return any(told in edges(other.path, os.path.dirname(other.path)).head for other in later)

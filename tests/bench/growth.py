@@ -25,7 +25,8 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
         "Growth: the files after so many calls",
         ["", "bytes", "bytes a call"],
         f"{turns * calls:,} calls in {turns} turns. Of LangGraph, the messages with the calls and their answers of {len(ANSWER)} bytes are "
-        "included. Of adjourn, each call is an entry of the history: tool, digest of the arguments, decision, outcome, time.",
+        "included. Of adjourn, each call is an entry of the history: tool, digest of the arguments, decision, outcome, time; the folder of the "
+        "session's checkpoint has the history once more.",
     )
     for name, work in _subjects(turns, calls).items():
         place = Path(folder, f"growth {name}")

@@ -33,7 +33,6 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("adjourn.host.keys.reading_secret", lambda: SECRET)
     monkeypatch.setattr(site, "Task", Seen)
     monkeypatch.setattr(handover_inbox, "Task", Seen)
-    monkeypatch.setattr(site, "READ_SECONDS", 60.0)
     return names
 
 

@@ -17,7 +17,7 @@ from adjourn.clients.served_tools import keep_tools
 from support.hooks import HOOK, HOOK_POLICY, HookWorkspace
 from support.requirements import requirement
 
-HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "hook.md"
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to" / "clients.md"
 HEAVY = {
     "click", "asyncio", "pydantic", "rich", "cryptography", "starlette", "mcp", "anyio", "psycopg", "difflib", "urllib",
     "rfc8785", "inspect", "uuid", "dataclasses", "logging", "subprocess", "json", "argparse",

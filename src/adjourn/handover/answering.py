@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from difflib import unified_diff
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
@@ -361,6 +360,8 @@ def diff_lines(edits: Sequence[tuple[str, str]]) -> list[DiffLine]:
 
 def _difference(before: list[str], after: list[str]) -> list[DiffLine]:
     """The lines that differ, with `_AROUND` equal ones around them."""
+    from difflib import unified_diff  # 10 ms, only where two texts are compared
+
     start = next(
         (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after))
     )

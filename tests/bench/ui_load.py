@@ -251,6 +251,9 @@ def _load(table: Table, server: Server, sizes: Sizes) -> dict[str, list[float]]:
         painted = stack.enter_context(_painting(server, paths))
         written = _stopped(writers, sizes)
         used, seconds = machine.processor_seconds(server.pid), time.monotonic() - began
+        end = time.monotonic() + SHOWN_SECONDS
+        while not all(painted.values()) and time.monotonic() < end:  # of a load of seconds, on a busy machine
+            time.sleep(0.05)
         painted_so_far = {name: list(times) for name, times in painted.items()}
         given = {"waiting": waiting + len(names), "ends": written.ends}
         _say(opened, json.dumps(given))

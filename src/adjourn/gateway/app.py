@@ -27,10 +27,10 @@ from adjourn.gateway.aggregate.backends import BackendSession
 from adjourn.gateway.authenticator import Authenticator, AuthenticatorResources, Challenge
 from adjourn.gateway.contexts import CLOSE_SECONDS, ContextKey, Contexts, GatewayContext, Tenants
 from adjourn.gateway.endpoint import SESSION, Endpoint, Sender
-from adjourn.gateway.exchange import Exchange, ExchangeResources, ServerLink
+from adjourn.gateway.exchange import Exchange, ExchangeResources
 from adjourn.gateway.group_commit import GroupCommit
 from adjourn.gateway.limits import Throttle
-from adjourn.gateway.links import HttpLink, LinkUser
+from adjourn.gateway.links import HttpLink, LinkUser, ServerLink
 from adjourn.gateway.metrics import GatewayState
 from adjourn.gateway.monitoring import Monitoring
 from adjourn.gateway.replies import OpenStreams, Receive, Scope, Send, answer_text

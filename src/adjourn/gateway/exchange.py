@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -23,11 +23,11 @@ from adjourn.clients.client import ClientContext
 from adjourn.gateway.group_commit import GroupCommit
 from adjourn.gateway.http_pool import Headers, StreamEvent, UnreachableError
 from adjourn.gateway.incidents import Incidents
-from adjourn.gateway.links import LinkUser
+from adjourn.gateway.links import LinkUser, ServerLink
 from adjourn.gateway.metrics import CallWatch, Metrics
 from adjourn.gateway.replies import SUBSCRIBE, ReplyStream, ServerMessage, head_of
 from adjourn.mcp.lenient import UNREADABLE
-from adjourn.relay.ports import NEVER, Outcome, Outlet, Settled, StderrLog
+from adjourn.relay.ports import NEVER, Outcome, Settled, StderrLog
 from adjourn.relay.relay import Relay, RelayOptions
 
 SettledThen = Callable[[Mapping[GuardedSession, Exception]], None]
@@ -44,22 +44,6 @@ class _Progress(msgspec.Struct):
 
 
 _progress_of = msgspec.json.Decoder(_Progress).decode
-
-
-class ServerLink(Outlet, Protocol):
-    """The way to a server."""
-
-    def abandon(self, request_id: Any, /) -> None:
-        """The client no longer waits for the answer to a request."""
-
-    def listen(self, stream: ReplyStream, last_event: bytes, /) -> None:
-        """Take what the server says that belongs to no request, or that a broken stream still owes (`last_event`)."""
-
-    def leave(self, stream: ReplyStream, /) -> None:
-        """The client no longer reads a stream that it listened on."""
-
-    async def left(self, seconds: float, /) -> None:
-        """Wait until a closed link's server has ended, or knows of the end."""
 
 
 class ExchangeResources(NamedTuple):

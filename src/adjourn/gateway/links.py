@@ -31,7 +31,7 @@ from adjourn.gateway.limits import Alarms
 from adjourn.gateway.replies import ReplyStream, ServerMessage, head_of, server_line
 from adjourn.host.executables import find
 from adjourn.mcp import frames
-from adjourn.relay.ports import NEVER
+from adjourn.relay.ports import NEVER, Outlet
 
 MAX_ANSWER = 64 * 1024 * 1024
 SESSION = b"mcp-session-id"
@@ -90,6 +90,22 @@ class LinkUser(PipeUser, Protocol):
         """
         del link, request_id
         return False
+
+
+class ServerLink(Outlet, Protocol):
+    """The way to a server."""
+
+    def abandon(self, request_id: Any, /) -> None:
+        """The client no longer waits for the answer to a request."""
+
+    def listen(self, stream: ReplyStream, last_event: bytes, /) -> None:
+        """Take what the server says that belongs to no request, or that a broken stream still owes (`last_event`)."""
+
+    def leave(self, stream: ReplyStream, /) -> None:
+        """The client no longer reads a stream that it listened on."""
+
+    async def left(self, seconds: float, /) -> None:
+        """Wait until a closed link's server has ended, or knows of the end."""
 
 
 class BaseLink:

@@ -12,19 +12,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from adjourn.gateway.http_pool import UnreachableError
-from adjourn.gateway.links import BaseLink, LinkUser, PipeLink, PipeUser
+from adjourn.gateway.links import BaseLink, LinkUser, PipeLink, PipeUser, ServerLink
 from adjourn.gateway.replies import LineHead, ServerMessage, head_of
 from adjourn.gateway.request_headers import REVISIONS
 from adjourn.gateway.settings import ServerSettings
 from adjourn.mcp import frames
-
-if TYPE_CHECKING:
-    from adjourn.gateway.exchange import ServerLink
 
 MAX_QUEUED = 1000
 """Messages that wait until a shared process has answered the handshake."""

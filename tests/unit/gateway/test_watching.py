@@ -13,8 +13,8 @@ import pytest
 from adjourn.gateway.aggregate import watching
 from adjourn.gateway.aggregate.handshake import ServerSession
 from adjourn.gateway.aggregate.watching import Watching
-from adjourn.gateway.exchange import ServerLink
 from adjourn.gateway.http_pool import UnreachableError
+from adjourn.gateway.links import ServerLink
 from adjourn.mcp import frames
 
 EXTENSION = "io.modelcontextprotocol/tasks"

@@ -16,8 +16,7 @@ from adjourn.gateway.aggregate.handshake import ServerHealth
 from adjourn.gateway.aggregate.session import AggregateSession
 from adjourn.gateway.aggregate.upstream_session import UpstreamSession
 from adjourn.gateway.endpoint import Endpoint, NewExchange, Sender
-from adjourn.gateway.exchange import ServerLink
-from adjourn.gateway.links import LinkUser
+from adjourn.gateway.links import LinkUser, ServerLink
 from adjourn.gateway.routing import GatewayUpstream
 from adjourn.relay.ports import StderrLog
 

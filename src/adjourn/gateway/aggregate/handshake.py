@@ -10,7 +10,8 @@ import msgspec
 
 from adjourn.gateway.aggregate.merging import Greeting
 from adjourn.gateway.aggregate.task_handles import without
-from adjourn.gateway.exchange import Exchange, ServerLink
+from adjourn.gateway.exchange import Exchange
+from adjourn.gateway.links import ServerLink
 from adjourn.gateway.replies import LineHead, ServerMessage
 from adjourn.gateway.request_headers import REVISIONS, STATELESS, RequestHeaders
 from adjourn.mcp import frames

@@ -19,9 +19,9 @@ from adjourn.gateway.aggregate.era_bridge import ToLegacy, ToModern
 from adjourn.gateway.aggregate.handshake import ClientFacts, Era, EraBridge, NoSessionError, ServerHealth, greet
 from adjourn.gateway.aggregate.merging import Greeting, greeting_of, params_of
 from adjourn.gateway.aggregate.watching import AGAIN_SECONDS, Watching
-from adjourn.gateway.exchange import Exchange, ServerLink
+from adjourn.gateway.exchange import Exchange
 from adjourn.gateway.http_pool import Headers, StreamEvent, UnreachableError
-from adjourn.gateway.links import BaseLink, LinkUser
+from adjourn.gateway.links import BaseLink, LinkUser, ServerLink
 from adjourn.gateway.replies import LineHead, ReplyStream, ServerMessage, head_of
 from adjourn.gateway.request_headers import NAME, NAMED, STATELESS, VERSION, RequestHeaders, encoded
 from adjourn.mcp import frames

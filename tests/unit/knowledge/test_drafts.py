@@ -166,3 +166,14 @@ def test_a_changed_member_of_a_stored_item_is_stored(before: object, after: obje
     )
     changed = records.update(record["id"], {"learnings": [{**record["learnings"][0], "x": after}]}, ME)
     assert json.dumps(changed["learnings"][0]["x"]) == json.dumps(after)
+
+
+@pytest.mark.parametrize("name", [[1], {}, 5])
+def test_an_id_that_is_no_text_is_refused_by_name(records: CRStore, name: object) -> None:
+    """In a new record and in an update, also where the value could be no key of a dict."""
+    items = [{"id": name, "content": "c"}]
+    with pytest.raises(InvalidError, match="/learnings/0/id"):
+        records.create({"task": TASK, "learnings": items}, author=ME)
+    made = records.create({"task": TASK}, author=ME)
+    with pytest.raises(InvalidError, match="/learnings/0/id"):
+        records.update(made.id, {"learnings": items}, ME)

@@ -216,7 +216,8 @@ def _fields(kind: type[DocumentPart]) -> Mapping[str, Any]:
 
 def _list(value: Sequence[Any], kind: Any, change: DraftContext, known: Any, path: list[str | int]) -> list[Any]:
     stored = by_id(known) if isinstance(known, list) and kind in _ITEMS else {}
-    taken = {item["id"] for item in value if (type(item) is dict or isinstance(item, DocumentPart)) and "id" in item}
+    named = [item for item in value if isinstance(item, dict | DocumentPart)]
+    taken = {item["id"] for item in named if isinstance(item.get("id"), str)}
     unchanged = set(map(id, known)) if stored else ()
     done = []
     for number, given in enumerate(value):
@@ -229,8 +230,9 @@ def _list(value: Sequence[Any], kind: Any, change: DraftContext, known: Any, pat
         if known_item is not None and same(known_item, item):
             done.append(known_item)
             continue
-        if isinstance(item, Mapping) and kind in _ITEMS and isinstance(item.get(_ITEMS[kind].text), str):
-            item = item if "id" in item else {"id": _free_id(item, _ITEMS[kind], taken), **item}
+        needs_id = isinstance(item, Mapping) and kind in _ITEMS and "id" not in item
+        if needs_id and isinstance(item.get(_ITEMS[kind].text), str):
+            item = {"id": _free_id(item, _ITEMS[kind], taken), **item}
             taken.add(item["id"])
         done.append(_complete(item, kind, change, known_item, [*path, number]))
     return done

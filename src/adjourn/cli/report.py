@@ -200,7 +200,7 @@ def _tables(report: WorkReport) -> list[ReportTable]:
 
 
 def _listed(report: WorkReport) -> list[ReportTable]:
-    """What the HTML form shows as the page does."""
+    """The tables of the Markdown form alone: the HTML form shows these as the page does."""
     return [
         ReportTable(
             "Checkpoints",

@@ -46,14 +46,17 @@ def verify_chain(
     previous = after
     link = _LINK % previous.encode()
     checked = 0
-    for stored_hash, data in entries:
-        if sha256(data).hexdigest() != stored_hash:
-            return ChainResult(checked, previous, checked, "hash-mismatch")
-        if not data.startswith(link):
-            return ChainResult(checked, previous, checked, "parent-mismatch")
-        previous = stored_hash
-        link = _LINK % previous.encode()
-        checked += 1
+    try:
+        for stored_hash, data in entries:
+            if sha256(data).hexdigest() != stored_hash:
+                return ChainResult(checked, previous, checked, "hash-mismatch")
+            if not data.startswith(link):
+                return ChainResult(checked, previous, checked, "parent-mismatch")
+            previous = stored_hash
+            link = _LINK % previous.encode()
+            checked += 1
+    except TypeError:  # not bytes: SQLite takes other types in any column
+        return ChainResult(checked, previous, checked, "hash-mismatch")
     if expect_head is not None and previous != expect_head:
         return ChainResult(checked, previous, checked, "head-mismatch")
     return ChainResult(checked, previous)

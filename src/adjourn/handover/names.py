@@ -44,6 +44,8 @@ class ToolNames:
 def _open(ledger: Ledger) -> Iterable[HasTool]:
     for about in (ledger.doubts, ledger.unseen, ledger.approvals, ledger.notable, ledger.open_calls):
         yield from about.values()
+    for step in (*ledger.failed.values(), *ledger.red.values()):
+        yield step.call
 
 
 def renamed(recent: RecentCalls, names: ToolNames) -> RecentCalls:

@@ -1,9 +1,9 @@
 """What is known to be wrong with a task until somebody puts it right, ranked: more urgent than anything that was stated."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from adjourn.log.kinds import tool_name
+from adjourn.log.kinds import HasTool, tool_name
 from adjourn.tasks.entries import OpenCall
 from adjourn.tasks.ledger import Ledger
 from adjourn.text.command_lines import command_of, step_of
@@ -35,12 +35,15 @@ class OpenTrouble(NamedTuple):
         return f"{self.what}: {self.then}"
 
 
-def open_troubles(ledger: Ledger, gone: Sequence[str] = ()) -> list[OpenTrouble]:
+def open_troubles(
+    ledger: Ledger, gone: Sequence[str] = (), name_of: Callable[[HasTool], str] = tool_name
+) -> list[OpenTrouble]:
     """All troubles of a task. Of a finished one: that nothing was changed, unless a person called it finished.
 
-    `gone` are results that were there at the last checkpoint and are not now, for a caller who has looked.
+    `gone` are results that were there at the last checkpoint and are not now, for a caller who has looked. `name_of` gives the name by
+    which the reader knows a call's tool: an agent, that of its list; a person, the full one.
     """
-    return list(_troubles(ledger, gone) if not ledger.finished else _unchanged_at_finish(ledger))
+    return list(_troubles(ledger, gone, name_of) if not ledger.finished else _unchanged_at_finish(ledger))
 
 
 def _unchanged_at_finish(ledger: Ledger) -> Iterator[OpenTrouble]:
@@ -50,20 +53,23 @@ def _unchanged_at_finish(ledger: Ledger) -> Iterator[OpenTrouble]:
         yield OpenTrouble("unchanged", "the agent called the task finished, and no call changed anything", then)
 
 
-def _troubles(ledger: Ledger, gone: Sequence[str]) -> Iterator[OpenTrouble]:
+def _troubles(ledger: Ledger, gone: Sequence[str], name_of: Callable[[HasTool], str]) -> Iterator[OpenTrouble]:
+    def shown(call: OpenCall) -> str:
+        return f"{name_of(call)} {fit_text(call.arguments, SHOWN)}".strip()
+
     for failed in ledger.failed.values():
         yield OpenTrouble(
             "failed",
-            f"{_shown(failed.call)} failed",
+            f"{shown(failed.call)} failed",
             f"check which of its effects happened, then undo or repeat it{_way_back(failed.call)}",
             failed.call.call,
             fit_text(failed.why, SHOWN),
         )
     for call in ledger.doubts.values():
         then = f"check whether it took effect{_way_back(call)}"
-        yield OpenTrouble("in doubt", f"{_shown(call)} is in doubt", then, call.call)
+        yield OpenTrouble("in doubt", f"{shown(call)} is in doubt", then, call.call)
     for red in ledger.red.values():
-        what = command_of(red.call.arguments) or _shown(red.call)
+        what = command_of(red.call.arguments) or shown(red.call)
         then = "find out why, and run it again before you call the work done"
         kind = "build failed" if step_of(red.call.tool, red.call.arguments) == "build" else "tests failed"
         yield OpenTrouble(kind, f"{fit_text(what, 2 * SHOWN)} failed", then, red.call.call, fit_text(red.why, SHOWN))
@@ -106,10 +112,6 @@ def _spent(ledger: Ledger) -> Iterator[OpenTrouble]:
         spent = f"the {ledger.session_budget} calls of a session are spent"
         then = "another session can continue" if ledger.sitting.got_on else f"they had no result, so {_RAISE}"
         yield OpenTrouble("spent", spent, then)
-
-
-def _shown(call: OpenCall) -> str:
-    return f"{tool_name(call)} {fit_text(call.arguments, SHOWN)}".strip()
 
 
 def _way_back(call: OpenCall) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from adjourn.handover.names import ToolNames
-from adjourn.tasks.entries import OpenCall
+from adjourn.tasks.entries import FailedStep, OpenCall
 from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.troubles import open_troubles
 from support.cases import for_each
 
 
@@ -37,3 +38,12 @@ def test_a_tool_is_named_as_the_reader_lists_it(
     ledger.doubts["c"] = open_call("s", "db.migrate")
     assert ToolNames(ledger, seen)(full) == expected
     assert ToolNames(ledger, seen, are_joined=True)(full) == full
+
+
+def test_a_step_that_failed_is_told_by_the_reader_s_name() -> None:
+    """So is one that failed in an earlier session, and that nothing else names."""
+    ledger = Ledger(task="t")
+    for steps, tool in ((ledger.failed, "site.deploy"), (ledger.red, "tests.run")):
+        steps["c"] = FailedStep(call=open_call("workbench", tool))
+    troubles = open_troubles(ledger, (), ToolNames(ledger, {}).of)
+    assert [trouble.what for trouble in troubles] == ["site.deploy failed", "tests.run failed"]

@@ -105,17 +105,17 @@ PLOTS = (
     Plot("operations", "two failed, a newer plan", 200, ("claude-code: work broken plan > kill", "codex: work broken plan work > term")),
     Plot("coding", "a stale fact", 40, ("claude-code: work fact stale plan work > eof",)),
     Plot("coding", "stale facts among others", 80, ("claude-code: work facts stale stale decide plan > kill", "codex: work fact > eof")),
-    Plot("coding", "decisions revised", 50, ("claude-code: work decide revise revise plan work > eof",)),
+    Plot("coding", "decisions revised", 50, ("claude-code: work decide revise revise contradict plan work > eof",)),
     Plot("coding", "a result that is gone", 30, ("claude-code: work fact plan gone > eof",)),
     Plot("research", "facts withdrawn", 40, ("claude-code: work facts withdraw withdraw plan work > term",)),
-    Plot("research", "revised, withdrawn and stale", 90, ("claude-code: work revise withdraw plan > kill", "codex: work stale plan > eof")),
+    Plot("research", "revised, withdrawn and stale", 90, ("claude-code: work revise withdraw contradict plan > kill", "codex: work stale outrun > eof")),
     Plot("research", "a reason", 30, ("claude-code: work fact plan reason work > eof",)),
     Plot("operations", "an effect claimed elsewhere", 25, ("claude-code: work fact plan claim > kill",)),
     Plot("operations", "claims and calls in doubt", 60, ("claude-code: work plan claim claim doubt > kill", "codex: work > eof")),
     Plot("operations", "reasons and a newer plan", 70, ("claude-code: work reason plan > kill", "codex: work constrain reason plan > eof")),
     Plot(
         "coding", "long: a plan that grew old", 400,
-        ("claude-code: work decide plan work fact work > eof", "codex: work plan work learn work > term"), 200,
+        ("claude-code: work decide outrun work fact work > eof", "codex: work outrun work learn work > term"), 200,
     ),
     Plot(
         "coding", "long: red, green, published", 300,
@@ -176,6 +176,8 @@ _ACTS: dict[str, Callable[[Story], object]] = {
     "learn": lambda story: story.notes("learnings"),
     "stale": lambda story: story.outdates(),
     "revise": lambda story: story.revises(),
+    "contradict": lambda story: story.contradicts(),
+    "outrun": lambda story: story.outruns(),
     "withdraw": lambda story: story.withdraws(),
     "gone": lambda story: story.loses_result(),
     "claim": lambda story: story.claims(),
@@ -187,7 +189,7 @@ _ACTS: dict[str, Callable[[Story], object]] = {
     "other": lambda story: story.other_task(),
     "page": lambda story: story.person_edits_page(),
 }
-_CALLS = re.compile(r"\b(fail|yes|doubt|hostile|broken|mended|red)\b")
+_CALLS = re.compile(r"\b(fail|yes|doubt|hostile|broken|mended|red|outrun)\b")
 """Acts that count a call beside those of `work`."""
 
 

@@ -30,6 +30,9 @@ NEXT = r"next|resum|continu|go on|first thing"
 BUDGET = r"left|remain"
 STALE = r"stale|check again|outdated"
 GONE = r"\bgone\b|not there|missing|disappeared|no longer"
+CONTRADICTED = "contradict"
+SINCE = r"since|before these|\bago\b|is it done"
+UNCALLABLE = "name that cannot be called"
 ANYTHING = ""
 _NEGATED = f"{REFUSED}|{FAILED}|{DOUBT}|{EXPIRED}|{NOT_DONE}"
 
@@ -69,9 +72,22 @@ class Story:
         """A client begins, or continues from the checkpoint that there is."""
         contract = ("--contract", CONTRACT) if not self.checkpoint else ()
         self.client = self.stage.begin_session(name, *contract, *options)
+        if not any(trap.kind == UNCALLABLE for trap in self.traps):
+            self.traps += self._names_that_cannot_be_called()
         if self.checkpoint:
             answer = self.client.call("aex.resume", {"name": self.checkpoint})
             assert not refused(answer), answer
+
+    def _names_that_cannot_be_called(self) -> list[Trap]:
+        """A tool has its name of the list: neither with its server before it, nor one that is not there."""
+        own = [name.partition(".")[2] for name in self.client.tools() if re.match(r"(aex|adjourn)\.", name)]
+        not_listed = rf"(?<![\w./-])(?:aex|adjourn)\.(?!(?:{'|'.join(map(re.escape, own))}|db)\b)[a-z]\w*"
+        tools = "|".join(map(re.escape, self.trade.tools))
+        lies = {
+            not_listed: "aex.restore",
+            rf"[\w-](?:\.|__|/)(?:{tools})(?![\w./-])": f"workbench.{self.trade.reads.name}",
+        }
+        return [Trap(UNCALLABLE, (pattern,), ANYTHING, "", ("Next step", lie)) for pattern, lie in lies.items()]
 
     def end(self, how: str) -> None:
         """`eof`: the client closes its proxy. `term`: SIGTERM. `kill`: SIGKILL."""
@@ -311,6 +327,33 @@ class Story:
             Trap("rejected decision told as binding", old.keys, ANYTHING, "reject", ("Decisions", old.text))
         )
         self.notes("decisions")
+
+    def contradicts(self) -> None:
+        """Two facts of which one must be wrong, and nobody has said which."""
+        name, first, second = self.author.name(), self.rng.randrange(1000, 5000), self.rng.randrange(5000, 9000)
+        for number in (first, second):
+            said = Saying(f"{name} listens on {number}", (whole(name), whole(str(number))))
+            self.client.meta("adjourn.note", facts=[said.text])
+            self._know("contradiction", VITAL, said, CONTRADICTED, "Facts: a contradiction")
+            self.traps.append(
+                Trap("contradicted fact told as true", said.keys, ANYTHING, CONTRADICTED, ("Facts", said.text))
+            )
+
+    def outruns(self) -> None:
+        """A plan with a step that names a file, which is written afterwards."""
+        self.plans()
+        path = self.author.path()
+        step = Saying(f"Write {path}", (whole(path),))
+        item = [{"text": step.text, "status": "in_progress"}]
+        self.client.meta(
+            "aex.checkpoint", name=self.checkpoint, description="", progress=item, resumptionPoint=step.text
+        )
+        tool = self.trade.writes
+        assert not refused(self.client.call(tool.name, {tool.argument: path, "text": "…"}))
+        self._drop("progress")
+        self._next_is(step)
+        for lie in (("Next step", step.text), ("Progress", f"[ ] {step.text}")):
+            self.traps.append(Trap("step that was made told as open", step.keys, rf"{NEXT}|\[ \]|progress", SINCE, lie))
 
     def withdraws(self) -> None:
         """A fact that the agent takes back."""

@@ -107,7 +107,7 @@ def test_there_are_sixty_scenarios_ten_with_troubles_ten_with_changes_and_ten_lo
 
 # --- the reader
 
-CHANGES = {"stale", "revise", "withdraw", "gone", "claim", "reason"}
+CHANGES = {"contradict", "outrun", "stale", "revise", "withdraw", "gone", "claim", "reason"}
 DOUBTED = Needle("call in doubt", VITAL, (r"mail\.send", whole("ann")), "doubt", ("In doubt", "mail.send ann"))
 STEP = Needle("next step", VITAL, (whole("raven-queue"),), "next|resum", ("Next step", "Drain raven-queue"))
 

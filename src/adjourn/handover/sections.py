@@ -30,8 +30,8 @@ MAX_RULES = 12
 """Patterns of a policy that are listed of a kind."""
 MAX_SHAPE = 40
 """Characters of a pattern of arguments that is listed."""
-MAX_ALONE, MAX_UNSEEN = 4, 5
-"""Successes that are shown one by one, whatever the room."""
+MAX_ALONE, ALONE_OF_MORE = 4, 2
+"""Successes that are shown one by one, whatever the room: all where they are few, of more the newest."""
 MAX_LISTED = 6
 """Arguments of repeated calls that are listed; of more, the first and the last."""
 IN_FULL = (100, 50, 25, 12, 6, 0)
@@ -151,7 +151,7 @@ def _next_step(
     which effects these are.
     """
     page, known = sources.page, sources.recorded
-    known_wrong = open_troubles(sources.ledger, sources.gone)
+    known_wrong = open_troubles(sources.ledger, sources.gone, sources.names.of)
     troubles = _lines(trouble.text for trouble in known_wrong if trouble.kind != "in doubt")
     if known.is_finished or sources.ledger.finished:
         note = f": {sources.ledger.finish_note}" if sources.ledger.finish_note else ""
@@ -243,7 +243,7 @@ def _unseen(sources: Sources, floor: int) -> Section:
     """
     calls = _lost(sources.ledger)
     title = f"Done, {len(calls)}: the answer did not reach a client; do not repeat one unless you mean to"
-    newest = calls[::-1][:MAX_UNSEEN]
+    newest = calls[::-1][: None if len(calls) <= MAX_ALONE else ALONE_OF_MORE]
     short = [_brief_doubt(call, sources.names) for call in newest]
     in_full = [
         SectionItem(f"{item.text[:-1]}, done {call.ended})", dict(item.data or {}) | {"ended": call.ended})
@@ -405,7 +405,8 @@ def _apart(reports: Sequence[CallReport], stated_seq: int) -> tuple[list[CallRep
             not _is_plain(call) or (stated_seq >= 0 and call.seq > stated_seq) or (is_last_write and call.argument)
         )
         (alone if is_alone else folded).append(call)
-    crowd = {call.seq for call in [call for call in alone if _is_plain(call)][:-MAX_ALONE]}
+    plain = [call.seq for call in alone if _is_plain(call)]
+    crowd = set(plain[:-ALONE_OF_MORE] if len(plain) > MAX_ALONE else ())
     folded += [call for call in alone if call.seq in crowd]
     return [call for call in alone if call.seq not in crowd], sorted(folded, key=lambda call: call.seq)
 

@@ -166,18 +166,19 @@ def test_an_old_failure_and_refusal_are_told_until_the_call_passes(memory_worksp
     assert told["refused"][0].startswith("file.secret key.pem")
 
 
-def test_repeated_calls_become_one_line_where_there_is_no_room(memory_workspace: Workspace) -> None:
-    """Of forty writes the newest four are shown one by one in a large room, and none in a small one: one line has the first and the last."""
+@pytest.mark.parametrize(("count", "alone"), [(4, 4), (40, 2)])
+def test_repeated_calls_become_one_line(memory_workspace: Workspace, count: int, alone: int) -> None:
+    """Four are shown one by one; of forty the newest two in a large room, none in a small one: one line has the first and the last."""
     memory_workspace.write_policy("use file.*")
     context = memory_workspace.context()
-    for number in range(40):
+    for number in range(count):
         call(memory_workspace, "file.write", f"src/part-{number:02}.py")
     memory_workspace.save(context)
     handover = resume(context, "fix-auth").handover()
-    folded, *newest = to_json(handover)["auditSummary"]
-    assert (folded["data"]["times"], len(newest)) == (36, 4)
+    shown = [item["data"].get("times", 1) for item in to_json(handover)["auditSummary"]]
+    assert shown == [*([count - alone] if count > alone else []), *[1] * alone]
     small = "\n".join(to_lines(handover, MIN_ROOM, quoted))
-    assert "(src/part-00.py … src/part-" in small
+    assert "(src/part-00.py … src/part-" in small or count == alone
 
 
 # --- a small room

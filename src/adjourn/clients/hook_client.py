@@ -33,11 +33,14 @@ from adjourn.policy.protected.places import ProtectedPlaces
 from adjourn.store.base import Store
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.lease import SessionIdentity, TaskSwitchedError, is_alive
+from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
 
 FOLD_EVERY = 64
 """Events between two cached folds. Each hook loads the task, so fewer than between those of a session that stays."""
 MAX_EVENTS_OF_HOOK = 6
+_WORKSPACE = "workspace/"
+"""How the group of clients without proxies starts."""
 
 
 class HookClient(ClientProcess):
@@ -87,20 +90,30 @@ class HookClient(ClientProcess):
         """Work on the task that the client's conversation worked on in an earlier process. Returns whether it does.
 
         It does not once it has begun a task of its own, nor on a task that is finished, or that a living session or another living client
-        works on: one that continues the same conversation may have made no call yet.
+        works on: one that continues the same conversation may have made no call yet. The client has proxies, or had them in the earlier
+        process: they may start after this hook.
         """
-        if self.options.task or not name or not self.has_proxies():
+        if self.options.task or not name:
             return False
-        own = self.session().task
-        if own.id != name:
+        has_proxies = self.has_proxies()
+        own = self.session().task if has_proxies else None
+        if own is None or own.id != name:
             ledger = Task(self.store, name, clock=self.clock, secret=self.secret).ledger
             now, holders = self.clock(), ledger.sessions.values()
-            if own.ledger.exists or not ledger.exists or ledger.finished:
+            if not (has_proxies or self._had_proxies(ledger)):
+                return False
+            if (own is not None and own.ledger.exists) or not ledger.exists or ledger.finished:
                 return False
             if any(is_alive(self.store, name, holder, now) for holder in holders) or self._is_taken(name):
                 return False
+            if own is None:
+                self.claim()
             self.task.move(name)
         return self.session().task.id == name  # a process of this client may have set another at the same time
+
+    def _had_proxies(self, ledger: Ledger) -> bool:
+        """Whether who worked on a task last was a client with proxies, and this client's process is known, so that it can claim a task."""
+        return bool(self._named) and ledger.worker is not None and not ledger.worker.group.startswith(_WORKSPACE)
 
     def _is_taken(self, task: str) -> bool:
         """Whether another client that lives is to work on a task."""
@@ -143,7 +156,7 @@ class HookClient(ClientProcess):
     def session(self) -> HookSession:
         """The client's session on its task. It may not be open yet."""
         own = self.options.task
-        workspace = f"workspace/{digest(os.fsencode(self.options.root))[:8]}"
+        workspace = f"{_WORKSPACE}{digest(os.fsencode(self.options.root))[:8]}"
         group, shared = _proxied(self.store, self._groups)
         self.join(group or workspace)
         name = own or shared or self.task.current()

@@ -25,17 +25,19 @@ GONE, GONE_TOO = (Process(HERE.host, HERE.pid, began) for began in (1, 2))
 
 @pytest.fixture
 def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., HookClient]:
-    """Makes the hook of a client with proxies."""
+    """Makes the hook of a client with proxies, or one that `is_first`: before any proxy of its client has started."""
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
     root = tmp_path / "work"
     (root / ".aex").mkdir(parents=True)
     (root / ".aex" / "policy.aex").write_text('policy p v0\n\ngoal "g"\n\nuse file.read\n')
 
-    def start(client: Process = HERE, task: str = "") -> HookClient:
+    def start(client: Process = HERE, task: str = "", *, is_first: bool = False) -> HookClient:
         options = ClientOptions(root=os.path.realpath(root), contract=read_contract(str(root)), task=task)
         hook = HookClient(options, "claude-code")
         hook._groups = {group_of(client, options.root): client}
-        hook.claim()
+        hook._named = group_of(client, options.root) if is_first else ""
+        if not is_first:
+            hook.claim()
         return hook
 
     return start
@@ -97,3 +99,30 @@ def test_a_task_that_a_process_of_the_client_sets_meanwhile_stays(
     monkeypatch.setattr(hook.task, "move", lambda _: None)  # its swap comes too late
     assert not hook.continues(name)
     assert hook.session().task.id == own
+
+
+def test_a_hook_before_the_proxies_continues_the_task_too(started: Callable[..., HookClient]) -> None:
+    """A hook that knows of no proxy yet continues the task of a client that had proxies, and theirs find it; else it claims nothing."""
+    name = worked(started(GONE))
+    hook = started(is_first=True)
+    assert hook.continues(name)
+    assert hook.store.ref(f"{CLIENT}{hook._named}") == name
+    assert worked(hook) == name
+
+    unknown = started(GONE_TOO, is_first=True)
+    unknown._named = ""
+    assert not unknown.continues(name), "its client's process is not known"
+    taken = started(GONE_TOO, is_first=True)
+    taken._named = group_of(GONE_TOO, taken.options.root)
+    assert not taken.continues(name), "its client lives"
+    assert taken.store.ref(f"{CLIENT}{taken._named}") is None
+
+
+def test_a_hook_of_a_client_without_proxies_keeps_the_task_of_the_workspace(started: Callable[..., HookClient]) -> None:
+    """Where no client had proxies, the hooks of all share one task and its budget."""
+    before = started(GONE, is_first=True)
+    before._named = ""
+    name = worked(before)
+    hook = started(is_first=True)
+    assert not hook.continues(name)
+    assert hook.store.refs(CLIENT).keys() == {f"{CLIENT}{hook.session().identity.group}"}

@@ -53,13 +53,13 @@ def pytest_collection_finish() -> None:
 @pytest.fixture
 def unattended(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home folder whose settings let this process speak for a person, without a terminal and inside a client."""
-    from adjourn.clients import person  # few tests need it
+    from adjourn.host import own_settings  # few tests need it
 
     home = tmp_path_factory.mktemp("home")
-    settings = home / person.SETTINGS
+    settings = home / own_settings.SETTINGS
     settings.parent.mkdir(parents=True)
     settings.write_text("allow-unattended = true\nallow-inside-client = true\n")
-    monkeypatch.setattr(person, "home", lambda: str(home))
+    monkeypatch.setattr(own_settings, "home", lambda: str(home))
     return settings
 
 

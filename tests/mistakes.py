@@ -24,10 +24,9 @@ from adjourn import aex
 from adjourn.aex.json_policy import read_json_policy
 from adjourn.cli.app import aex_group, group
 from adjourn.cli.app import main as adjourn
-from adjourn.clients import person
 from adjourn.clients.options import parse_hook, parse_proxy
 from adjourn.errors import UsageError
-from adjourn.host import process
+from adjourn.host import own_settings, process
 from adjourn.host.clock import now
 from adjourn.host.finding import DEFAULT_STORE
 from adjourn.host.keys import secret
@@ -67,7 +66,7 @@ def read(path: Path) -> Iterator[Mistake]:
 def workspace() -> Iterator[Path]:
     """A folder to run commands in, whose store has a task with a checkpoint and a call that waits for approval."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), mock.patch.dict(os.environ):
-        settings = Path(folder, "home", person.SETTINGS)
+        settings = Path(folder, "home", own_settings.SETTINGS)
         settings.parent.mkdir(parents=True)
         settings.write_text("allow-unattended = true\nallow-inside-client = true\n", "utf-8")
         for name in [name for name in os.environ if name.startswith(("ADJOURN_", "AEX_"))]:
@@ -88,7 +87,7 @@ def workspace() -> Iterator[Path]:
         session.open()
         session.admit([READ, DEPLOY])
         store.close()
-        with mock.patch.object(person, "home", return_value=f"{folder}/home"):
+        with mock.patch.object(own_settings, "home", return_value=f"{folder}/home"):
             assert adjourn(["checkpoint", "write", "release-42", "--name", "before-tests", "-m", "Test."]) == 0
             yield root
 

@@ -37,6 +37,9 @@ def _run(program: str, arguments: list[str]) -> None:
     _leave_working_folder()
     if arguments[:1] in (["status"], ["resume"]) and program == "adjourn":
         _plain(*arguments)
+    if arguments[:1] == ["continue"]:
+        gc.set_threshold(100_000)  # a list makes thousands of objects that stay
+        _load_msgspec()
     from adjourn.cli import main as run  # the slow path
 
     if arguments[:1] == ["gate"] and program == "adjourn":

@@ -77,8 +77,9 @@ def user() -> Actor:
 def check_person(command: str, context: CommandContext | None, *, attended: bool, task: str = "") -> None:
     """Raise `RefusedError` unless whoever runs the command may speak for a person. `task` is what it is about, if that is known."""
     from adjourn.clients import person  # only for such commands
+    from adjourn.host import own_settings
 
-    changes = context.changes if context else (person.home(),)
+    changes = context.changes if context else (own_settings.home(),)
     there = context.store_or_none() if context else None
     person.check(f"adjourn {command}", changes, there, attended=attended, task=task)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -104,7 +102,9 @@ def continue_(
     if (client or copies) and (prints or as_json or (client and copies)):
         raise UsageError("--in and --copy take the text, so nothing is printed", "leave out --print and --json")
     here = os.path.realpath(os.curdir)
-    files = catalog.sessions([] if everywhere else catalog.trees_of(here)) if not name else []
+    trees = [] if everywhere else catalog.trees_of(here)
+    find = catalog.listed if lists and not as_json else catalog.sessions
+    files = find(trees) if not name else []
     if grep:
         _print_found(context, catalog.matching(files, grep), as_json=as_json)
     elif lists:
@@ -158,6 +158,8 @@ def _start(client: str, text: str, workspace: str) -> NoReturn:
     if program is None:
         raise NotFoundError(f"{client} is not on PATH", "install it, or print the text: adjourn continue --print")
     if len(text.encode()) > MAX_ARGUMENT:
+        import tempfile
+
         handle, path = tempfile.mkstemp(prefix="adjourn-continue-", suffix=".md")  # for this user alone
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
@@ -180,6 +182,8 @@ def _copy(page: str, workspace: str) -> None:
 
 def _gives(command: list[str], text: bytes) -> bool:
     """Whether a program takes a text."""
+    import subprocess
+
     with suppress(OSError, subprocess.TimeoutExpired):
         done = subprocess.run(  # found outside of the workspace
             command, input=text, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=COPY_SECONDS, check=False
@@ -267,6 +271,7 @@ def _print_list(context: CommandContext, files: list[SessionFile], *, everywhere
         say("no sessions yet")
         return
     shown = files[:MAX_ROWS]
+    catalog.add_titles(shown)
     readers = {reader.key: reader for reader in map(catalog.reader_of, shown)}
     if everywhere:
         short = _short(shown)

@@ -10,26 +10,23 @@ variable, and no file in a workspace, can be them.
 
 A store notes the PIN that was given for it. Where the account has another one, or none, nobody speaks for a person in that store.
 
-Owns: these rules, asking for the PIN, and reading those settings. Must never: be taken for a wall without a PIN. A process that was
+Owns: these rules, and asking for the PIN. Must never: be taken for a wall without a PIN. A process that was
 started apart from its client, with a terminal of its own, looks like a person's.
 """
 
 from __future__ import annotations
 
 import os
-import pwd
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, Literal
 
-import msgspec
-
 from adjourn.clients.task_choice import BOUND, CLIENT
 from adjourn.errors import AdjournError, ConflictError, RefusedError
-from adjourn.host import folders, keys, pin, process
+from adjourn.host import folders, keys, own_settings, pin, process
 from adjourn.host import pin as pins
 from adjourn.host.clock import now
-from adjourn.host.keys import read_own_toml
+from adjourn.host.own_settings import Waivers, covers, read_waivers, settings_path
 from adjourn.host.process import Process
 from adjourn.host.workspace_store import default_store
 from adjourn.log import kinds
@@ -39,8 +36,6 @@ from adjourn.store.base import Store
 from adjourn.store.url import open_store
 from adjourn.tasks.task import NewEvent, Task, existing, tasks_of
 
-SETTINGS = ".config/adjourn/settings.toml"
-"""In the account's home folder."""
 KNOWN_PIN: Final = "pin/"
 """Starts the name of the ref in which a store notes the PIN of an account."""
 WITHOUT_PIN: Final = frozenset(("adjourn notify",))
@@ -49,22 +44,6 @@ _TRIES = 3
 """How often a command asks, unless a wait starts before."""
 _given = pins.PinMemory()
 """That this process was given the PIN."""
-
-
-class Waivers(msgspec.Struct, frozen=True, rename="kebab", forbid_unknown_fields=True):
-    """The settings: `true`, or the folders in which everything that a command changes must be.
-
-    `allow_unattended` waives the terminal, `allow_inside_client` lets descendants of a governed client speak. `ignore_transcripts` are the
-    folders whose sessions nobody reads from their clients' transcripts.
-    """
-
-    allow_unattended: bool | list[str] = False
-    allow_inside_client: bool | list[str] = False
-    ignore_transcripts: bool | list[str] = False
-
-    def ignores(self, folder: str) -> bool:
-        """Whether the transcripts of sessions in a folder are not to be read."""
-        return bool(self.ignore_transcripts) and _covers(self.ignore_transcripts, [os.path.realpath(folder)])
 
 
 def check(
@@ -84,18 +63,18 @@ def check(
     client = client_of(store)
     if client is not None:
         waivers = read_waivers()
-        if not _covers(waivers.allow_inside_client, changes):
+        if not covers(waivers.allow_inside_client, changes):
             raise RefusedError(
                 f"`{command}` speaks for a person, and runs inside {_shown(client)}, a client that adjourn governs",
                 "run it in a terminal of your own, outside that client; to answer here, set a PIN there: adjourn keys pin; or set "
-                f"allow-inside-client = true in {_settings()}, which lets the client's agent answer, too",
+                f"allow-inside-client = true in {settings_path()}, which lets the client's agent answer, too",
             )
     if not attended or _has_terminal():
         return
-    if not _covers((waivers or read_waivers()).allow_unattended, changes):
+    if not covers((waivers or read_waivers()).allow_unattended, changes):
         raise RefusedError(
             f"`{command}` speaks for a person, and needs a terminal",
-            f"run it in a terminal of your own; to allow scripts, set allow-unattended = true in {_settings()}",
+            f"run it in a terminal of your own; to allow scripts, set allow-unattended = true in {settings_path()}",
         )
 
 
@@ -104,7 +83,9 @@ def check(
 
 def account_pin() -> pins.AccountPin:
     """The PIN of this account."""
-    return pins.AccountPin(os.path.join(home(), ".config", "adjourn") if home() else folders.account())
+    return pins.AccountPin(
+        os.path.join(own_settings.home(), ".config", "adjourn") if own_settings.home() else folders.account()
+    )
 
 
 def needed_pin(store: Store | None) -> pins.PinState | None:
@@ -261,35 +242,3 @@ def _has_terminal() -> bool:
 
 def _shown(client: Process) -> str:
     return f"{process.program(client.pid) or 'a client'} (process {client.pid})"
-
-
-# --- the settings
-
-
-def home() -> str:
-    """The account's home folder; "" for a user without an account."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:
-        return ""
-
-
-def read_waivers() -> Waivers:
-    """The settings, if there are any. Raises `InvalidError` for those that cannot be read, or that others may write."""
-    path = _settings()
-    remedy = (
-        "set only allow-unattended, allow-inside-client and ignore-transcripts, each to true or to a list of folders"
-    )
-    found = read_own_toml(path, Waivers, remedy) if os.path.isabs(path) else None
-    return found.settings if found else Waivers()
-
-
-def _settings() -> str:
-    return os.path.join(home(), SETTINGS)
-
-
-def _covers(waiver: bool | list[str], changes: Sequence[str]) -> bool:  # a value of the settings
-    if isinstance(waiver, bool):
-        return waiver
-    folders_ = [os.path.realpath(folder).rstrip("/") + "/" for folder in waiver if os.path.isabs(folder)]
-    return all(any(f"{path}/".startswith(folder) for folder in folders_) for path in changes)

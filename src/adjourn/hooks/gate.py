@@ -205,7 +205,7 @@ def follow_transcript(options: dict[str, str], request: HookRequest, workspace: 
 
 def _take_in(client: str, path: str, size: int, tree: str, task: Task) -> bool:
     from adjourn.checkpoints.transcript_facts import keep_facts, read_facts
-    from adjourn.clients.person import read_waivers
+    from adjourn.host.own_settings import read_waivers
 
     known = read_facts(task.store, task.id)
     if (known.file, known.end) == (path, size) or read_waivers().ignores(tree):

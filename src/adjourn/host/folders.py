@@ -30,5 +30,10 @@ def standby() -> str:
     return os.path.join(_absolute(base, "~/.cache"), "adjourn-hook")
 
 
+def cache() -> str:
+    """The folder of what can be made again."""
+    return os.path.join(_absolute(os.environ.get("XDG_CACHE_HOME") or "", "~/.cache"), "adjourn")
+
+
 def _absolute(path: str, otherwise: str) -> str:
     return path if os.path.isabs(path) else os.path.expanduser(otherwise)

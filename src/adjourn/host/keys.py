@@ -11,12 +11,8 @@ from __future__ import annotations
 
 import hmac
 import os
-import stat
 import sys
 from functools import lru_cache
-from typing import Generic, NamedTuple, TypeVar
-
-import msgspec
 
 from adjourn.errors import ConflictError, InvalidError, NotFoundError, RefusedError, StoreError
 from adjourn.host import folders
@@ -170,45 +166,3 @@ def page_host(root: str) -> str:
 def page_link(root: str, port: int) -> str:
     """What a link to the page on `port` starts with."""
     return f"http://{page_host(root)}:{port}{LINK}"
-
-
-# --- settings in a TOML file that nobody else may write
-
-MAX_SETTINGS_BYTES = 64 * 1024
-_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_OTHERS_MAY_READ = stat.S_IRGRP | stat.S_IROTH
-
-_T = TypeVar("_T")
-
-
-class OwnSettings(NamedTuple, Generic[_T]):
-    """What a file sets, and whether other accounts may read it."""
-
-    settings: _T
-    others_may_read: bool
-
-
-def read_own_toml(path: str, kind: type[_T], remedy: str) -> OwnSettings[_T] | None:
-    """The settings in a file, None where there is none; `remedy` is for who wrote something else into it.
-
-    Raises `InvalidError` for a file that cannot be read, or that others may write.
-    """
-    import tomllib
-
-    try:
-        with open(path, "rb") as file:
-            status = os.fstat(file.fileno())
-            data = file.read(MAX_SETTINGS_BYTES + 1)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise InvalidError(f"cannot read {path}: {error.strerror}", "make it readable, or delete it") from error
-    if status.st_uid not in (0, os.getuid()) or status.st_mode & _OTHERS_MAY_WRITE:
-        raise InvalidError(f"{path} can be written by other users", f"chmod go-w {path}")
-    try:
-        if len(data) > MAX_SETTINGS_BYTES:
-            raise ValueError(f"more than {MAX_SETTINGS_BYTES} bytes")  # noqa: TRY301  # told like what TOML refuses
-        settings = msgspec.convert(tomllib.loads(data.decode()), kind)
-    except (ValueError, RecursionError) as error:  # msgspec's and TOML's are ValueErrors
-        raise InvalidError(f"{path}: {error}", remedy) from error
-    return OwnSettings(settings, bool(status.st_mode & _OTHERS_MAY_READ))

@@ -39,7 +39,7 @@ from adjourn.handover.inbox import WaitingItem, WaitingKind
 from adjourn.host import keys
 from adjourn.host.executables import find, for_others
 from adjourn.host.http import UnansweredError, address, exchange
-from adjourn.host.keys import read_own_toml
+from adjourn.host.own_settings import read_own_toml
 from adjourn.log.canonical_json import digest
 from adjourn.text.fitting import fit_text
 from adjourn.text.redact import visible_line, visible_lines, without_secrets

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from adjourn.errors import AdjournError, InvalidError
 from adjourn.sessions import files
@@ -151,6 +150,8 @@ def _folder(document: object) -> str:
     """The folder of a thread: the first tree that it was started with."""
     for tree in objects(member(document, "env", "initial", "trees")):
         if (uri := text_of(tree.get("uri"), 4000)).startswith("file://"):
+            from urllib.parse import unquote, urlsplit
+
             return unquote(urlsplit(uri).path).rstrip("/")
     return ""
 

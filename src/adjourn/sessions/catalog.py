@@ -6,31 +6,36 @@ import os
 import time
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from adjourn.clients.person import SETTINGS, read_waivers
 from adjourn.errors import AdjournError, InvalidError, NotFoundError, RefusedError
 from adjourn.host.finding import top_of
+from adjourn.host.own_settings import SETTINGS, read_waivers
+from adjourn.sessions import heads
 from adjourn.sessions.amp import Amp
-from adjourn.sessions.claims import judge
 from adjourn.sessions.claude_code import ClaudeCode, processes
 from adjourn.sessions.cline import Cline
 from adjourn.sessions.cline_tasks import ClineTasks
 from adjourn.sessions.codex import Codex
 from adjourn.sessions.copilot_cli import CopilotCli
 from adjourn.sessions.cursor import CursorAgent
-from adjourn.sessions.evidence import LedgerCall, join, look, relative
 from adjourn.sessions.files import edges
 from adjourn.sessions.gemini_cli import GeminiCli
 from adjourn.sessions.goose import Goose
 from adjourn.sessions.opencode import OpenCode
-from adjourn.sessions.page import Account
 from adjourn.sessions.reader import SessionFile, TranscriptReader
 from adjourn.sessions.story import SessionStory
 from adjourn.sessions.texts import Secrets
 
+if TYPE_CHECKING:
+    from adjourn.sessions.evidence import LedgerCall
+    from adjourn.sessions.page import Account
+
+_CLAUDE, _CODEX = ClaudeCode(), Codex()
 READERS: Sequence[TranscriptReader] = (
-    ClaudeCode(), Codex(), GeminiCli(), OpenCode(), CopilotCli(), Cline(), CursorAgent(), ClineTasks(), Amp(), Goose(),
+    _CLAUDE, _CODEX, GeminiCli(), OpenCode(), CopilotCli(), Cline(), CursorAgent(), ClineTasks(), Amp(), Goose(),
 )  # fmt: skip
+_HEADS = {reader.key: reader.head for reader in (_CLAUDE, _CODEX)}
 MAX_OTHERS = 5
 MAX_SEARCHED = 500
 """Newest sessions that are searched for a text."""
@@ -63,6 +68,19 @@ def sessions(trees: Sequence[str], since: float = 0.0) -> list[SessionFile]:
     return _folded(found)
 
 
+def listed(trees: Sequence[str]) -> list[SessionFile]:
+    """As `sessions`, from what is kept of heads of files where there are many; `add_titles` adds the titles of those that are shown."""
+    with heads.kept():
+        return sessions(trees)
+
+
+def add_titles(files: Iterable[SessionFile]) -> None:
+    """Read the first prompt of sessions of which only a digest of it is kept."""
+    for file in files:
+        if not file.title and (head := _HEADS[file.client](file.path)):
+            file.title = head.title
+
+
 def _folded(found: Iterable[SessionFile]) -> list[SessionFile]:
     """A fork repeats its parent's first records: same client and folder, same first prompt, same time. The newest stands for all."""
     kept: dict[tuple[str, ...], SessionFile] = {}
@@ -74,7 +92,7 @@ def _folded(found: Iterable[SessionFile]) -> list[SessionFile]:
 
 def _origin(file: SessionFile) -> tuple[str, str, str]:
     """What forks of one session have in common; a client that writes no times has none that could be known."""
-    return file.client, file.started or file.id, file.title
+    return file.client, file.started or file.id, file.mark or file.title
 
 
 def reader_of(file: SessionFile) -> TranscriptReader:
@@ -172,6 +190,10 @@ def account(
     story: SessionStory | None = None,
 ) -> Account:
     """All that is known of a session, to be continued in `tree`. Raises `NotFoundError`, `InvalidError`."""
+    from adjourn.sessions.claims import judge  # a list needs none of them
+    from adjourn.sessions.evidence import join, look
+    from adjourn.sessions.page import Account
+
     reader = reader_of(file)
     story = reader.read(file) if story is None else story
     story.id = story.id or file.id
@@ -192,6 +214,8 @@ def account(
 
 def _place(story: SessionStory, tree: str) -> str:
     """The work tree of a session: its own folder, else this one if a file that it changed is here; "" for none."""
+    from adjourn.sessions.evidence import relative
+
     if story.folder and os.path.isdir(story.folder):
         return story.folder
     names = [relative(path, story.folder) for path in story.changes]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from adjourn.host.process import started
-from adjourn.sessions import files
+from adjourn.sessions import files, heads
 from adjourn.sessions.reader import SessionFile, first_person_words, is_within, kind_of, texts_in, what_of
 from adjourn.sessions.story import MAX_SEARCHED, Outcome, SessionStory, StoryBuilder, member, objects, text_of
 
@@ -62,18 +62,21 @@ class ClaudeCode:
             for entry in files.named(os.path.join(projects, folder), ".jsonl", since):
                 if entry.name.startswith("agent-") or not entry.name.startswith(name):
                     continue
-                if (file := self._head(entry, top)) and is_within(file.folder, trees):
+                if (file := heads.file_of(self.key, entry, self.head)) and is_within(file.folder, trees):
                     yield file
 
-    def _head(self, entry: os.DirEntry[str], top: str) -> SessionFile | None:
-        edges = files.edges(entry.path, top)
-        file = self._described(entry, edges)
+    def head(self, path: str) -> SessionFile | None:
+        """The session in a file, by its first records; None for a helper's, or none."""
+        top = files.root("CLAUDE_CONFIG_DIR", ".claude")
+        edges = files.edges(path, top)
+        file = self._described(path, edges)
         if file is not None and not file.title and edges.size > len(edges.head):
-            file = self._described(entry, files.edges(entry.path, top, files.LONG_HEAD))
+            file = self._described(path, files.edges(path, top, files.LONG_HEAD))
         return file if file is not None and file.folder and file.title else None
 
-    def _described(self, entry: os.DirEntry[str], edges: files.Edges) -> SessionFile | None:
-        file = SessionFile(client=self.key, id=entry.name[:-6], path=entry.path, stamp=edges.stamp, size=edges.size)
+    def _described(self, path: str, edges: files.Edges) -> SessionFile | None:
+        id_ = os.path.basename(path)[:-6]
+        file = SessionFile(client=self.key, id=id_, path=path, stamp=edges.stamp, size=edges.size)
         queued = ""
         for record in edges.first_records():
             if not isinstance(record, dict):

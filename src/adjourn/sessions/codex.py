@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from adjourn.sessions import files
+from adjourn.sessions import files, heads
 from adjourn.sessions.reader import (
     SessionFile,
     exit_code,
@@ -55,18 +55,26 @@ class Codex:
         """See `TranscriptReader.find`."""
         top = files.root("CODEX_HOME", ".codex")
         for entry in _rollouts(os.path.join(top, "sessions"), since):
-            if f"-{name}" in entry.name and (file := self._head(entry, top, trees)):
+            if f"-{name}" not in entry.name:
+                continue
+            file = heads.file_of(self.key, entry, self.head) if heads.are_kept() else self._head(entry.path, trees)
+            if file and is_within(file.folder, trees):
                 yield file
 
-    def _head(self, entry: os.DirEntry[str], top: str, trees: Sequence[str]) -> SessionFile | None:
-        edges = files.edges(entry.path, top)
-        file = self._described(entry, edges, trees)
+    def head(self, path: str) -> SessionFile | None:
+        """The session in a file, by its first records; None for a helper's, or none."""
+        return self._head(path, ())
+
+    def _head(self, path: str, trees: Sequence[str]) -> SessionFile | None:
+        top = files.root("CODEX_HOME", ".codex")
+        edges = files.edges(path, top)
+        file = self._described(path, edges, trees)
         if file is not None and not file.title and edges.size > len(edges.head):
-            file = self._described(entry, files.edges(entry.path, top, files.LONG_HEAD), trees)
+            file = self._described(path, files.edges(path, top, files.LONG_HEAD), trees)
         return file if file is not None and file.id and file.folder and file.title else None
 
-    def _described(self, entry: os.DirEntry[str], edges: files.Edges, trees: Sequence[str]) -> SessionFile | None:
-        file = SessionFile(client=self.key, id="", path=entry.path, stamp=edges.stamp, size=edges.size)
+    def _described(self, path: str, edges: files.Edges, trees: Sequence[str]) -> SessionFile | None:
+        file = SessionFile(client=self.key, id="", path=path, stamp=edges.stamp, size=edges.size)
         for record in edges.first_records():
             payload = member(record, "payload")
             if member(record, "type") == "session_meta" and not file.id:
@@ -79,7 +87,7 @@ class Codex:
             elif words := _words_of(record):
                 file.title = first_person_words([words])
                 break
-        match = _ID.search(entry.name)
+        match = _ID.search(path)
         file.id = file.id or (match[1] if match else "")
         file.touched = edges.last() or file.started
         return file

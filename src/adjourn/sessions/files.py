@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import sqlite3
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from adjourn.errors import InvalidError, NotFoundError
 from adjourn.host.workspace import open_plain
+
+if TYPE_CHECKING:
+    import sqlite3
 
 HEAD = 2 * 1024 * 1024
 TAIL = 6 * 1024 * 1024
@@ -241,6 +241,9 @@ MAX_SECONDS = 10.0
 def opened(path: str, tables: Sequence[str], client: str) -> Iterator[sqlite3.Connection]:
     """A connection that only reads a client's file with these tables. Raises `InvalidError`, `NotFoundError`."""
     os.close(open_own(path))
+    import sqlite3  # few people have such a client
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="adjourn-read-") as folder:
         copy = os.path.join(folder, "copy.db")
         if os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
@@ -276,6 +279,8 @@ def bounded(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 
 def _copy(path: str, target: str, client: str) -> None:
+    import shutil
+
     with os.fdopen(open_own(path), "rb") as source, open(target, "xb") as copy:
         if os.fstat(source.fileno()).st_size > MAX_COPIED:
             raise InvalidError(f"{path} has more than {MAX_COPIED} bytes", f"close {client}, and try again")

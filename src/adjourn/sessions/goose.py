@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjourn.errors import InvalidError
 from adjourn.sessions import files
@@ -26,6 +25,9 @@ from adjourn.sessions.reader import (
     what_of,
 )
 from adjourn.sessions.story import Kind, Outcome, SessionStory, StoryBuilder, member, objects, text_of
+
+if TYPE_CHECKING:
+    import sqlite3
 
 MAX_SESSIONS = 2000
 MAX_MESSAGES = 20_000

@@ -7,15 +7,17 @@ metadata.
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjourn.errors import InvalidError
 from adjourn.sessions import files
 from adjourn.sessions.files import bounded, opened
 from adjourn.sessions.reader import SessionFile, first_person_words, is_within, kind_of, outcome_of, stamp_of, what_of
 from adjourn.sessions.story import Outcome, SessionStory, StoryBuilder, member, text_of
+
+if TYPE_CHECKING:
+    import sqlite3
 
 MAX_SESSIONS = 2000
 MAX_PARTS = 20_000

@@ -14,7 +14,10 @@ from adjourn.sessions.texts import persons_words
 
 
 class SessionFile(msgspec.Struct, kw_only=True):
-    """A session that was found: where it is, and what its first records say. `stamp` is when the file was last written, in seconds."""
+    """A session that was found: where it is, and what its first records say. `stamp` is when the file was last written, in seconds.
+
+    `mark` stands for the title where only that is kept (`sessions.heads`).
+    """
 
     client: str
     id: str
@@ -26,6 +29,7 @@ class SessionFile(msgspec.Struct, kw_only=True):
     stamp: float = 0.0
     size: int = 0
     forks: int = 0
+    mark: str = ""
 
 
 class TranscriptReader(Protocol):

@@ -277,7 +277,7 @@ def test_an_account_that_is_looked_for_elsewhere_has_no_missing_pin(
     work.account.set(PIN, expect=None, cost=CHEAP)
     work.typed = [PIN]
     assert work.say("deny", ("k1",))[0] == 0
-    monkeypatch.setattr(person, "home", lambda: str(tmp_path / "elsewhere"))
+    monkeypatch.setattr("adjourn.host.own_settings.home", lambda: str(tmp_path / "elsewhere"))
     code, said = work.say("settle", ("c9", "--done"))
     assert (code, "a PIN was set" in said) == (3, True), said
 

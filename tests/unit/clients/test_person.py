@@ -10,7 +10,7 @@ import pytest
 from adjourn.clients import person
 from adjourn.clients.task_choice import BOUND, CLIENT
 from adjourn.errors import InvalidError, RefusedError
-from adjourn.host import keys, process
+from adjourn.host import keys, own_settings, process
 from adjourn.host.clock import now
 from adjourn.host.process import Process
 from adjourn.store.memory import MemoryStore
@@ -27,8 +27,8 @@ Say = Callable[..., None]
 def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Say:
     """Checks a command in a store, with a terminal or without, in a home folder with the settings given."""
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
-    monkeypatch.setattr(person, "home", lambda: str(tmp_path))
-    settings = tmp_path / person.SETTINGS
+    monkeypatch.setattr(own_settings, "home", lambda: str(tmp_path))
+    settings = tmp_path / own_settings.SETTINGS
     settings.parent.mkdir(parents=True)
 
     def checked(
@@ -132,16 +132,16 @@ def test_settings_that_cannot_be_read_waive_nothing(say: Say, text: str) -> None
 def test_settings_that_others_can_write_waive_nothing(say: Say, tmp_path: Path) -> None:
     """Settings that other users can write are an error."""
     say(MemoryStore(), terminal=False, text="allow-unattended = true")
-    (tmp_path / person.SETTINGS).chmod(0o666)
+    (tmp_path / own_settings.SETTINGS).chmod(0o666)
     with pytest.raises(InvalidError, match="can be written by other users"):
         say(MemoryStore(), terminal=False, text="allow-unattended = true")
 
 
 def test_no_variable_of_the_environment_names_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No environment variable changes where the settings are read."""
-    (tmp_path / person.SETTINGS).parent.mkdir(parents=True)
-    (tmp_path / person.SETTINGS).write_text("allow-unattended = true")
-    before = person.home()
+    (tmp_path / own_settings.SETTINGS).parent.mkdir(parents=True)
+    (tmp_path / own_settings.SETTINGS).write_text("allow-unattended = true")
+    before = own_settings.home()
     for name in ("HOME", "XDG_CONFIG_HOME", "ADJOURN_CONFIG"):
         monkeypatch.setenv(name, str(tmp_path))
-    assert person.home() == before != str(tmp_path)
+    assert own_settings.home() == before != str(tmp_path)

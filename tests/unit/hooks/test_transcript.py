@@ -32,7 +32,7 @@ def test_folders_that_the_settings_ignore_are_not_read(
     task: Task, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once they are no longer ignored, the transcript is read; a second time there is nothing new."""
-    monkeypatch.setattr("adjourn.clients.person.home", lambda: str(tmp_path))
+    monkeypatch.setattr("adjourn.host.own_settings.home", lambda: str(tmp_path))
     settings = tmp_path / ".config/adjourn/settings.toml"
     settings.parent.mkdir(parents=True)
     settings.write_text(f'ignore-transcripts = ["{workspace.root}"]\n')

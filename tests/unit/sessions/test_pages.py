@@ -299,7 +299,7 @@ def test_transcripts_of_ignored_folders_are_not_read(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A person's settings exclude a folder, or all: its sessions are in no list and no search, and cannot be named."""
-    monkeypatch.setattr("adjourn.clients.person.home", lambda: str(home))
+    monkeypatch.setattr("adjourn.host.own_settings.home", lambda: str(home))
     settings = home / ".config/adjourn/settings.toml"
     settings.parent.mkdir(parents=True)
     transcript = bakery(ClaudeTranscript(folder=str(home / "private/diary")))

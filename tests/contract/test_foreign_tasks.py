@@ -14,7 +14,11 @@ import pytest
 from adjourn.clients.client import ClientContext
 from adjourn.clients.client_process import ClientOptions
 from adjourn.handover.importing import list_tasks
+from adjourn.handover.inbox import KnownStream, find_waiting
 from adjourn.handover.session_brief import find_pending_work, instructions
+from adjourn.host import keys
+from adjourn.log import kinds
+from adjourn.log.event import timestamp
 from adjourn.policy.contract import read_contract
 from adjourn.policy.principal import Principal, Space, space_of
 from adjourn.store import Store
@@ -22,7 +26,8 @@ from adjourn.store.base import Entry
 from adjourn.store.memory import MemoryStore
 from adjourn.store.postgres import PostgresStore
 from adjourn.store.sqlite import SqliteStore
-from adjourn.tasks.work_index import EFFECTS, NAMED, WORK
+from adjourn.tasks.task import NewEvent, Task, existing, tasks_of
+from adjourn.tasks.work_index import ALL, EFFECTS, INDEXED, NAMED, WORK
 from support.workspace import Workspace
 
 HASH = "a" * 64
@@ -165,13 +170,26 @@ class Member:
         assert context.task.current()
         return Counter(self.store.calls), self.store.rows
 
+    def cost_of_looking(self, task: str) -> tuple[Counter[str], int]:
+        """The calls and rows of the inbox of the whole store and of her own, of a second look, and of the look-up of a task by a prefix."""
+        self.store.calls.clear()
+        self.store.rows = 0
+        whole = cast("Store", self.store)
+        for store in (whole, self.context("new").store):
+            known: dict[str, KnownStream] = {}
+            for _ in range(2):
+                found = find_waiting(store, clock=self.workspace.clock, secret=keys.secret(), known=known)
+                assert [item.task for item in found.items] == [task]
+            assert existing(store, task[:-1], clock=self.workspace.clock, secret=keys.secret()).id == task
+        return Counter(self.store.calls), self.store.rows
+
 
 def test_the_work_of_others_costs_nothing(workspace: Workspace, new_store: Callable[[str], Store]) -> None:
     """A session's start and a list take as many statements and rows with 10,000 tasks of others as with 10; in a campaign with 100,000."""
     workspace.root.joinpath("home").mkdir(exist_ok=True)
     with closing(new_store("store.db")) as store:
         member = Member(workspace, store)
-        store.swap("indexed/work", ".", expect=None)
+        store.swap(INDEXED, ALL, expect=None)
         for name in ("one", "two"):
             workspace.clock.move(seconds=60)
             member.work(name)
@@ -181,8 +199,40 @@ def test_the_work_of_others_costs_nothing(workspace: Workspace, new_store: Calla
             _fill(store, filled, count)
             filled = count
             costs.append(member.cost())
+    _check_equal(costs)
+    assert costs[2][0]["streams"] == 0
+
+
+def _check_equal(costs: list[tuple[Counter[str], int]]) -> None:
     few, some, many = costs
     assert few[0] == some[0] == many[0]
     assert few[1] < 100
     assert max(some[1], many[1]) <= 1.5 * few[1]
-    assert many[0]["streams"] == 0
+
+
+def test_an_inbox_and_a_prefix_read_nothing_of_the_tasks_of_others(
+    workspace: Workspace, new_store: Callable[[str], Store]
+) -> None:
+    """What waits, and a task by the start of its id, take as many statements and rows with 10,000 tasks of others as with 10."""
+    workspace.root.joinpath("home").mkdir(exist_ok=True)
+    with closing(new_store("store.db")) as store:
+        member = Member(workspace, store)
+        store.swap(INDEXED, ALL, expect=None)
+        workspace.clock.move(seconds=60)
+        member.work("one")
+        task = next(iter(tasks_of(store)))
+        asks = kinds.ConfirmRequired(
+            approval="k1",
+            tool="deploy",
+            digest="1" * 64,
+            cause="confirm",
+            expires=timestamp(workspace.clock() + 900_000),
+        )
+        Task(store, task, clock=workspace.clock, secret=keys.secret()).commit([NewEvent(asks)])
+        member.cost_of_looking(task)  # the first look keeps a fold
+        costs, filled = [], 0
+        for count in (10, 1000, MANY):
+            _fill(store, filled, count)
+            filled = count
+            costs.append(member.cost_of_looking(task))
+    _check_equal(costs)

@@ -29,10 +29,11 @@ from adjourn.log.kinds import tool_name
 from adjourn.policy.contract import BrokenContractError, read_contract
 from adjourn.setup.checks import findings, needing_policy
 from adjourn.setup.places import home
-from adjourn.store.base import LATEST
+from adjourn.store.base import EMPTY, LATEST, Store
 from adjourn.tasks.accepted_loss import covering
 from adjourn.tasks.heads import KeptHeads
 from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.work_index import is_complete, places, waiting_heads
 
 _GIT_SECONDS = 5
 _OLDEST_PYTHON = (3, 11)
@@ -129,7 +130,7 @@ def _store(context: CommandContext) -> Iterator[Finding]:
                 "no-store", "there is no store yet", "start a session behind `adjourn proxy` to create it", "warning"
             )
             return
-        store.streams()
+        is_complete(store)  # reads one ref
     except AdjournError as error:
         yield problem("store", error.message, error.remedy)
         return
@@ -271,8 +272,8 @@ def _tasks(context: CommandContext) -> Iterator[Finding]:
     try:
         if context.store_or_none() is None:
             return
-        tasks = list(task_view.each_task(context))
-        yield from _missing(context, {name for name, _ in tasks})
+        tasks = list(task_view.each_task(context, _checked(context.store)))
+        yield from _missing(context)
     except AdjournError:
         return  # `_store` has said it
     for name, task in tasks:
@@ -324,10 +325,16 @@ def _waiting(context: CommandContext, name: str, ledger: Ledger, sessions: list[
         )  # fmt: skip
 
 
-def _missing(context: CommandContext, there: set[str]) -> Iterator[Finding]:
+def _checked(store: Store) -> list[str]:
+    """The first tasks of each space, and all in which something may wait; `adjourn verify` checks the others, too."""
+    waiting = [name for name in waiting_heads(store, "") if "/" not in name]
+    return sorted({*waiting, *(place.task for place in places(store, doctor_tries.NEWEST_OF))})
+
+
+def _missing(context: CommandContext) -> Iterator[Finding]:
     """Tasks that this user's sessions used in this store, and that it no longer has."""
     for head in KeptHeads(context.store, reading_secret()).known():
-        if head.task not in there and covering(context.store, head) is None:
+        if context.store.head(head.task) == EMPTY and covering(context.store, head) is None:
             yield problem(
                 "task-missing", f"task {head.task} is missing from the store: it had {head.seq + 1} events, {head.calls} calls used",
                 "restore a backup or `adjourn checkpoint import` its folder, else: adjourn verify --accept",

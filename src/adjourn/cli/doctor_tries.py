@@ -43,7 +43,8 @@ from adjourn.setup.probe import Probed, probe_all
 from adjourn.setup.servers import is_beside_python
 from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.lease import expire_dead_sessions
-from adjourn.tasks.task import tasks_of
+from adjourn.tasks.task import last_worked_on, tasks_of
+from adjourn.tasks.work_index import is_complete, places, waiting_heads
 from adjourn.text.quoting import last_lines
 
 _SECONDS = 10
@@ -52,6 +53,8 @@ _HARMLESS = b'{"hook_event_name": "UserPromptSubmit", "prompt": "", "session_id"
 """A request that a hook answers with nothing, and that leaves nothing behind."""
 MANY_REFUSED = 5
 _MAX_EVENTS = 2000
+NEWEST_OF = 200
+"""Tasks of each space that are looked at, the first ones in the index."""
 _MAX_NAMED = 8
 
 
@@ -265,11 +268,11 @@ def refusals(context: CommandContext) -> Iterator[Finding]:
 
 
 def _newest(context: CommandContext) -> str:
-    """The task that was worked on last; "" without any."""
+    """The task that was worked on last, of the first ones of each space; "" without any."""
     store = context.store
-    touched = {
-        name: decode(next(iter(store.read(name, head.seq))).data).timestamp for name, head in tasks_of(store).items()
-    }
+    if not is_complete(store):
+        return max(tasks_of(store), key=lambda name: last_worked_on(store, name), default="")
+    touched = {place.task: place.touched for place in places(store, NEWEST_OF)}
     return max(touched, key=lambda name: touched[name], default="")
 
 
@@ -304,13 +307,12 @@ def _closed_keys(context: CommandContext) -> Iterator[str]:
 def _lost_sessions(context: CommandContext) -> Iterator[str]:
     if context.store_or_none() is None:
         return
-    for name, ledger in task_view.readable_ledgers(context):
-        ended = [
-            holder.session.id
-            for holder in task_view.holders(context, ledger)
-            if not holder.alive and holder.session.pid
-        ]
-        if ended:
+    names = [name for name in waiting_heads(context.store, "") if "/" not in name]
+    for name, task in task_view.each_task(context, names):
+        if isinstance(task, AdjournError):
+            continue
+        holders = task_view.holders(context, task.ledger)
+        if ended := [holder.session.id for holder in holders if not holder.alive and holder.session.pid]:
             expire_dead_sessions(context.writable(name))
             yield f"task {name}: marked as lost: {', '.join(ended)}"
 

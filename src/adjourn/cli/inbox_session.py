@@ -34,6 +34,7 @@ from adjourn.host import pin as pins
 from adjourn.host.keys import secret
 from adjourn.log.event import timestamp
 from adjourn.store.base import Head
+from adjourn.tasks.work_index import waiting_heads
 
 LOOK_SECONDS = 0.25
 """How often the store is looked at."""
@@ -113,7 +114,7 @@ class InboxSession:
         if now < self._rested:
             return
         try:
-            heads = self._context.store.streams()
+            heads = waiting_heads(self._context.store, timestamp(self._context.clock()))
             if heads == self._heads and now - self._looked < REDRAW_SECONDS:
                 return
             inbox = self._find()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -74,9 +74,9 @@ def answers(ledger: Ledger) -> list[GivenAnswer]:
     ]
 
 
-def each_task(context: StoreContext) -> Iterator[tuple[str, Task | AdjournError]]:
-    """Every task, or why it cannot be read."""
-    for name in tasks_of(context.store):
+def each_task(context: StoreContext, names: Iterable[str] | None = None) -> Iterator[tuple[str, Task | AdjournError]]:
+    """Every task, or those of these `names`; for each that cannot be read, why."""
+    for name in tasks_of(context.store) if names is None else names:
         try:
             yield name, context.task(name)
         except AdjournError as error:

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
@@ -29,6 +30,7 @@ from adjourn.tasks.lease import is_alive
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
 from adjourn.tasks.troubles import OpenTrouble, gone_trouble, open_troubles
+from adjourn.tasks.work_index import waiting_heads
 from adjourn.text.redact import without_secrets
 
 if TYPE_CHECKING:
@@ -151,12 +153,14 @@ def find_waiting(
     """All that waits for a person in a store, or in one task of it.
 
     Who looks again and again gives the same `known`: what is in it, by stream, is not read before it may have changed. `heads` are
-    where the streams end, for who knows it already. In the working tree `tree`, results that are gone are looked for.
+    where the streams end, for who knows it already; else what the index of work lists is read. In the working tree `tree`, results that are
+    gone are looked for.
     """
     now = clock()
     stamp = timestamp(now)
-    heads = store.streams() if heads is None else heads
     known = {} if known is None else known
+    if heads is None:
+        heads = _listed(store, stamp, [task] if task else _gone(tree), known)
     items, unreadable, doubts, finished = (list[WaitingItem](), dict[str, AdjournError](), set[str](), set[str]())
     troubles, granted = list[TaskTrouble](), list[WaitingItem]()
     for name in [task] if task else heads:
@@ -165,34 +169,62 @@ def find_waiting(
         stream = known.get(name)
         if stream is None or not stream.holds(heads[name], stamp):
             try:
-                opened = Task(store, name, clock=clock, secret=secret)
+                stream = known[name] = _look_at(Task(store, name, clock=clock, secret=secret), now)
             except AdjournError as error:
                 unreadable[name] = error
                 continue
-            opened.fold_for_readers()
-            stream = known[name] = waiting_in_task(opened, now)
         items += stream.items
         troubles += stream.troubles
         granted += stream.granted
         doubts.update(stream.doubts)
         if stream.is_finished:
             finished.add(name)
-    if tree:
-        from adjourn.checkpoints.plans import gone_by_task  # reads pages, which few callers do
-
-        stated = {name: stream.gone for name, stream in known.items() if stream.gone}
-        for name, gone in gone_by_task(tree, stated).items():
-            stream = known.get(name)
-            if stream is not None and name in heads and name not in finished and task in ("", name):
-                troubles.append(TaskTrouble(name, stream.goal, gone_trouble(gone)))
+    stated = {name: stream.gone for name, stream in known.items() if stream.gone}
+    for name, gone in _gone(tree, stated).items():
+        stream = known.get(name)
+        if stream is not None and name in heads and name not in finished and task in ("", name):
+            troubles.append(TaskTrouble(name, stream.goal, gone_trouble(gone)))
     names = [name for name in heads if name.startswith(RECORDS)]
     if names:
         of_records, broken = _Records(store, heads, doubts, now).read(names, task, known)
+        others = {item.task for item in of_records} - known.keys()  # of forks: nothing waits in these tasks themselves
+        finished |= {name for name in others if _was_finished(store, name, clock, secret)}
         items += (of_record for of_record in of_records if of_record.task not in finished)
         unreadable |= broken
     lives = {name: _lives(store, name, known.get(name), now) for name in {item.task for item in items}}
     ranked = [_ranked(item, now, lives=lives[item.task]) for item in items]
     return Inbox(sorted(ranked, key=_rank), unreadable, troubles, sorted(granted, key=_age))
+
+
+def _gone(tree: str, stated: Mapping[str, Sequence[str]] = {}) -> Mapping[str, Sequence[str]]:
+    """The results that are gone, by task; nothing is looked for without a `tree`."""
+    if not tree:
+        return {}
+    from adjourn.checkpoints.plans import gone_by_task  # reads pages, which few callers do
+
+    return gone_by_task(tree, stated)
+
+
+def _listed(
+    store: Store, stamp: str, further: Iterable[str], known: MutableMapping[str, KnownStream]
+) -> Mapping[str, Head]:
+    """`waiting_heads`; of what they do not name nothing stays in `known`."""
+    heads = waiting_heads(store, stamp, further)
+    for name in known.keys() - heads.keys():
+        del known[name]
+    return heads
+
+
+def _look_at(task: Task, now: int) -> KnownStream:
+    task.fold_for_readers()
+    return waiting_in_task(task, now)
+
+
+def _was_finished(store: Store, task: str, clock: Callable[[], int], secret: bytes) -> bool:
+    """Whether a task that may not be here was finished."""
+    with suppress(AdjournError):
+        return store.head(task) != EMPTY and _is_finished(Task(store, task, clock=clock, secret=secret).ledger)
+    return False
 
 
 def _lives(store: Store, task: str, stream: KnownStream | None, now: int) -> bool:
@@ -250,7 +282,7 @@ def waiting_in_record(store: Store, ledger: Ledger, now: int) -> list[WaitingIte
     """What waits in the record of one task, oldest first. Raises `AdjournError` where it cannot be read."""
     from adjourn.knowledge.records.task_record import read_record_of
 
-    if _is_finished(ledger) or (not store.refs(RECORDS) and store.head(RECORDS + ledger.task) == EMPTY):
+    if _is_finished(ledger) or (store.head(RECORDS + ledger.task) == EMPTY and not store.refs(RECORDS, limit=1)):
         return []
     record = read_record_of(store, ledger.task)
     doubts = {call.call for call in calls_in_doubt(ledger, _over(store, ledger, now))}

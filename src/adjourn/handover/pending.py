@@ -28,7 +28,7 @@ from adjourn.tasks import work_index
 from adjourn.tasks.entries import OpenSession
 from adjourn.tasks.lease import describe_holder, expire_dead_sessions, is_alive, mark_cut_off_calls
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.task import Task, tasks_of
+from adjourn.tasks.task import Task
 from adjourn.text.quoting import one_line
 from adjourn.text.redact import without_secrets
 from adjourn.text.times import ago
@@ -254,7 +254,7 @@ def ranked_tasks(store: Store, clock: Callable[[], int], secret: bytes, *, keep:
 
 
 def add_earlier_tasks(store: Store, clock: Callable[[], int], secret: bytes) -> Iterator[int]:
-    """Add tasks that an earlier version wrote to the index of work, the newest first. Yields how many are left after each `MAX_TASKS`; the
+    """Add tasks and records that an earlier version wrote to the index of work, the newest first. Yields how many are left after each `MAX_TASKS`; the
     next caller continues. Raises `StoreError`.
     """
     reached = store.ref(work_index.INDEXED)
@@ -264,13 +264,17 @@ def add_earlier_tasks(store: Store, clock: Callable[[], int], secret: bytes) -> 
         for name, value in store.refs("checkpoint/").items():
             of, _, at = value.partition(" ")
             _add(store, {f"{work_index.named_refs(of)}{name.removeprefix('checkpoint/').partition('@')[0]}": at})
-    tasks = sorted((name for name in tasks_of(store) if reached is None or name < reached), reverse=True)
-    for first in range(0, max(len(tasks), 1), MAX_TASKS):
-        batch = tasks[first : first + MAX_TASKS]  # ids begin with their day
+    streams = [name for name in store.streams() if "/" not in name or name.startswith(work_index.RECORD)]
+    names = sorted((name for name in streams if reached is None or name < reached), reverse=True)
+    for first in range(0, max(len(names), 1), MAX_TASKS):
+        batch = names[first : first + MAX_TASKS]  # ids of tasks begin with their day
         for name in batch:
             with suppress(AdjournError):  # a broken task must not hide the others
-                _add_earlier(store, Task(store, name, clock=clock, secret=secret))
-        left = len(tasks) - first - len(batch)
+                if "/" in name:
+                    _add_earlier_record(store, name)
+                else:
+                    _add_earlier(store, Task(store, name, clock=clock, secret=secret))
+        left = len(names) - first - len(batch)
         value = batch[-1] if left else work_index.ALL
         try:
             store.swap(work_index.INDEXED, value, expect=reached, durable=False)
@@ -286,6 +290,15 @@ def _add_earlier(store: Store, task: Task) -> None:
     place = work_index.place_of(task.ledger)
     if work_index.place_of(task.refresh()) != place:  # whoever has appended meanwhile knew of no such ref
         _remove(store, place, refs[place])
+
+
+def _add_earlier_record(store: Store, stream: str) -> None:
+    from adjourn.knowledge.records.store import RecordTrees
+    from adjourn.knowledge.records.version_log import may_wait
+
+    record = RecordTrees(store).get(stream.removeprefix(work_index.RECORD))
+    if record is not None and may_wait(record):
+        _add(store, {work_index.waiting_ref(stream): ""})
 
 
 def _notes_of(store: Store, task: str) -> str:

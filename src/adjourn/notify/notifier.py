@@ -25,6 +25,7 @@ from adjourn.log.canonical_json import digest
 from adjourn.log.event import timestamp
 from adjourn.notify.senders import Notification, Sender, UndeliveredError, notification, sample
 from adjourn.store.base import Head, Store
+from adjourn.tasks.work_index import waiting_heads
 
 LOOK_SECONDS = 1.0
 AGAIN_SECONDS = 15.0
@@ -64,7 +65,7 @@ class Notifier:
         if store is None:
             return 0
         try:
-            heads, now = store.streams(), time.monotonic()
+            heads, now = waiting_heads(store, timestamp(self._clock())), time.monotonic()
             if heads == self._heads and now - self._read < AGAIN_SECONDS:
                 return 0
             inbox = self._find(store)

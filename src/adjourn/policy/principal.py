@@ -93,8 +93,8 @@ SHARED = ("tools/", "budget/", "replica/", "restored/")
 losses a person accepted."""
 OF_TASKS = ("lease/", "fold/", "vouched/", "once/", "shown/", "run/", "record/", "cognition/", "noted/")
 """How refs start whose next part is a task."""
-OF_SPACES = ("work/", "named/")
-"""How refs start whose next part is the key of a space: the index of its tasks, and of the names of their checkpoints."""
+OF_SPACES = ("work/", "named/", "waiting/")
+"""How refs start whose next part is the key of a space: the index of its tasks, of the names of their checkpoints, and of what may wait."""
 NO_SPACE = "-"
 """Stands there for tasks of no space."""
 OF_CALLS = "open/"
@@ -164,9 +164,9 @@ class SpaceStore:
     def read(self, stream: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
         return self.below.read(stream, start, stop) if self._space.shows(stream) else iter(())
 
-    def streams(self) -> dict[str, Head]:
+    def streams(self, prefix: str = "") -> dict[str, Head]:
         shows = self._space.shows
-        return {name: head for name, head in self.below.streams().items() if shows(name)}
+        return {name: head for name, head in self.below.streams(prefix).items() if shows(name)}
 
     def watch(self, stream: str, after: Head, timeout: float) -> Head:
         return self.below.watch(stream, after, timeout) if self._space.shows(stream) else EMPTY

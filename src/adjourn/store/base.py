@@ -102,8 +102,8 @@ class Store(Protocol):
     def read(self, stream: str, start: int = 0, stop: int | None = None) -> Iterator[Entry]:
         """Entries `start <= seq < stop` in order. Lazy, bounded memory; unaffected by appends made meanwhile."""
 
-    def streams(self) -> dict[str, Head]:
-        """Every stream with its head."""
+    def streams(self, prefix: str = "") -> dict[str, Head]:
+        """Every stream whose name starts with `prefix`, with its head, sorted by name; at no cost for the others."""
 
     def ref(self, name: str) -> str | None:
         """The value of one ref."""

@@ -99,10 +99,10 @@ class MemoryStore:
         end = head.seq + 1 if stop is None else min(stop, head.seq + 1)
         return self._read(stream, max(start, 0), end)
 
-    def streams(self) -> dict[str, Head]:
+    def streams(self, prefix: str = "") -> dict[str, Head]:
         with self._changed:
             self._check_open()
-            return {stream: self._head(stream) for stream in sorted(self._streams)}
+            return {name: self._head(name) for name in sorted(self._streams) if name.startswith(prefix)}
 
     def ref(self, name: str) -> str | None:
         check_name(name)
@@ -247,10 +247,10 @@ class OverlayStore(MemoryStore):
         here = islice(self._streams.get(stream, ()), max(start - base, 0), max(stop - base, 0))
         return self._while_open(chain(self._below.read(stream, start, min(stop, base)), here))
 
-    def streams(self) -> dict[str, Head]:
+    def streams(self, prefix: str = "") -> dict[str, Head]:
         with self._changed:
-            below = self._below_open().streams()
-            heads = below | {name: self._head(name) for name in self._streams}
+            below = self._below_open().streams(prefix)
+            heads = below | {name: self._head(name) for name in self._streams if name.startswith(prefix)}
         return heads if len(heads) == len(below) else dict(sorted(heads.items()))
 
     def refs(self, prefix: str = "", *, start: str = "", limit: int = 0) -> dict[str, str]:
@@ -334,9 +334,9 @@ class PastStore(OverlayStore):
         self.place = ""  # what is kept beside the keys is of now
         self._ends = heads
 
-    def streams(self) -> dict[str, Head]:
-        streams = super().streams() | dict(self._ends)
-        return {name: head for name, head in streams.items() if head != EMPTY}
+    def streams(self, prefix: str = "") -> dict[str, Head]:
+        streams = super().streams(prefix) | dict(self._ends)
+        return {name: head for name, head in streams.items() if head != EMPTY and name.startswith(prefix)}
 
     def _head(self, stream: str) -> Head:
         return self._ends[stream] if stream in self._ends else super()._head(stream)

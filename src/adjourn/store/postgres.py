@@ -43,14 +43,14 @@ SELECT hash, data, seq FROM (
 # jump would ask all of them.
 _STREAMS_OF = """(
     WITH RECURSIVE name (stream) AS (
-        SELECT min(stream) FROM {table}
+        SELECT min(stream) FROM {table} WHERE stream >= %(prefix)s
         UNION ALL
         SELECT (SELECT min(e.stream) FROM {table} AS e WHERE e.stream > name.stream)
-        FROM name WHERE name.stream IS NOT NULL
+        FROM name WHERE starts_with(name.stream, %(prefix)s)
     )
     SELECT name.stream, head.seq, head.hash FROM name CROSS JOIN LATERAL (
         SELECT seq, hash FROM {table} AS e WHERE e.stream = name.stream ORDER BY seq DESC LIMIT 1
-    ) AS head
+    ) AS head WHERE starts_with(name.stream, %(prefix)s)
 )"""
 _PARTITIONS = "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'adjourn_event'::regclass"
 _REF = "SELECT value FROM adjourn_ref WHERE name = %s"
@@ -151,11 +151,15 @@ class PostgresStore:
         end = head.seq + 1 if stop is None else min(stop, head.seq + 1)
         return self._read(stream, max(start, 0), end)
 
-    def streams(self) -> dict[str, Head]:
+    def streams(self, prefix: str = "") -> dict[str, Head]:
+        if prefix:
+            base.check_name(prefix)
         tables = self._query(_PARTITIONS) or [("adjourn_event",)]  # once they are there, partitions stay
         parts = [_STREAMS_OF.format(table=table) for (table,) in tables]
         statement = " UNION ALL ".join(parts) + " ORDER BY stream"
-        return {stream: Head(seq, digest) for stream, seq, digest in self._query(statement.encode())}
+        return {
+            stream: Head(seq, digest) for stream, seq, digest in self._query(statement.encode(), {"prefix": prefix})
+        }
 
     def ref(self, name: str) -> str | None:
         base.check_name(name)
@@ -294,7 +298,9 @@ class PostgresStore:
             return False  # somebody took the place between our look and our insert
         return True
 
-    def _query(self, sql: LiteralString | bytes, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    def _query(
+        self, sql: LiteralString | bytes, parameters: tuple[Any, ...] | dict[str, Any] = ()
+    ) -> list[tuple[Any, ...]]:
         def fetch(connection: Connection) -> list[tuple[Any, ...]]:
             with connection.cursor(binary=True) as cursor:
                 return cursor.execute(sql, parameters).fetchall()

@@ -76,6 +76,11 @@ _READ = "SELECT hash, data FROM event WHERE position >= ? AND position < ? ORDER
 _COUNT = "SELECT count(*) FROM event WHERE position >= ? AND position < ?"
 _REF = "SELECT value FROM ref WHERE name = ?"
 _REFS = "SELECT name, value FROM ref WHERE name >= ? ORDER BY name LIMIT ?"
+_STREAMS = """
+SELECT name, position & 1099511627775, hash FROM stream JOIN event ON position = (
+    SELECT max(position) FROM event WHERE position BETWEEN id << 40 AND id << 40 | 1099511627775
+) WHERE name >= ? ORDER BY name
+"""
 _SET_REF = "INSERT INTO ref VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 _DELETE_REF = "DELETE FROM ref WHERE name = ?"
 _PUT_BLOB = "INSERT INTO blob VALUES (?, ?) ON CONFLICT DO NOTHING"
@@ -229,7 +234,10 @@ class SqliteStore:
         end = head.seq + 1 if stop is None else min(stop, head.seq + 1)
         return self._read(stream, max(start, 0), end)
 
-    def streams(self) -> dict[str, Head]:
+    def streams(self, prefix: str = "") -> dict[str, Head]:
+        if prefix:
+            check_name(prefix)
+            return {name: Head(seq, digest) for name, seq, digest in self._all(_STREAMS, (prefix,), within=prefix)}
         # Who follows a store asks several times a second, and nothing was written since, most of the time.
         (version,) = self._one("PRAGMA data_version", ())
         if version != self._heads.version:

@@ -76,9 +76,9 @@ class KeptHeads:
         head = self._read(task, KeptHead)
         return head if head is not None and head.task == task else None
 
-    def known(self) -> list[KeptHead]:
-        """All that is kept of this store, by task."""
-        found = [self.of(name) for name in self._names() if not name.startswith(".")]
+    def known(self, prefix: str = "") -> list[KeptHead]:
+        """All that is kept of this store, by task; with a `prefix`, of tasks whose ids start with it."""
+        found = [self.of(name) for name in self._names() if not name.startswith(".") and name.startswith(prefix)]
         return [head for head in found if head is not None and self._shows(head.task)]
 
     def keep(self, head: KeptHead, *, over: KeptHead | None = None) -> bool:

@@ -27,7 +27,7 @@ from adjourn.log.merkle import Frontier
 from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Entry, Head, Store, Swap, wait_for_turn
 from adjourn.tasks.heads import KeptHead, KeptHeads, verified_entries_from
 from adjourn.tasks.ledger import Ledger, changes_ledger
-from adjourn.tasks.work_index import place_changes
+from adjourn.tasks.work_index import place_changes, places
 from adjourn.text.redact import without_secrets
 
 FOLD_EVERY = 2048
@@ -436,6 +436,8 @@ def _author(by: Actor) -> Actor:
 
 _BY_OTHERS = (kinds.SessionLost.KIND, kinds.EffectRepeated.KIND)
 _LAST_EVENTS = 8
+_SUGGESTED = 200
+"""Tasks of each space among which one with a similar id is looked for."""
 
 
 def tasks_of(store: Store) -> dict[str, Head]:
@@ -460,12 +462,14 @@ def existing(store: Store, task: str, *, clock: Callable[[], int], secret: bytes
     existed and is missing.
     """
     if not task or store.head(task) == EMPTY:
-        names = dict.fromkeys((*tasks_of(store), *(head.task for head in KeptHeads(store, secret).known())))
-        candidates = [name for name in names if name.startswith(task)] if task else []
+        candidates = [name for name in store.streams(task) if "/" not in name] if task else []
+        if task and not candidates:  # or of those that the store has lost
+            candidates = [head.task for head in KeptHeads(store, secret).known(task)]
         if len(candidates) != 1:
             text = f"{len(candidates)} tasks have an id that starts with" if candidates else "no task has the id"
             from adjourn.text.near_words import did_you_mean
 
+            names = [place.task for place in places(store, _SUGGESTED)]
             near = "" if candidates else did_you_mean(task, names)
             raise NotFoundError(f"{text} {task[:80]!r}", near or "list the tasks: adjourn tasks")
         task = candidates[0]

@@ -2,7 +2,8 @@
 
 Each task has one ref, `work/SPACE/RANK AND TIME/TASK`, which the commit that changes its place writes; a task with notes has another one,
 which the version of its record writes. So who asks for the first tasks of a space reads these alone, whatever else is in the store. The
-names of checkpoints are listed by their task in the same way: `named/SPACE/TASK/NAME`.
+names of checkpoints are listed by their task in the same way: `named/SPACE/TASK/NAME`. And `waiting/SPACE/STREAM` lists the tasks and
+records in which something may wait for a person, or is wrong.
 
 A place follows from the ledger alone, so that a commit knows the name of the ref that it takes away. It is a hint: who offers a task
 reads the task itself.
@@ -13,17 +14,18 @@ Owns: these names, and which changes a commit makes to them. Must never: rank by
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from adjourn.log.event import timestamp
 from adjourn.policy.principal import NO_SPACE, SpaceStore, key_of_task
-from adjourn.store.base import Store
+from adjourn.store.base import EMPTY, Head, Store
 from adjourn.tasks.ledger import Ledger
 
-WORK, NAMED, NOTED = "work/", "named/", "noted/"
-INDEXED = "indexed/work"
+WORK, NAMED, NOTED, WAITING = "work/", "named/", "noted/", "waiting/"
+RECORD = "record/"
+INDEXED = "indexed/waiting"
 """The ref that says how far tasks of an earlier version are in the index: all from this id on; `ALL` of them."""
 ALL = "."
 OPEN, DOUBTS, WAITS, STATED, NOTES, EFFECTS, READ, CLOSED = "01234567"
@@ -75,6 +77,39 @@ def _ref(task: str, rank: str, touched: str) -> str:
     return f"{WORK}{key_of_task(task) or NO_SPACE}/{rank}{time}/{task}"
 
 
+def waiting_ref(stream: str) -> str:
+    """The ref that lists a task, or the stream of a record, among those in which something may wait."""
+    return f"{WAITING}{key_of_task(stream) or NO_SPACE}/{stream}"
+
+
+def _waiting_until(ledger: Ledger) -> str | None:
+    """Until when something may wait in a task, or be wrong with it ("": without end); None: nothing is. Of an open session that is not known:
+    it may have died.
+    """
+    if ledger.sessions:
+        return ""
+    from adjourn.tasks.troubles import open_troubles  # when a session is over
+
+    is_unsure = bool(ledger.doubts) or any(call.effectful for call in ledger.open_calls.values())
+    if is_unsure or (ledger.gone and not ledger.finished) or open_troubles(ledger):
+        return ""
+    return max((approval.expires for approval in ledger.approvals.values()), default=None)
+
+
+def waiting_heads(store: Store, stamp: str, further: Iterable[str] = ()) -> dict[str, Head]:
+    """The tasks and records of a store in which something may wait at the time `stamp`, and `further` tasks, with their heads; all streams, while
+    tasks of an earlier version are not in the index. Raises `StoreError`.
+    """
+    if not is_complete(store):
+        return store.streams()
+    starts = [f"{WAITING}{key}/" for key in store.keys] if isinstance(store, SpaceStore) else [WAITING]
+    listed = {ref.split("/", 2)[2]: until for start in starts for ref, until in store.refs(start).items()}
+    names = {name for name, until in listed.items() if not until or until > stamp}
+    names |= {name.removeprefix(RECORD) for name in names} | set(further)
+    heads = {name: store.head(name) for name in sorted(names)}
+    return {name: head for name, head in heads.items() if head != EMPTY}
+
+
 def place_changes(store: Store, before: Ledger, after: Ledger) -> dict[str, str | None]:
     """The refs that a commit writes with events that lead from one ledger of a task to another. Raises `StoreError`."""
     old, new = place_of(before), place_of(after)
@@ -84,6 +119,10 @@ def place_changes(store: Store, before: Ledger, after: Ledger) -> dict[str, str 
         changes[new] = f"{after.touched} {until}"
     if bool(before.finished) != bool(after.finished) and (notes := store.ref(f"{NOTED}{after.task}")):
         changes[notes] = None if after.finished else after.touched
+        changes[waiting_ref(f"{RECORD}{after.task}")] = None if after.finished else ""
+    waits = _waiting_until(after)
+    if waits != (_waiting_until(before) if old else None):
+        changes[waiting_ref(after.task)] = waits
     return changes
 
 
@@ -139,6 +178,8 @@ def is_complete(store: Store) -> bool:
 def added(ledger: Ledger, notes: str) -> Mapping[str, str]:
     """The refs that put a task of an earlier version into the index; `notes` is the ref for its record ("": it has none)."""
     refs = {place_of(ledger): f"{ledger.touched} "}
+    if (until := _waiting_until(ledger)) is not None:
+        refs[waiting_ref(ledger.task)] = until
     if notes:
         refs |= {f"{NOTED}{ledger.task}": notes} | ({} if ledger.finished else {notes: ledger.touched})
     return refs

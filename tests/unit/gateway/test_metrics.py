@@ -56,7 +56,7 @@ def test_tools_beyond_the_limit_share_a_name(monkeypatch: pytest.MonkeyPatch) ->
 
 
 class Broken(MemoryStore):
-    def streams(self) -> dict[str, Head]:
+    def streams(self, prefix: str = "") -> dict[str, Head]:
         raise StoreError("no streams", "try again")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from adjourn.errors import IntegrityError, RefusedError
 from adjourn.handover import inbox as handover_inbox
-from adjourn.handover.inbox import KnownStream, WaitingItem, find_waiting
+from adjourn.handover.inbox import Inbox, KnownStream, WaitingItem
 from adjourn.knowledge.model.record import CRAuthor
 from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.knowledge.records.store import RecordTrees
@@ -18,11 +18,22 @@ from adjourn.log.event import Actor, timestamp
 from adjourn.store import Entry, Store
 from adjourn.tasks.approvals import answer, settle_doubt, waiting_approvals
 from adjourn.tasks.task import FOLD_FORM, NewEvent, Task
+from adjourn.tasks.work_index import ALL, INDEXED
 from support.record_folder import AGENT, FIELDS
 from support.task_sessions import DEPLOY, REMOTE_PROCESS, SECRET, WRITE, SharedTask, admit_one
 
 ANN = Actor("ann", "human")
 PERSON = CRAuthor(id="ann", type="human")
+
+
+def find_waiting(store: Store, **options: Any) -> Inbox:
+    """What waits, found by reading every stream; by the index it is the same."""
+    found = handover_inbox.find_waiting(store, **options)
+    store.swap(INDEXED, ALL, expect=None)
+    indexed = handover_inbox.find_waiting(store, **{**options, "known": None})
+    store.swap(INDEXED, None, expect=ALL)
+    assert (indexed.items, indexed.troubles, indexed.granted) == (found.items, found.troubles, found.granted)
+    return found
 
 
 def inbox(shared: SharedTask, task: str = "") -> list[WaitingItem]:
@@ -323,7 +334,7 @@ def test_a_second_look_reads_only_what_may_have_changed(monkeypatch: pytest.Monk
         with monkeypatch.context() as patch:
             patch.setattr(handover_inbox, "Task", Seen)
             read.clear()
-            found = find_waiting(shared.store, clock=shared.clock, secret=SECRET, known=known)
+            found = handover_inbox.find_waiting(shared.store, clock=shared.clock, secret=SECRET, known=known)
         assert found.items == inbox(shared)
         return [(one.kind, one.id) for one in found.items], list(read)
 

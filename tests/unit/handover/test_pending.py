@@ -19,7 +19,7 @@ from adjourn.log.event import timestamp
 from adjourn.store.base import Store
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.task import NewEvent, Task
-from adjourn.tasks.work_index import NAMED, WORK
+from adjourn.tasks.work_index import INDEXED, NAMED, WAITING, WORK
 from support.workspace import ANN, Workspace
 
 DAY = 86_400
@@ -231,7 +231,7 @@ def test_an_index_is_built_while_others_work(memory_workspace: Workspace) -> Non
         memory_workspace.leave(context)
     store = memory_workspace.store
     before: dict[str, str] = {}
-    for prefix in (WORK, NAMED, "indexed/work"):
+    for prefix in (WORK, NAMED, WAITING, INDEXED):
         before |= store.refs(prefix)
     for name, value in before.items():
         store.swap(name, None, expect=value)

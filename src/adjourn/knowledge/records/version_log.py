@@ -22,7 +22,7 @@ from adjourn.log.canonical_json import digest
 from adjourn.log.event import timestamp
 from adjourn.log.merkle import Frontier
 from adjourn.store.base import EMPTY, Entry, Head, Store
-from adjourn.tasks.work_index import NOTED, notes_ref
+from adjourn.tasks.work_index import NOTED, notes_ref, waiting_ref
 
 FOLD_VERSIONS = 32
 FOLD_BYTES = 256 * 1024
@@ -159,12 +159,16 @@ class VersionStore:
         return appended
 
     def _moved(self, record: str, before: Tree | None, after: Tree) -> dict[str, str | None]:
-        """The refs that put the task of a record where it belongs in the index of work."""
+        """The refs that put a record, and the task of one, where they belong in the index of work."""
+        refs: dict[str, str | None] = {}
+        if (waits := may_wait(after)) != (before is not None and may_wait(before)):
+            refs[waiting_ref(_stream(record))] = "" if waits else None
         old, new = place_of_notes(before) if before else "", place_of_notes(after)
         if record != after["task"]["id"] or old == new or self.store.head(record) == EMPTY:
-            return {}
-        gone: dict[str, str | None] = {old: None} if old else {}
-        return gone | {new: timestamp(after["lastModifiedAt"]), f"{NOTED}{record}": new}
+            return refs
+        if old:
+            refs[old] = None
+        return refs | {new: timestamp(after["lastModifiedAt"]), f"{NOTED}{record}": new}
 
     def copy(self, record: str, versions: Sequence[Stored], at: Head, tree: Frontier) -> Head:
         """Append verified versions of another store after the head `at`, whose frontier is `tree`. Raises `ConflictError`."""
@@ -173,6 +177,7 @@ class VersionStore:
             tree.append(bytes.fromhex(stored.hash))
             refs[_index(stored.hash)] = f"{position} {record}"
         refs[_stream(record)] = _folded(Head(at.seq + len(versions), versions[-1].hash), tree)
+        refs[waiting_ref(_stream(record))] = ""
         entries = [Entry(stored.hash, stored.content) for stored in versions]
         return self.store.append(_stream(record), entries, expect=at, refs=refs)
 
@@ -352,6 +357,16 @@ def place_of_notes(record: Tree) -> str:
     """The ref that lists the task of a record among those with work."""
     waits = any(question["status"] == "open" for question in record["questionsForUser"])
     return notes_ref(record["task"]["id"], record["lastModifiedAt"], waits=waits)
+
+
+def may_wait(record: Tree) -> bool:
+    """Whether anything in a record may wait for a person: more than what does is no harm."""
+    return record["task"]["status"] != "completed" and (
+        any(question["status"] == "open" for question in record["questionsForUser"])
+        or any(point["approvalStatus"] == "pending" for point in record["resumePoints"])
+        or any(decision["status"] == "contested" for decision in record["decisions"])
+        or any(blocker["status"] == "active" for blocker in record["blockers"])
+    )
 
 
 def _stream(record: str) -> str:

@@ -118,6 +118,8 @@ class Streams(Suite):
             heads[name] = store.append(name, [entry(name.encode())] * (number + 1), expect=EMPTY)
         assert store.streams() == heads
         assert list(store.streams()) == sorted(NAMES)
+        for prefix in (*NAMES, *(name[:1] for name in NAMES), "no such stream"):
+            assert store.streams(prefix) == {name: head for name, head in heads.items() if name.startswith(prefix)}
         for number, name in enumerate(NAMES):
             assert [one.data for one in store.read(name)] == [name.encode()] * (number + 1)
 

@@ -30,7 +30,7 @@ from adjourn.tasks.ledger import Ledger, changes_ledger
 from adjourn.tasks.work_index import place_changes, places
 from adjourn.text.redact import without_secrets
 
-FOLD_EVERY = 2048
+FOLD_EVERY = 1024
 """Events between two cached folds: bounds what loading a task costs, whatever its age."""
 READERS_FOLD_AFTER = 64
 """Events beyond the cached fold from which on somebody who only reads the task keeps another."""

@@ -294,11 +294,11 @@ def _add_earlier(store: Store, task: Task) -> None:
 
 def _add_earlier_record(store: Store, stream: str) -> None:
     from adjourn.knowledge.records.store import RecordTrees
-    from adjourn.knowledge.records.version_log import may_wait
+    from adjourn.knowledge.records.version_log import may_wait, task_ref
 
-    record = RecordTrees(store).get(stream.removeprefix(work_index.RECORD))
-    if record is not None and may_wait(record):
-        _add(store, {work_index.waiting_ref(stream): ""})
+    name = stream.removeprefix(work_index.RECORD)
+    if (record := RecordTrees(store).get(name)) is not None:
+        _add(store, task_ref(name, record) | ({work_index.waiting_ref(stream): ""} if may_wait(record) else {}))
 
 
 def _notes_of(store: Store, task: str) -> str:

@@ -14,12 +14,15 @@ from adjourn.handover.pending import WorkVerdict, add_earlier_tasks, older_work,
 from adjourn.handover.resumption import Preview, resume
 from adjourn.handover.session_brief import NewSession, brief_new_session, find_pending_work, instructions
 from adjourn.host import keys
+from adjourn.knowledge.records.store import RecordTrees
+from adjourn.knowledge.records.task_record import record_of
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
 from adjourn.store.base import Store
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.task import NewEvent, Task
-from adjourn.tasks.work_index import INDEXED, NAMED, WAITING, WORK
+from adjourn.tasks.work_index import INDEXED, NAMED, WAITING, WORK, is_complete
+from support.records import AGENT
 from support.workspace import ANN, Workspace
 
 DAY = 86_400
@@ -245,3 +248,19 @@ def test_an_index_is_built_while_others_work(memory_workspace: Workspace) -> Non
     assert {entry.task for entry in ranking} >= set(tasks)
     assert len(store.refs(WORK)) == len(ranking)
     assert store.refs(NAMED).items() >= {pair for pair in before.items() if pair[0].startswith(NAMED)}
+
+
+def test_records_of_an_earlier_version_are_listed_by_their_tasks(memory_workspace: Workspace) -> None:
+    """A store of before has no such list: the index of work is complete once it has, and then the record is found by it."""
+    task = memory_workspace.save(memory_workspace.context(), "c").event.task
+    store = memory_workspace.store
+    record = RecordTrees(store).create({"task": {"id": task, "goal": "g"}}, author=AGENT)
+    for prefix in ("record-of/", INDEXED):
+        for name, value in store.refs(prefix).items():
+            store.swap(name, None, expect=value)
+    assert not is_complete(store)
+    assert record_of(store, task) == record
+    ranked_tasks(store, memory_workspace.clock, keys.secret())
+    assert is_complete(store)
+    assert list(store.refs("record-of/").values()) == [record["id"]]
+    assert record_of(store, task) == record

@@ -17,6 +17,7 @@ from adjourn.knowledge.records.version_log import FOLD_BYTES, FOLD_VERSIONS, Ver
 from adjourn.log.merkle import root
 from adjourn.store import EMPTY, Entry
 from adjourn.store.memory import MemoryStore
+from adjourn.tasks.work_index import ALL, INDEXED
 from support.clock import Clock
 from support.records import AGENT, ANN, BY_AGENT, NOW, fields, grown, tagged
 
@@ -76,49 +77,68 @@ def test_unknown_members_are_kept(store: RecordTrees) -> None:
     assert after["later"] == {"x": [1, None]}
 
 
-def test_the_record_of_a_task(store: RecordTrees) -> None:
+@pytest.fixture(params=["all records are read", "the index is"])
+def listing(store: RecordTrees, request: pytest.FixtureRequest) -> RecordTrees:
+    """A store without the index of records by task, and one that has it."""
+    if request.param == "the index is":
+        store.store.swap(INDEXED, ALL, expect=None)
+    return store
+
+
+def test_the_record_of_a_task(listing: RecordTrees) -> None:
     """The one under the task's id; else, of its forks, the one that was written last."""
-    assert store.of_task("t1") is None
-    made = store.create(fields(), author=AGENT)
-    fork = store.fork(made["contentHash"], {}, AGENT)
-    assert store.of_task("t1") == fork
-    own = store.create(fields(), author=AGENT, cr_id="t1")
-    store.update(made["id"], tagged(made, "x"), AGENT)
-    assert store.of_task("t1") == own
-    assert store.of_task("t2") is None
+    assert listing.of_task("t1") is None
+    made = listing.create(fields(), author=AGENT)
+    fork = listing.fork(made["contentHash"], {}, AGENT)
+    assert listing.of_task("t1") == fork
+    own = listing.create(fields(), author=AGENT, cr_id="t1")
+    listing.update(made["id"], tagged(made, "x"), AGENT)
+    assert listing.of_task("t1") == own
+    assert listing.of_task("t2") is None
 
 
-def test_the_record_of_a_task_is_the_one_written_last_of_many(store: RecordTrees, clock: Clock) -> None:
+def test_the_record_of_a_task_is_the_one_written_last_of_many(listing: RecordTrees, clock: Clock) -> None:
     """Among records of a task with other ids, the latest `lastModifiedAt` wins; the highest id decides a tie."""
-    made = [store.create(fields(), author=AGENT, cr_id=f"r{number}") for number in (3, 1, 2)]
-    assert store.of_task("t1") == made[-1]
-    older = store.update("r1", tagged(made[1], "x"), AGENT)
-    assert store.of_task("t1") == older
+    made = [listing.create(fields(), author=AGENT, cr_id=f"r{number}") for number in (3, 1, 2)]
+    assert listing.of_task("t1") == made[-1]
+    older = listing.update("r1", tagged(made[1], "x"), AGENT)
+    assert listing.of_task("t1") == older
     clock.now -= 1  # the clock of the next write shows the same millisecond
-    newest = store.update("r3", tagged(made[0], "x"), AGENT)
+    newest = listing.update("r3", tagged(made[0], "x"), AGENT)
     assert newest["lastModifiedAt"] == older["lastModifiedAt"]
-    assert store.of_task("t1") == newest
+    assert listing.of_task("t1") == newest
     clock.now -= 1
-    store.update("r2", tagged(made[2], "x"), AGENT)
-    assert store.of_task("t1") == newest
+    listing.update("r2", tagged(made[2], "x"), AGENT)
+    assert listing.of_task("t1") == newest
 
 
-def test_the_record_of_a_task_is_found_beside_unreadable_ones(store: RecordTrees) -> None:
+def test_the_record_of_a_task_is_found_beside_unreadable_ones(listing: RecordTrees) -> None:
     """An unreadable record hides no other one, unless it has the task's own id."""
-    made = store.create(fields(), author=AGENT, cr_id="mine")
-    store.store.append("record/zzz", [Entry("0" * 64, b"{}")], expect=EMPTY)
-    assert store.of_task("t1") == made
-    store.store.append("record/t1", [Entry("0" * 64, b"{}")], expect=EMPTY)
+    made = listing.create(fields(), author=AGENT, cr_id="mine")
+    listing.store.append("record/zzz", [Entry("0" * 64, b"{}")], expect=EMPTY)
+    assert listing.of_task("t1") == made
+    listing.store.append("record/t1", [Entry("0" * 64, b"{}")], expect=EMPTY)
     with pytest.raises(IntegrityError):
-        store.of_task("t1")
-    assert record_of(store.store, "t1") is None
+        listing.of_task("t1")
+    assert record_of(listing.store, "t1") is None
 
 
-def test_the_record_of_a_task_may_bear_the_id_of_another(store: RecordTrees) -> None:
+def test_the_record_of_a_task_may_bear_the_id_of_another(listing: RecordTrees) -> None:
     """A record counts for the task that it names, also where its id is the id of another task."""
-    other = store.create(fields(), author=AGENT, cr_id="t2")
-    assert store.of_task("t2") is None
-    assert store.of_task("t1") == other
+    other = listing.create(fields(), author=AGENT, cr_id="t2")
+    assert listing.of_task("t2") is None
+    assert listing.of_task("t1") == other
+
+
+def test_records_of_other_tasks_are_not_read(store: RecordTrees) -> None:
+    """With the index, who looks for the record of a task reads those that name it, however many others there are."""
+    store.store.swap(INDEXED, ALL, expect=None)
+    mine = store.create(fields(), author=AGENT, cr_id="mine")
+    for number in range(20):
+        store.create(fields(task={"id": f"other {number}", "goal": "g"}), author=AGENT)
+    reader = RecordTrees(store.store)
+    assert (reader.of_task("t1"), reader.of_task("none")) == (mine, None)
+    assert list(reader.versions._cache) == ["mine"]
 
 
 def test_there_is_one_record_of_an_id(store: RecordTrees) -> None:

@@ -107,7 +107,7 @@ class RecordStore(Generic[R]):
         if isinstance(self.store, SpaceStore):  # there, each record has the id of its task
             return None
         records = []
-        for name in self.ids():
+        for name in self.versions.ids_of(task_id):
             with suppress(AdjournError):
                 record = self._get(name)
                 if record is not None and record["task"]["id"] == task_id:

@@ -2,7 +2,8 @@
 
 The compare-and-swap of the stream makes (id, sequence) unique. Every few versions, the append also writes two kinds of refs:
 `record/ID`, a fold, is the Merkle frontier up to a version, so that opening a log takes the same time at any length; `version/HASH` is
-where a version is. Both can be rebuilt from the stream, and neither is trusted without it.
+where a version is. Both can be rebuilt from the stream, and neither is trusted without it. A record with another id than its task's is
+listed by its task, in `record-of/TASK/ID` (digests, so that each is short), so that looking for one reads no other.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from typing import NamedTuple
 import msgspec
 
 from adjourn.errors import ConflictError, IntegrityError, InvalidError, UnknownRecordError
-from adjourn.knowledge.model.documents import EncodedDocument, Tree
+from adjourn.knowledge.model.documents import EncodedDocument, Tree, load
 from adjourn.knowledge.model.record import RecordContent
 from adjourn.knowledge.records.versions import Stored, link_of, root_after, sealed
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import timestamp
 from adjourn.log.merkle import Frontier
 from adjourn.store.base import EMPTY, Entry, Head, Store
-from adjourn.tasks.work_index import NOTED, notes_ref, waiting_ref
+from adjourn.tasks.work_index import NOTED, is_complete, notes_ref, waiting_ref
 
 FOLD_VERSIONS = 32
 FOLD_BYTES = 256 * 1024
@@ -31,6 +32,7 @@ MAX_CACHED = 256
 """Logs whose head is cached."""
 MAX_FORKS = 10_000
 _PREFIX = "record/"
+_OF_TASK = "record-of/"
 _HASH = re.compile(r"[0-9a-f]{64}")
 
 
@@ -107,6 +109,10 @@ class VersionStore:
         """The ids of all records."""
         return [name.removeprefix(_PREFIX) for name in self.store.streams() if name.startswith(_PREFIX)]
 
+    def ids_of(self, task: str) -> list[str]:
+        """The ids of the records that may be of a task, apart from the one with the task's own id."""
+        return list(self.store.refs(_refs_of(task)).values()) if is_complete(self.store) else self.ids()
+
     def head_position(self, record: str) -> Head:
         """Where the log of a record ends; `EMPTY` without such a record."""
         return self.store.head(_stream(record))
@@ -153,6 +159,8 @@ class VersionStore:
             tail = UnfoldedTail(at.seq, (), 0)
         encoded = encoded or EncodedDocument(stored.content, RecordContent)
         refs |= self._moved(record, log.encoded.tree if log else None, encoded.tree)
+        if log is None or log.encoded.tree["task"] != encoded.tree["task"]:
+            refs |= task_ref(record, encoded.tree)
         self.store.append(_stream(record), [entry], expect=log.at if log else EMPTY, refs=refs)
         appended = VersionLog(record, at, root, encoded, tree, tail)
         self._keep(appended)
@@ -178,6 +186,7 @@ class VersionStore:
             refs[_index(stored.hash)] = f"{position} {record}"
         refs[_stream(record)] = _folded(Head(at.seq + len(versions), versions[-1].hash), tree)
         refs[waiting_ref(_stream(record))] = ""
+        refs |= task_ref(record, load(versions[-1].content))
         entries = [Entry(stored.hash, stored.content) for stored in versions]
         return self.store.append(_stream(record), entries, expect=at, refs=refs)
 
@@ -367,6 +376,16 @@ def may_wait(record: Tree) -> bool:
         or any(decision["status"] == "contested" for decision in record["decisions"])
         or any(blocker["status"] == "active" for blocker in record["blockers"])
     )
+
+
+def task_ref(record: str, tree: Tree) -> dict[str, str]:
+    """The ref by which a task lists a record that has another id."""
+    task = tree["task"]["id"]
+    return {} if task == record else {f"{_refs_of(task)}{digest(record.encode())[:32]}": record}
+
+
+def _refs_of(task: str) -> str:
+    return f"{_OF_TASK}{digest(task.encode())[:32]}/"
 
 
 def _stream(record: str) -> str:

@@ -125,6 +125,12 @@ class ClaudeTranscript(_Lines):
         todos = [{"content": text, "status": state, "activeForm": text} for text, state in items]
         self.result(self.call("TodoWrite", {"todos": todos}), "ok", typed={"newTodos": todos})
 
+    def compact(self, summary: str, *kept: str) -> None:
+        """A compaction that keeps prompts with these words."""
+        uuids = [record["uuid"] for record in self.records if record.get("message", {}).get("content") in kept]
+        self.record("system", subtype="compact_boundary", compactMetadata={"preservedMessages": {"uuids": uuids}})
+        self.ask(f"This session is being continued from a previous conversation. {summary}", isCompactSummary=True)
+
     def save(self, home: Path) -> Path:
         key = "".join(char if char.isalnum() else "-" for char in self.folder)
         return self.write(home / ".claude" / "projects" / key / f"{self.id}.jsonl")
@@ -199,6 +205,13 @@ class CodexTranscript(_Lines):
         arguments = {"plan": [{"step": text, "status": state} for text, state in items]}
         self.item(type="function_call", name="update_plan", arguments=json.dumps(arguments), call_id=id_)
         self.item(type="function_call_output", call_id=id_, output="Plan updated")
+
+    def compact(self, summary: str, *kept: str) -> None:
+        """A compaction that keeps prompts with these words."""
+        message = f"Another language model started to solve this problem. {summary}"
+        contents = [[{"type": "input_text", "text": text}] for text in (*kept, message)]
+        history = [{"type": "message", "role": "user", "content": content} for content in contents]
+        self.record("compacted", {"message": message, "replacement_history": history})
 
     def save(self, home: Path) -> Path:
         day = home / ".codex" / "sessions" / "2026" / "10" / "05"

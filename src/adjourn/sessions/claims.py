@@ -334,12 +334,14 @@ def stated_next(story: SessionStory) -> tuple[str, int] | None:
 
 
 def lost_orders(story: SessionStory) -> list[Prompt]:
-    """The prompts before the last compaction that its summary does not have: too few of their words occur in it."""
+    """The prompts that the last compaction removed and its summary does not have: too few of their words occur in it."""
     summary = next((answer for answer in reversed(story.answers) if answer.is_summary), None)
     known = set(_words(summary.text)) if summary is not None else set()
     lost = []
     for prompt in orders_of(story):
         words = _words(prompt.text)
+        if prompt.is_kept:
+            continue
         if (summary is None or prompt.step < summary.step) and len(known.intersection(words)) < KNOWN * len(words):
             lost.append(prompt)
     return lost

@@ -37,6 +37,8 @@ _SKIPPED = frozenset((
     "agent-name", "tag",
 ))  # fmt: skip
 _TASK = "task "
+MAX_PRESERVED = 10_000
+"""Records that a compaction can name as kept."""
 MAX_PROCESSES = 200
 """Notes of processes that are read."""
 _COMMANDS_OF_CLIENT = frozenset(
@@ -200,7 +202,7 @@ class _Translation:
             self._story.interrupted = self._builder.step(at)
             self._builder.end_turn()
         elif words := _words_of(record):
-            self._builder.prompt(words, at, by_script=record.get("promptSource") == "sdk")
+            self._builder.prompt(words, at, by_script=record.get("promptSource") == "sdk", record=record.get("uuid"))
         elif command := _INPUT.search(text):
             call = self._builder.call("", "shell of the person", "list", command[1], at)
             call.outcome, call.by_person = "ok", True
@@ -337,7 +339,8 @@ class _Translation:
 
     def _system(self, record: dict[str, Any]) -> None:
         if record.get("subtype") == "compact_boundary":
-            self._story.compactions += 1
+            kept = member(record, "compactMetadata", "preservedMessages", "uuids")
+            self._builder.compacted(kept[:MAX_PRESERVED] if isinstance(kept, list) else ())
             self._builder.step(record.get("timestamp"))
         elif record.get("subtype") in ("turn_duration", "stop_hook_summary"):
             self._builder.end_turn()

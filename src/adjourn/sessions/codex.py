@@ -211,7 +211,8 @@ class _Translation:
 
     def _compacted(self, payload: dict[str, Any], at: object, record: dict[str, Any]) -> None:
         del record
-        self._story.compactions += 1
+        kept = objects(payload.get("replacement_history"))
+        self._builder.compacted(texts=[texts_in(item.get("content")) for item in kept if item.get("role") == "user"])
         self._builder.say(text_of(payload.get("message")), at, is_summary=True)
 
     # --- what the interface showed

@@ -228,7 +228,7 @@ class _Page:
         summary = next((answer for answer in reversed(self._story.answers) if answer.is_summary), None)
         if summary is None or prompt.step > summary.step:
             return ""
-        is_kept = " ".join(prompt.text.split()) in " ".join(summary.text.split())
+        is_kept = prompt.is_kept or " ".join(prompt.text.split()) in " ".join(summary.text.split())
         return ", before a compaction" if is_kept else ", before a compaction (its summary does not have these words)"
 
     def _chosen(self, words: Sequence[Prompt]) -> set[int]:

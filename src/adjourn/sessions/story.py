@@ -57,7 +57,8 @@ def _only_reads(command: str) -> bool:
 class Prompt(msgspec.Struct, kw_only=True):
     """Words of the person, or of a script that stands for one. `is_delivered` is false where the agent never got them.
 
-    `length` is that of the text before secrets were removed, in characters.
+    `length` is that of the text before secrets were removed, in characters. `record` is the id of its record. `is_kept`: the last compaction
+    left it in the agent's context.
     """
 
     text: str
@@ -66,6 +67,8 @@ class Prompt(msgspec.Struct, kw_only=True):
     by_script: bool = False
     is_delivered: bool = True
     length: int = 0
+    record: str = ""
+    is_kept: bool = False
 
 
 class AgentAnswer(msgspec.Struct, kw_only=True):
@@ -229,7 +232,7 @@ class StoryBuilder:
             self.story.touched = max(self.story.touched, stamp)
         return self.story.steps
 
-    def prompt(self, text: str, at: object = "", *, by_script: bool = False) -> None:
+    def prompt(self, text: str, at: object = "", *, by_script: bool = False, record: object = "") -> None:
         """Words of the person. The same text twice in a row is one prompt told twice, unless something happened between."""
         text = text.strip()[:MAX_TEXT]
         orders = persons_words(text)
@@ -237,23 +240,37 @@ class StoryBuilder:
             if (text, self.story.steps) == self._handed_over:
                 return
             for order in orders:
-                self._prompt(order, at, by_script=by_script)
+                self._prompt(order, at, by_script=by_script, record=record)
             self._handed_over = (text, self.story.steps)
         elif text:
-            self._prompt(orders[0], at, by_script=by_script)
+            self._prompt(orders[0], at, by_script=by_script, record=record)
 
-    def _prompt(self, text: str, at: object, *, by_script: bool) -> None:
+    def _prompt(self, text: str, at: object, *, by_script: bool, record: object) -> None:
         story = self.story
         if story.prompts and (last := story.prompts[-1]).step == story.steps:
             is_kept = story.steps == self._kept_steps  # and may be without secrets
             if last.text == text or (is_kept and last.length == len(text)):
                 return
         story.prompts_made += 1
-        prompt = Prompt(text=text, step=self.step(at), at=time_of(at), by_script=by_script, length=len(text))
+        prompt = Prompt(
+            text=text,
+            step=self.step(at),
+            at=time_of(at),
+            by_script=by_script,
+            length=len(text),
+            record=text_of(record, 80),
+        )
         story.prompts.append(prompt)
         if len(story.prompts) > MAX_PROMPTS:
             del story.prompts[MAX_PROMPTS // 5]  # the first ones say what it is about
         story.is_turn_open = True
+
+    def compacted(self, records: Iterable[object] = (), texts: Iterable[str] = ()) -> None:
+        """A compaction: of the prompts, those of these records or with these words stay in the agent's context."""
+        self.story.compactions += 1
+        kept, words = {text_of(record, 80) for record in records} - {""}, {text.strip()[:MAX_TEXT] for text in texts}
+        for prompt in self.story.prompts:
+            prompt.is_kept = prompt.record in kept or prompt.text in words
 
     def queue(self, text: str, at: object = "") -> None:
         """Words that the person typed while the agent worked: delivered only when `unqueue` says so."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from contextlib import closing
@@ -237,6 +238,84 @@ class GooseTranscript(_Messages):
                     for number, (role, content, metadata) in enumerate(self.records)
                 ],
             )
+        return path
+
+
+class GooseLines(GooseTranscript):
+    """An earlier Goose: a file of lines, whose first says what the session is."""
+
+    default_id = "20250605_080000"
+
+    def save(self, home: Path) -> Path:
+        path = home / ".local" / "share" / "goose" / "sessions" / f"{self.id}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        begin = int(BEGIN.timestamp())
+        about = {"working_dir": self.folder, "description": "Bread", "message_count": len(self.records)}
+        lines = [
+            {"role": role, "created": begin + number, "content": content, "metadata": metadata}
+            for number, (role, content, metadata) in enumerate(self.records)
+        ]
+        path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in (about, *lines)))
+        return path
+
+
+class CursorChat(_Messages):
+    """Cursor's command line: messages as blobs of a database, and a root that names them in order."""
+
+    client = "cursor"
+    default_id = "0a5e0000-0000-4000-8000-000000000008"
+
+    def _message(self, role: str, *blocks: dict[str, Any], **members: Any) -> None:
+        self.records.append({"role": role, "content": list(blocks), **members})
+
+    def ask(self, text: str) -> None:
+        if not self.records:
+            self.records.append({"role": "system", "content": "You are an agent."})
+            self.records.append(
+                {"role": "user", "content": f"<user_info>\nWorkspace Path: {self.folder}\n</user_info>"}
+            )
+        self._message("user", {"type": "text", "text": f"<user_query>\n{text}\n</user_query>"})
+
+    def say(self, text: str, *, ends: bool = True) -> None:
+        self._message("assistant", {"type": "redacted-reasoning", "data": "x"}, {"type": "text", "text": text})
+
+    def call(self, name: str, arguments: dict[str, Any], result: str | None = None, *, works: bool = True) -> None:
+        about = {"toolCallId": self.call_id(), "toolName": name}
+        self._message("assistant", {"type": "tool-call", "args": arguments, **about})
+        if result is not None:
+            output = {"success": {"executionTime": 3}, "isError": False} if works else {"error": {}, "isError": True}
+            options = {"cursor": {"highLevelToolCallResult": {"output": output}}}
+            self._message("tool", {"type": "tool-result", "result": result, **about}, providerOptions=options)
+
+    def run(self, command: str, code: int | None, output: str = "") -> None:
+        result = None if code is None else f"Exit code: {code}\n\nCommand output:\n{output}"
+        self.call("Shell", {"command": command}, result)
+
+    def edit(self, path: str, *, works: bool = True) -> None:
+        arguments = {"path": f"{self.folder}/{path}", "old_string": "a", "new_string": "b"}
+        self.call("StrReplace", arguments, "ok" if works else "no match", works=works)
+
+    def plan(self, *items: tuple[str, str]) -> None:
+        todos = [{"id": f"{number}", "content": text, "status": state} for number, (text, state) in enumerate(items)]
+        self.call("TodoWrite", {"merge": False, "todos": todos}, "ok")
+
+    def save(self, home: Path) -> Path:
+        hash_ = hashlib.md5(self.folder.encode(), usedforsecurity=False).hexdigest()
+        path = home / ".cursor" / "chats" / hash_ / self.id / "store.db"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        blobs = [json.dumps(record).encode() for record in self.records]
+        ids = [hashlib.sha256(blob).digest() for blob in blobs]
+        place = f"file://{self.folder}".encode()
+        root = b"".join(b"\x0a\x20" + id_ for id_ in ids) + b"\x28\x07" + b"\x4a" + bytes([len(place)]) + place
+        root_id = hashlib.sha256(root).hexdigest()
+        about = {"agentId": self.id, "latestRootBlobId": root_id, "name": "Bread", "createdAt": self.ms()}
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute("CREATE TABLE blobs (id TEXT PRIMARY KEY, data BLOB)")
+            database.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT)")
+            rows = {id_.hex(): blob for id_, blob in zip(ids, blobs, strict=True)} | {root_id: root}
+            database.executemany("INSERT INTO blobs VALUES (?, ?)", rows.items())
+            database.execute("INSERT INTO meta VALUES ('0', ?)", (json.dumps(about).encode().hex(),))
         return path
 
 

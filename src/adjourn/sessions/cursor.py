@@ -1,4 +1,5 @@
-"""Sessions of Cursor's agent: `~/.cursor/projects/SLUG/agent-transcripts/UUID/UUID.jsonl`, one message a line, only appended to.
+"""Sessions of Cursor's agent: `~/.cursor/projects/SLUG/agent-transcripts/UUID/UUID.jsonl`, one message a line, only appended to; and
+chats of its command line, which say more (`cursor_chats`).
 
 The form is known from public sources. Neither times nor results of calls are written: a call behind which something stands came back, and
 nobody knows how. SLUG is the folder with a hyphen for each character that is no letter or digit, so the folder is looked for on the disk.
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from adjourn.sessions import files
+from adjourn.sessions import cursor_chats, files
 from adjourn.sessions.reader import (
     Blocks,
     SessionFile,
@@ -46,6 +47,10 @@ class CursorAgent:
     def find(self, trees: Sequence[str], name: str = "", since: float = 0.0) -> Iterator[SessionFile]:
         """See `TranscriptReader.find`."""
         top = files.root("CURSOR_CONFIG_DIR", ".cursor")
+        known = set()
+        for chat in cursor_chats.find(top, trees, name, since, _words_of):
+            known.add(chat.id)
+            yield chat
         projects = os.path.join(top, "projects")
         slugs = [_slug(tree) for tree in trees]
         for slug in files.folders(projects):
@@ -59,7 +64,9 @@ class CursorAgent:
             for id_ in files.folders(transcripts):
                 entries += (entry for entry in files.named(os.path.join(transcripts, id_), f"{id_}.jsonl", since))
             for entry in entries:
-                if entry.name.startswith(name) and (file := self._head(entry, top, folder)):
+                if entry.name[:-6] in known or not entry.name.startswith(name):
+                    continue
+                if file := self._head(entry, top, folder):
                     yield file
 
     def _head(self, entry: os.DirEntry[str], top: str, folder: str) -> SessionFile | None:
@@ -74,7 +81,10 @@ class CursorAgent:
 
     def read(self, file: SessionFile) -> SessionStory:
         """The story of a session. Raises `NotFoundError`, `InvalidError`."""
-        story = read(file.path, files.root("CURSOR_CONFIG_DIR", ".cursor"))
+        if file.path.endswith(".db"):
+            story = cursor_chats.read(file.path, file.id, _words_of)
+        else:
+            story = read(file.path, files.root("CURSOR_CONFIG_DIR", ".cursor"))
         story.folder, story.touched = file.folder, file.touched
         return story
 

@@ -1,5 +1,7 @@
 """Sessions of Goose: the SQLite file `~/.local/share/goose/sessions/sessions.db`, a message a row, its content a JSON list of blocks.
 
+Earlier versions wrote `ID.jsonl` beside it: what the session is, then a message a line.
+
 The form is known from Goose's own source. A result's status says that a tool ran; a command's exit code is in its structured content,
 which earlier versions do not write.
 """
@@ -9,9 +11,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from adjourn.errors import InvalidError
+from adjourn.errors import AdjournError, InvalidError
 from adjourn.sessions import files
 from adjourn.sessions.files import bounded, opened
 from adjourn.sessions.reader import (
@@ -57,9 +60,31 @@ class Goose:
 
     def find(self, trees: Sequence[str], name: str = "", since: float = 0.0) -> Iterator[SessionFile]:
         """See `TranscriptReader.find`."""
-        path = _path()
-        if not os.path.isfile(path):
-            return
+        path, known = _path(), set()
+        if os.path.isfile(path):
+            with suppress(AdjournError):
+                for file in self._rows(path, trees, name, since):
+                    known.add(file.id)
+                    yield file
+        for entry in files.named(os.path.dirname(path), ".jsonl", since):
+            if entry.name[:-6] in known or not entry.name.startswith(name):
+                continue
+            if (found := self._head(entry)) and is_within(found.folder, trees):
+                yield found
+
+    def _head(self, entry: os.DirEntry[str]) -> SessionFile | None:
+        edges = files.edges(entry.path, os.path.dirname(entry.path), files.LONG_HEAD)
+        records = edges.first_records()
+        folder = text_of(member(next(records, None), "working_dir"), 4000)
+        stamps: list[str] = []
+        title = first_person_words(_words_in(record, stamps) for record in records)
+        file = SessionFile(
+            client=self.key, id=entry.name[:-6], path=entry.path, folder=folder, title=title, stamp=edges.stamp, size=edges.size,
+            started=next(iter(stamps), ""), touched=stamp_of(int(edges.stamp * 1000)),
+        )  # fmt: skip
+        return file if folder and title else None
+
+    def _rows(self, path: str, trees: Sequence[str], name: str, since: float) -> Iterator[SessionFile]:
         with opened(path, _TABLES, self.name) as database:
             own = (
                 " WHERE session_type IN ('user', 'scheduled')"
@@ -85,6 +110,8 @@ class Goose:
 
     def read(self, file: SessionFile) -> SessionStory:
         """The story of a session. Raises `NotFoundError`, `InvalidError`."""
+        if file.path.endswith(".jsonl"):
+            return _read_lines(file)
         builder = StoryBuilder(self.key, file.path)
         story = builder.story
         story.id, story.started = file.id, file.started
@@ -100,6 +127,38 @@ class Goose:
             for role, content, at, metadata in rows:
                 tell(role, content, at, metadata, builder)
         return builder.finish()
+
+
+def _read_lines(file: SessionFile) -> SessionStory:
+    builder = StoryBuilder(Goose.key, file.path)
+    story, scan = builder.story, files.Scan()
+    story.id, story.started = file.id, file.started
+    for record in files.records(
+        file.path, os.path.dirname(file.path), lambda line: b'"role":"user"' in line[:400], scan
+    ):
+        if isinstance(record.value, dict) and "role" in record.value:
+            tell(*_message_of(record.value), builder)
+        elif folder := text_of(member(record.value, "working_dir"), 4000):
+            story.folder = story.folder or folder
+        elif not record.is_readable:
+            story.unreadable += 1
+        else:
+            builder.skip("no-message")
+    story.size, story.unread = scan.size, scan.unread
+    return builder.finish()
+
+
+def _message_of(record: object) -> tuple[str, list[dict[str, Any]], str, Any]:
+    """Role, blocks, time and metadata of a message in a line."""
+    at = _stamp(member(record, "created"))
+    return text_of(member(record, "role"), 20), objects(member(record, "content")), at, member(record, "metadata")
+
+
+def _words_in(record: object, stamps: list[str]) -> str:
+    """The person's words in a line; its time goes to `stamps`."""
+    role, content, at, metadata = _message_of(record)
+    stamps.append(at)
+    return _words_of(role, content, metadata)
 
 
 def _path() -> str:

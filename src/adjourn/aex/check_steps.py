@@ -21,10 +21,8 @@ from adjourn.aex.expr import (
     Text,
     Value,
     Word,
-    names,
-    nested,
     only,
-    texts,
+    parts,
     too_deep,
 )
 from adjourn.aex.match import PatternIndex, fold, fold_pattern, split_scope
@@ -221,14 +219,14 @@ class Steps(Checker):
         """Report the undefined names of a value, and texts that are easily misread."""
         if word is not None:
             self.deep(word)
-        for name in names(value):
+        for name in parts(value, Name):
             if not self.bound.resolve(name.path):
                 message = f"{quoted(name.path)} is not defined here: it is taken as a text"
                 self.report("AEX043", message, name.word, "warning", self.near(name.path, self.bound))
-        for text in texts(value):
+        for text in parts(value, Text):
             if text.open_quote:
                 self.report("AEX047", f"the quote in {quoted(text.value)} is not closed", text.word)
-        for inner in nested(value):
+        for inner in parts(value, ObjectOf):
             self.entries(inner.entries, "key", ":")
 
     def entries(self, entries: list[ObjectEntry], what: str, sign: str) -> None:

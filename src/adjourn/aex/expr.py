@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from typing import TypeVar
 
 import msgspec
 
@@ -172,6 +173,7 @@ class ObjectOf(msgspec.Struct, frozen=True, tag="object"):
 
 
 Value = Text | Constant | Name | ListOf | ObjectOf
+_Part = TypeVar("_Part", Name, Text, ObjectOf)
 
 
 class Delimiters(msgspec.Struct):
@@ -372,36 +374,13 @@ def _scalar(word: Word, *, open_quote: bool) -> Value:
     return Text(text, word, open_quote=open_quote)
 
 
-def names(value: Value | None) -> Iterator[Name]:
-    """Every name that a value uses."""
-    if isinstance(value, Name):
+def parts(value: Value | None, kind: type[_Part]) -> Iterator[_Part]:
+    """Every part of a value that is of one kind: names, texts, objects; the value itself included."""
+    if isinstance(value, kind):
         yield value
-    elif isinstance(value, ListOf):
-        for item in value.items:
-            yield from names(item)
-    elif isinstance(value, ObjectOf):
-        for entry in value.entries:
-            yield from names(entry.value)
-
-
-def texts(value: Value | None) -> Iterator[Text]:
-    """Every text in a value."""
-    if isinstance(value, Text):
-        yield value
-    elif isinstance(value, ListOf):
-        for item in value.items:
-            yield from texts(item)
-    elif isinstance(value, ObjectOf):
-        for entry in value.entries:
-            yield from texts(entry.value)
-
-
-def nested(value: Value | None) -> Iterator[ObjectOf]:
-    """Every object in a value, itself included."""
     if isinstance(value, ListOf):
         for item in value.items:
-            yield from nested(item)
+            yield from parts(item, kind)
     elif isinstance(value, ObjectOf):
-        yield value
         for entry in value.entries:
-            yield from nested(entry.value)
+            yield from parts(entry.value, kind)

@@ -289,7 +289,9 @@ class ToolRules:
         )
         self.denied_open = sets["deny"].naming(folded) if servers or claims else self.denied
         asked = sets["confirm"].naming(folded) if servers or claims else self.asked
-        self.asked_open = [named for named in asked if _names_open(named[0])]
+        self.asked_open = [
+            named for named in asked if fold(split_scope(named[0].pattern)[0]).partition(".")[0] in _OPEN_PREFIXES
+        ]
         allowed = _allows_of(sets["allow"], name, servers)
         if name in _ASKED and not any(rule.pattern == name for rule, _ in allowed):
             self.asked_open.append((_ASKED[name], None))
@@ -317,10 +319,6 @@ class ToolRules:
         for rule in applying(self.denied_open, arguments, paths, matcher):
             return RuleVerdict("deny", rule)
         return asking(None, applying(self.asked_open, arguments, paths, matcher))
-
-
-def _names_open(rule: Rule) -> bool:
-    return fold(split_scope(rule.pattern)[0]).partition(".")[0] in _OPEN_PREFIXES
 
 
 def _allows_of(allows: RuleSet, name: str, servers: Sequence[str]) -> list[Named]:

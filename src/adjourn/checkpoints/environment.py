@@ -97,7 +97,8 @@ def recent(task: Task, root: str, *, since: int) -> RecentWork:
             if event.seq > since and data.arguments:
                 paths = list(paths_of(_decoded(data.arguments), os.path.realpath(root)))
                 named.update(paths)
-                removed.update(_removed_by(command_of(data.arguments)))
+                if re.search(_REMOVES, command := command_of(data.arguments)):
+                    removed.update(map(os.path.normpath, re.findall(_WORDS, command)[:MAX_ITEMS]))
                 produced |= dict.fromkeys(_written(paths, root, event.timestamp))
         elif isinstance(data, kinds.CheckpointCreated):
             checkpoints.append(event.seq)
@@ -107,11 +108,6 @@ def recent(task: Task, root: str, *, since: int) -> RecentWork:
     return RecentWork(
         began, last, list(produced)[-MAX_PRODUCED:], more, checkpoints, frozenset(named), worked, frozenset(removed)
     )
-
-
-def _removed_by(command: str) -> Iterator[str]:
-    if re.search(_REMOVES, command):
-        yield from map(os.path.normpath, re.findall(_WORDS, command)[:MAX_ITEMS])
 
 
 def _seconds(stamp: str) -> float | None:

@@ -128,7 +128,7 @@ def _check_statements(
         ("adjourn.historyOmitted", extra.history_omitted, omitted(stated, len(history))),
         ("adjourn.document", _document_digest(extra.document), data.document),
         ("adjourn.document", extra.document, stated),
-        ("adjourn.report", _report_digest(extra), data.report if extra.report is not None else ""),
+        ("adjourn.report", data.report if extra.report is None else _document_digest(extra.report), data.report),
         ("adjourn.contract", digest(extra.contract.encode()), ledger.contract or NO_TEXT),
         ("adjourn.policy", digest(extra.policy.encode()), ledger.policy or NO_TEXT),
     ]
@@ -136,10 +136,6 @@ def _check_statements(
         if says != chain_says:
             text = f": {says!r}, but the history says {chain_says!r}" if isinstance(says, int) else ""
             raise IntegrityError(f"{folder}/{JSON_FILE}: {field} differs from what was signed{text}", RESTORE)
-
-
-def _report_digest(extra: Extra) -> str:
-    return _document_digest(extra.report) if extra.report is not None else ""
 
 
 def _document_digest(stated: dict[str, Any]) -> str:

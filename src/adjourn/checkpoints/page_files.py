@@ -68,11 +68,6 @@ class Search(msgspec.Struct, frozen=True):
         return self.pages[0] if self.pages else None
 
 
-def machine_of(page: Page) -> dict[str, Any]:
-    """The machine data of a page; empty for none."""
-    return page.machine if isinstance(page.machine, dict) else {}
-
-
 def word(machine: dict[str, Any], name: str) -> str:
     """A member of a page's machine data if it is text, else ""."""
     value = machine.get(name)
@@ -201,7 +196,8 @@ def _parsed(path: str, text: str) -> FoundPage:
         first = next(finding for finding in reading.findings if finding.severity == "error")
         line = f":{first.span.line}" if first.span.line else ""
         raise InvalidError(f"{path}{line}: {first.message}", first.help)
-    page, machine = reading.page, machine_of(reading.page)
+    page = reading.page
+    machine = page.machine if isinstance(page.machine, dict) else {}
     at, seq = machine.get("at"), machine.get("seq")
     return FoundPage(
         path,

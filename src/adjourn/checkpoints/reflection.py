@@ -226,14 +226,6 @@ def _lost(chain: Chain) -> tuple[bool | None, list[Indexed]]:
     return (len(much) * 2 > len(ended), much or [link for link, _ in ended]) if ended else (None, [])
 
 
-def _stuck(chain: Chain) -> tuple[bool | None, list[Indexed]]:
-    return _lasting(chain, lambda link: link.todo, 3)
-
-
-def _unanswered(chain: Chain) -> tuple[bool | None, list[Indexed]]:
-    return _lasting(chain, lambda link: link.questions, 2)
-
-
 def _lasting(
     chain: Chain, of: Callable[[Indexed], tuple[str, ...]], sessions: int
 ) -> tuple[bool | None, list[Indexed]]:
@@ -259,9 +251,11 @@ STATEMENTS = (
     CandidateRule("budget", "budget spent", "end most sessions by it", _spent, _raise),
     CandidateRule("lost", "calls lost at the end", f"lose more than {MANY_LOST} calls at the end of most sessions", _lost,
         lambda _: f"make a checkpoint every {MANY_LOST} calls: sessions lose more at their end"),
-    CandidateRule("stuck", "items stuck", "keep an item undone over three sessions", _stuck,
+    CandidateRule("stuck", "items stuck", "keep an item undone over three sessions",
+        lambda chain: _lasting(chain, lambda link: link.todo, 3),
         lambda _: "items stay undone over three sessions: ask a person, or split them"),
-    CandidateRule("question", "questions open", "keep a question open over two sessions", _unanswered,
+    CandidateRule("question", "questions open", "keep a question open over two sessions",
+        lambda chain: _lasting(chain, lambda link: link.questions, 2),
         lambda _: "questions stay open over sessions: raise them earlier, or set a default"),
     CandidateRule("artifacts", "artifacts remade", "make an artifact again", _recreated,
         lambda _: "artifacts are made again: read Artifacts Produced first"),

@@ -39,7 +39,7 @@ from adjourn.text.near_words import did_you_mean
 
 if TYPE_CHECKING:
     from adjourn.aex.seal import PublishedSeal
-    from adjourn.verification.report import Located, TaskReport, VerificationReport
+    from adjourn.verification.report import Located, VerificationReport
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -137,18 +137,10 @@ class VerifyOptions(NamedTuple):
     key: str | None
     key_file: str | None
 
-    @property
-    def for_history(self) -> bool:
-        return bool(self.expect_head or self.quick or self.accept or self.since is not None)
-
     def check_since(self, what: str) -> None:
         """Raise `UsageError` where --since is not about all tasks."""
         if self.since is not None and (what or not self.accept):
             raise UsageError("--since is for the whole store", "use it with --accept, and name no task")
-
-    @property
-    def for_contract(self) -> bool:
-        return bool(self.signature or self.signer) or self.key is not None or self.key_file is not None
 
 
 def _time(_context: click.Context, _parameter: click.Parameter, text: str) -> int | None:
@@ -209,11 +201,11 @@ def verify(context: CommandContext, what: str, *, as_json: bool, **options: Any)
     wanted = VerifyOptions(**options)
     wanted.check_since(what)
     if os.path.isfile(what) or what.endswith(".aex"):
-        if wanted.for_history:
+        if wanted.expect_head or wanted.quick or wanted.accept:
             raise UsageError("--expect-head, --quick and --accept are for histories", "leave them out for a contract")
         secret = secret_of(wanted.key, wanted.key_file)
         return verify_signature(SignatureQuery(what, wanted.signature, wanted.signer, secret), as_json=as_json)
-    if wanted.for_contract:
+    if wanted.signature or wanted.signer or wanted.key is not None or wanted.key_file is not None:
         raise UsageError(f"{what or 'a store'!r} is not a contract: the file does not exist", "name the signed file")
     if what and (os.path.isdir(what) or os.sep in what):
         if wanted.accept:
@@ -263,7 +255,10 @@ def _accepted(context: CommandContext, report: VerificationReport, since: int | 
     from adjourn.verification.report import VerificationReport
 
     speak()
-    cut = {task.task: _codes(task) for task in report.tasks}
+    cut = {
+        task.task: {entry.finding.code for entry in task.findings if entry.finding.severity == "error"}
+        for task in report.tasks
+    }
     for name, codes in cut.items():
         if codes - {"history-cut", "ref-mismatch"}:
             raise RefusedError(
@@ -285,10 +280,6 @@ def _accepted(context: CommandContext, report: VerificationReport, since: int | 
         if task.total:
             checked.tasks += _of_store(context, task.task, "", deep=report.deep).tasks
     return checked
-
-
-def _codes(task: TaskReport) -> set[str]:
-    return {entry.finding.code for entry in task.findings if entry.finding.severity == "error"}
 
 
 def _task_id(context: CommandContext, start: str) -> str:

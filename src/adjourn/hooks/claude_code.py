@@ -266,7 +266,9 @@ def answer(decided: Answer, client: str, shape: str) -> bytes:
     """The line to print. Without a decision the client applies its own rules."""
     decision, reason = decided.decision, visible_lines(decided.reason[:MAX_REASON])
     if shape == "aex":
-        return msgspec.json.encode(_published(decision or "allow", reason)) + b"\n"
+        decision = decision or "allow"
+        member = {"deny": "reason", "ask": "message"}.get(decision)
+        return msgspec.json.encode({"permissionDecision": decision} | ({member: reason} if member else {})) + b"\n"
     output: dict[str, str] = {"hookEventName": GATE}
     if decision and not (client == CODEX and decision == "allow"):
         output |= {"permissionDecision": decision, "permissionDecisionReason": reason}
@@ -285,8 +287,3 @@ def event_answer(event: str, person: str, agent: str) -> bytes:
         output = {"hookEventName": event, "additionalContext": without_secrets(agent)}
         message |= {"hookSpecificOutput": output}
     return msgspec.json.encode(message) + b"\n"
-
-
-def _published(decision: str, reason: str) -> dict[str, str]:
-    member = {"deny": "reason", "ask": "message"}.get(decision)
-    return {"permissionDecision": decision} | ({member: reason} if member else {})

@@ -193,10 +193,15 @@ def _milliseconds(value: Any) -> int:
     return value if type(value) is int and 0 <= value < 2**53 else 0
 
 
-def _compacts(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
-    session = _client(options, workspace, request).session()
-    session.checkpoint(COMPACTION)
-    return EventText(person="\n".join(session.notes))
+def _checkpoints(trigger: str) -> Handler:
+    """Make a checkpoint."""
+
+    def handle(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
+        session = _client(options, workspace, request).session()
+        session.checkpoint(trigger)
+        return EventText(person="\n".join(session.notes))
+
+    return handle
 
 
 def _turn_over(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
@@ -204,12 +209,6 @@ def _turn_over(options: dict[str, str], request: HookRequest, workspace: Workspa
     if not request.background_tasks:  # work in the background may still be interrupted
         session.turn_over()
     session.checkpoint(TURN)
-    return EventText(person="\n".join(session.notes))
-
-
-def _helper_over(options: dict[str, str], request: HookRequest, workspace: Workspace) -> EventText:
-    session = _client(options, workspace, request).session()
-    session.checkpoint(HELPER)
     return EventText(person="\n".join(session.notes))
 
 
@@ -225,9 +224,9 @@ HANDLERS: dict[str, Handler] = {
     "UserPromptSubmit": _asked,
     "PostToolUse": _ended("ok"),
     "PostToolUseFailure": _ended("tool-error"),
-    "PreCompact": _compacts,
+    "PreCompact": _checkpoints(COMPACTION),
     "Stop": _turn_over,
-    "SubagentStop": _helper_over,
+    "SubagentStop": _checkpoints(HELPER),
     "SessionEnd": _over,
 }
 """The handler of each event."""

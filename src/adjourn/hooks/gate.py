@@ -66,19 +66,9 @@ def client_of(options: dict[str, str], contract: Contract, workspace: Workspace,
     )
     capabilities = ClientCapabilities(settles=bool(options["--settle"]), asks=client != CODEX)
     hook_client = HookClient(client_options, client, _process_of_client(client), capabilities)
-    hook_client.follow = partial(_follow, options, request, workspace)
-    hook_client.announce = partial(_announce, options, request, workspace)
+    hook_client.follow = partial(follow_transcript, options, request, workspace)
+    hook_client.announce = partial(announce_transcript, options, request, workspace)
     return hook_client
-
-
-def _follow(options: dict[str, str], request: HookRequest, workspace: Workspace, task: Task) -> bool:
-
-    return follow_transcript(options, request, workspace, task)
-
-
-def _announce(options: dict[str, str], request: HookRequest, workspace: Workspace, task: Task) -> None:
-
-    announce_transcript(options, request, workspace, task)
 
 
 def _process_of_client(client: str) -> int:

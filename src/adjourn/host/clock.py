@@ -31,8 +31,3 @@ def task_id(now: int) -> str:
 def session_id() -> str:
     """A new id for a session."""
     return short(8)
-
-
-def approval_id() -> str:
-    """A new id for a question to a person."""
-    return short(6)

@@ -712,8 +712,11 @@ def describe() -> str:
         meaning = " ".join((kind.__doc__ or "").split())
         prose = prose_of(kind)
         rows = [
-            f"| `{field.encode_name}` | {'prose' if field.name in prose else _type_name(field.type)} | {_default_text(field)} |"
+            f"| `{field.encode_name}` | {'prose' if field.name in prose else _type_name(field.type)} | {absent} |"
             for field in msgspec.structs.fields(kind)
+            for absent in (
+                "always present" if field.required else f"`{msgspec.json.encode(default_of(field)).decode()}`",
+            )
         ]
         parts.append(
             "\n".join([f"#### `{name}`", meaning, "", "| member | value | when absent |", "|---|---|---|", *rows])
@@ -733,10 +736,6 @@ def _type_name(kind: object) -> str:
         list[ToolSettled]: f"array of data of `{ToolSettled.KIND}`",
     }
     return names[kind]
-
-
-def _default_text(field: msgspec.structs.FieldInfo) -> str:
-    return "always present" if field.required else f"`{msgspec.json.encode(default_of(field)).decode()}`"
 
 
 def default_of(field: msgspec.structs.FieldInfo) -> object:

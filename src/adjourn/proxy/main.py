@@ -12,6 +12,7 @@ import stat
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from select import POLLIN, poll
 from threading import Thread
 from types import FrameType
@@ -188,12 +189,9 @@ class Proxy:
             hang_up = poll()
             hang_up.register(CLIENT_IN, 0)
             if hang_up.poll(0):
-                self.loop.after(LAST_LINES_SECONDS, self._miss_client)
+                self.loop.after(LAST_LINES_SECONDS, partial(self._end, "client-eof"))
             else:
                 self.loop.after(LOOK_SECONDS, self._look_for_client)
-
-    def _miss_client(self) -> None:
-        self._end("client-eof")
 
     def _read_upstream(self, events: int) -> None:
         del events

@@ -103,7 +103,7 @@ class Confirmations:
 
     def legacy_capabilities(self, capabilities: object) -> None:
         """Take in what a client of the handshake revisions says that it can do."""
-        self._elicits = isinstance(capabilities, dict) and isinstance(capabilities.get("elicitation"), dict)
+        self._elicits = _has_elicitation(capabilities)
 
     def holds(self, request_id: object) -> bool:
         return request_id in self._held
@@ -127,7 +127,7 @@ class Confirmations:
             cause=approval.cause,
         )
         at_client = not approval.who and self._is_person
-        may_ask = request.method in frames.ASKING and _declares_elicitation(request)
+        may_ask = request.method in frames.ASKING and _has_elicitation(request.meta.get(frames.META_CAPABILITIES))
         if request.modern and may_ask and at_client:
             result = {
                 "resultType": "input_required",
@@ -353,8 +353,7 @@ def _later(approval: str) -> str:
     return f"a person can still run `adjourn approve {approval}`; then repeat the very same call"
 
 
-def _declares_elicitation(message: Request) -> bool:
-    capabilities = message.meta.get(frames.META_CAPABILITIES)
+def _has_elicitation(capabilities: object) -> bool:
     return isinstance(capabilities, dict) and isinstance(capabilities.get("elicitation"), dict)
 
 

@@ -73,7 +73,10 @@ def draft(request: str, model: Model, *, name: str = "", policy: Contract | None
         if drafted.valid:
             break
         faults = "\n".join(render(fault, drafted.text) for fault in drafted.refused[:_MAX_FAULTS])
-        prompt = retry_prompt(request, drafted.text, faults)
+        prompt = (
+            f"{request}\n\nYour last answer was:\n\n{drafted.text}\nIt is refused:\n\n{faults}\n\n"
+            "Answer with the whole contract, corrected."
+        )
     return drafted
 
 
@@ -272,8 +275,3 @@ def system_prompt(policy_text: str, *, version_1: bool = False) -> str:
         _EXAMPLES.format(first=sample_task("fix_failing_test"), second=SECOND_EXAMPLE),
     )
     return "\n\n".join(parts)
-
-
-def retry_prompt(request: str, draft: str, faults: str) -> str:
-    """The request again, with the last answer and what is wrong with it."""
-    return f"{request}\n\nYour last answer was:\n\n{draft}\nIt is refused:\n\n{faults}\n\nAnswer with the whole contract, corrected."

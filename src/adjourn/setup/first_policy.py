@@ -160,18 +160,17 @@ def _ruling(name: str, effect: ToolEffect, *, reaches: bool) -> Ruling:
 
 def compose(servers: Sequence[ListedServer], *, asks: bool = True, observe: bool = False) -> str:
     """The first policy of a workspace. `asks`: all of its clients can ask a person about a command of the shell."""
-    text = _HEAD.format(mode=_OBSERVE * observe) + (_COMMANDS if asks else _reading_commands() + _ASKED_COMMANDS)
-    return "".join((text, _STEPS, _TAIL, *map(section, servers)))
+    commands = _COMMANDS
+    if not asks:
+        reading = _READING_COMMANDS.replace("{git}", _GIT_OPTION).replace("{word}", _WORD).replace("{cut}", _CUT)
+        commands = reading + _ASKED_COMMANDS
+    return "".join((_HEAD.format(mode=_OBSERVE * observe), commands, _STEPS, _TAIL, *map(section, servers)))
 
 
 def compose_gateway(servers: Sequence[ListedServer], *, observe: bool = False) -> str:
     """The first policy of a gateway, which the clients' own tools do not pass."""
     head = _GATEWAY.format(mode=_OBSERVE * observe, calls=BUDGET_CALLS)
     return "".join((head, *map(section, servers)))
-
-
-def _reading_commands() -> str:
-    return _READING_COMMANDS.replace("{git}", _GIT_OPTION).replace("{word}", _WORD).replace("{cut}", _CUT)
 
 
 def section(server: ListedServer) -> str:

@@ -248,7 +248,8 @@ def _listed(server: _Server, params: dict[str, Any]) -> tuple[tuple[ProbedTool, 
         if reply.error is not msgspec.UNSET:
             if _error_of(reply).get("code") == frames.METHOD_NOT_FOUND and not tools:
                 return (), name  # a server of prompts or resources alone
-            raise _ProbeError(f"refused `tools/list`: {_message_of(reply)}")
+            message = str(_error_of(reply).get("message", "no reason given"))
+            raise _ProbeError(f"refused `tools/list`: {_shown(message)}")
         try:
             page = msgspec.convert(_value(reply), _Listed)
         except msgspec.ValidationError as error:
@@ -315,10 +316,6 @@ def _error_of(reply: Reply) -> dict[str, Any]:
         value = value_of(reply.error) if isinstance(reply.error, msgspec.Raw) else None
         return value if isinstance(value, dict) else {}
     return {}
-
-
-def _message_of(reply: Reply) -> str:
-    return _shown(str(_error_of(reply).get("message", "no reason given")))
 
 
 def _shown(text: str) -> str:

@@ -46,7 +46,7 @@ def question(
     arguments = call.arguments or (preview(call.given) if call.given else "")
     document = preview(call.given, MAX_DOCUMENT).encode() if ELLIPSIS in arguments and call.given else b""
     required = kinds.ConfirmRequired(
-        approval=clock.approval_id(),
+        approval=clock.short(6),
         arguments=arguments,
         cause=f"{ask.cause}; {CHANGED}" if ask.changed else ask.cause,
         definition=ask.definition,

@@ -160,9 +160,8 @@ def scope_of_run(tool: str, arguments: str) -> frozenset[str]:
 
 # --- the exit code that the answer of a shell states: as a member, or in the first or last line of its text
 
-_STATED = re.compile(
-    r"\W{0,3}(?:(?:command|process|program) \w+ with )?(?:exit|return)[ _-]?(?:code|status)\W{1,3}(-?\d{1,9})\W*",
-    re.IGNORECASE,
+_STATED = (
+    r"(?i)\W{0,3}(?:(?:command|process|program) \w+ with )?(?:exit|return)[ _-]?(?:code|status)\W{1,3}(-?\d{1,9})\W*"
 )
 _MAX_LINE = 120
 _MAX_BLOCKS = 5
@@ -212,7 +211,7 @@ def _of_text(text: str) -> int:
             return next(filter(None, _of_answer(msgspec.json.decode(text, type=_Answer))), 0)
     stripped = text.strip()
     ends = (stripped[:_MAX_LINE].split("\n", 1)[0], stripped[-_MAX_LINE:].rsplit("\n", 1)[-1])
-    return next((int(match[1]) for line in ends if (match := _STATED.fullmatch(line))), 0)
+    return next((int(match[1]) for line in ends if (match := re.fullmatch(_STATED, line))), 0)
 
 
 def _number(value: Any) -> int:

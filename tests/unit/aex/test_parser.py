@@ -189,9 +189,11 @@ def test_pieces_of_values_know_their_places() -> None:
         for step in document.steps
         if isinstance(step, DoStep)
         for e in step.arguments
-        for name in expr.names(e.value)
+        for name in expr.parts(e.value, Name)
     ]
-    names += [name.word for step in document.steps if isinstance(step, ReturnStep) for name in expr.names(step.value)]
+    names += [
+        name.word for step in document.steps if isinstance(step, ReturnStep) for name in expr.parts(step.value, Name)
+    ]
     assert [(word.text, word.line, word.column) for word in names] == [
         ("b", 3, 14), ("c", 3, 21), ("e", 6, 5), ("f", 6, 8),
     ]  # fmt: skip

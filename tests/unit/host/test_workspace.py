@@ -373,7 +373,7 @@ def test_every_refusal_is_one_of_ours(tmp_path: Path) -> None:
 def test_ids_are_short_and_plain() -> None:
     """Ids are of characters that cannot be misread, and a task's begins with its day."""
     assert clock.task_id(1_777_735_812_345).startswith("20260502-")
-    for made, length in ((clock.session_id(), 8), (clock.approval_id(), 6), (clock.task_id(0)[9:], 8)):
+    for made, length in ((clock.session_id(), 8), (clock.short(6), 6), (clock.task_id(0)[9:], 8)):
         assert len(made) == length
         assert not set(made) & set("ilouILOU")
         assert made.isalnum()

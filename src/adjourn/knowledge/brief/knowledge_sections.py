@@ -232,7 +232,11 @@ def recorded(
         is_finished=is_finished,
         is_blocked=bool(of_people) or any(question["priority"] == "blocking" for question in unanswered),
         steps=() if is_finished else _steps(matter, usable),
-        progress=[*(line.text for line in _blockers(others)), *_subgoals(matter), *_criteria(record)],
+        progress=[
+            *(line.text for line in _blockers(others)),
+            *_subgoals(matter),
+            *(f"done when: {criterion}" for criterion in record["task"]["successCriteria"]),
+        ],
         waiting=[
             *_questions(unanswered),
             *_blockers(of_people),
@@ -269,10 +273,6 @@ def _subgoals(matter: BriefContext) -> list[str]:
     """The goals without the root's, which is the task's."""
     lines = _joined([item for item, _ in goals(matter)])
     return lines[matter.graph["rootIntentId"] in by_id(matter.graph["goals"]) :]
-
-
-def _criteria(record: Tree) -> Iterator[str]:
-    yield from (f"done when: {criterion}" for criterion in record["task"]["successCriteria"])
 
 
 def _questions(unanswered: Sequence[Tree]) -> Iterator[RecordLine]:

@@ -237,7 +237,9 @@ class CognitiveStore(SessionVerbs):
             counted = _counted(before, requestCount=1, tokensConsumed=max(0, tokens))
             state = apply_reply(before["workingState"], parse_reply(response), at)
             number = counted["totalMetrics"]["requestCount"]
-            due = [_automatic(number)] if every and number % every == 0 else []
+            due: list[FiredTrigger] = []
+            if every and number % every == 0:
+                due.append(FiredTrigger("automatic", f"Auto-checkpoint #{number}", "Automatic periodic checkpoint"))
             return _Change({**counted, "workingState": state, "lastModifiedAt": at}, due)
 
         return self._commit(step)
@@ -451,10 +453,6 @@ class CognitiveStore(SessionVerbs):
                     self.failed = [*self.failed[-99:], error]
         finally:
             self._telling.now = False
-
-
-def _automatic(number: int) -> FiredTrigger:
-    return FiredTrigger("automatic", f"Auto-checkpoint #{number}", "Automatic periodic checkpoint")
 
 
 def _counted(session: Tree, **more: int) -> Tree:

@@ -62,8 +62,8 @@ from adjourn.knowledge.model.record import CRToolEffect as CRToolEffect
 from adjourn.knowledge.model.record import Strategy as Strategy
 from adjourn.knowledge.records.effect_lookup import EffectCall as EffectCall
 from adjourn.knowledge.records.effects import RunningEffect as RunningEffect
+from adjourn.knowledge.records.record import CRStore as CRStore
 from adjourn.knowledge.records.record import TaskRecord as TaskRecord
-from adjourn.knowledge.records.records import CRStore as CRStore
 from adjourn.store.base import Store as Store
 from adjourn.store.memory import MemoryStore as MemoryStore
 from adjourn.store.postgres import PostgresStore as PostgresStore

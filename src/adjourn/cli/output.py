@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -194,6 +193,8 @@ def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def say_json(value: Any = None, /, **members: Any) -> None:
     """One JSON document: a value, or an object of the members. All beyond ASCII is escaped, so that it is safe on a terminal too."""
+    import json  # 2 ms, only for a program that asks
+
     print(json.dumps(members if value is None else value, indent=2))
 
 

@@ -14,12 +14,12 @@ import signal
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from select import POLLERR, POLLHUP, POLLIN, poll
-from threading import Event, Lock
+from threading import Event
 from typing import Any, NamedTuple
 
 import msgspec
@@ -157,17 +157,12 @@ def probe(
         server.end()
 
 
-def probe_all(
-    starts: Sequence[ServerStart], *, seconds: float = SECONDS, done: Callable[[int], object] = int
-) -> list[Probed]:
-    """The same for several servers at a time, in their order. `done` is called with the number of servers probed so far."""
-    stop, count, lock = Event(), iter(range(1, len(starts) + 1)), Lock()
+def probe_all(starts: Sequence[ServerStart], *, seconds: float = SECONDS) -> list[Probed]:
+    """The same for several servers at a time, in their order."""
+    stop = Event()
 
     def probe_next(start: ServerStart) -> Probed:
-        probed = probe(start.words, environment=start.environment, cwd=start.cwd, seconds=seconds, stop=stop)
-        with lock:
-            done(next(count))
-        return probed
+        return probe(start.words, environment=start.environment, cwd=start.cwd, seconds=seconds, stop=stop)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         try:

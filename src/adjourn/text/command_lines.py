@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -49,54 +49,31 @@ _OF_BUILDS = frozenset(("build", "compile"))
 _STARTERS = frozenset(("python", "python3", "uv", "run", "poetry", "npx", "pipx", "bundle", "exec", "cd", "&&"))
 """Words that start another program, and say nothing of what is tested."""
 
-
-@cache
-def _tests() -> re.Pattern[str]:
-    """Compiled when a command first has a mark of it, as the next: a hook lives for one call."""
-    return re.compile(
-        r"(?i)(?<![\w-])(?:pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|"
-        r"(?:go|cargo|npm|pnpm|yarn|bun|deno|make|mvn|gradlew?|dotnet|swift|bazel|rake|mix|just)\s+(?:run\s+)?[\w:-]*(?:test|check)[\w:-]*|"
-        r"[\w./-]*(?:run[-_]?)?tests?(?:[-_]\w+)?\.(?:sh|py|js|ts|rb|pl))(?![\w-])"
-    )
-
-
-@cache
-def _builds() -> re.Pattern[str]:
-    """A builder that starts a command of the line; `make` only with no target, or one that is named as a build."""
-    return re.compile(
-        r"(?i)(?:^|[;&|]\s*)(?:(?:\w+=\S*|time|sudo|env|npx|uv run|poetry run|python3? -m|bundle exec)\s+)*(?:"
-        r"(?:go|cargo|npm|pnpm|yarn|bun|deno|mvnw?|gradlew?|dotnet|swift|bazel|rake|mix|just|hatch|mkdocs|vite|next|nix|flutter|"
-        r"\./gradlew|\./mvnw)\s+(?:-\S+\s+)*(?:run\s+|clean\s+)?[\w:-]*(?:build|compile|assemble|package)[\w:-]*|"
-        r"(?:docker|podman)\s+(?:(?:compose|buildx|image)\s+)?build\b|cmake\s+--build|(?:tsc|ninja|javac|gcc|g\+\+|clang(?:\+\+)?|webpack|msbuild|xcodebuild|build)(?=\s|$)|"
-        r"(?:\./)?(?:build|compile)[-_\w]*\.(?:sh|py|js|ts|rb|pl)(?=\s|$)|"
-        r"g?make(?:\s+(?:-C\s+\S+|-\S+|\w+=\S*))*\s*(?:$|[;&|]|(?:all|[\w-]*(?:build|compile)[\w-]*)(?=\s|$)))"
-    )
-
-
-@cache
-def _git_step() -> re.Pattern[str]:
-    return re.compile(
-        r"(?:^|[;&|]\s*)git\b(?:\s+-[cC]\s+\S+|\s+-\S+)*\s+(commit|merge)(?![\w-])(?![^;&|]*--(?:abort|dry-run|quit)\b)"
-    )
-
-
-@cache
-def _edits() -> re.Pattern[str]:
-    return re.compile(
-        r"(?:^|[;&|]\s*)(?:sed\s(?:[^;&|]*\s)?(?:-[a-zA-Z]*i|--in-place)|perl\s(?:[^;&|]*\s)?-[a-zA-Z]*i|git\s+(?:apply|am)\b|patch\s)"
-    )
+# Patterns are texts, compiled when a command first has a mark of them: a hook lives for one call.
+_RUNS_TESTS = (
+    r"(?i)(?<![\w-])(?:pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|"
+    r"(?:go|cargo|npm|pnpm|yarn|bun|deno|make|mvn|gradlew?|dotnet|swift|bazel|rake|mix|just)\s+(?:run\s+)?[\w:-]*(?:test|check)[\w:-]*|"
+    r"[\w./-]*(?:run[-_]?)?tests?(?:[-_]\w+)?\.(?:sh|py|js|ts|rb|pl))(?![\w-])"
+)
+_BUILDS = (  # a builder that starts a command of the line; `make` only with no target, or one that is named as a build
+    r"(?i)(?:^|[;&|]\s*)(?:(?:\w+=\S*|time|sudo|env|npx|uv run|poetry run|python3? -m|bundle exec)\s+)*(?:"
+    r"(?:go|cargo|npm|pnpm|yarn|bun|deno|mvnw?|gradlew?|dotnet|swift|bazel|rake|mix|just|hatch|mkdocs|vite|next|nix|flutter|"
+    r"\./gradlew|\./mvnw)\s+(?:-\S+\s+)*(?:run\s+|clean\s+)?[\w:-]*(?:build|compile|assemble|package)[\w:-]*|"
+    r"(?:docker|podman)\s+(?:(?:compose|buildx|image)\s+)?build\b|cmake\s+--build|(?:tsc|ninja|javac|gcc|g\+\+|clang(?:\+\+)?|webpack|msbuild|xcodebuild|build)(?=\s|$)|"
+    r"(?:\./)?(?:build|compile)[-_\w]*\.(?:sh|py|js|ts|rb|pl)(?=\s|$)|"
+    r"g?make(?:\s+(?:-C\s+\S+|-\S+|\w+=\S*))*\s*(?:$|[;&|]|(?:all|[\w-]*(?:build|compile)[\w-]*)(?=\s|$)))"
+)
+_GIT_STEP = (
+    r"(?:^|[;&|]\s*)git\b(?:\s+-[cC]\s+\S+|\s+-\S+)*\s+(commit|merge)(?![\w-])(?![^;&|]*--(?:abort|dry-run|quit)\b)"
+)
+_EDITS = r"(?:^|[;&|]\s*)(?:sed\s(?:[^;&|]*\s)?(?:-[a-zA-Z]*i|--in-place)|perl\s(?:[^;&|]*\s)?-[a-zA-Z]*i|git\s+(?:apply|am)\b|patch\s)"
 
 
 @lru_cache(maxsize=256)
 def runs_tests(command: str) -> bool:
     """Whether a command line runs tests."""
     lower = command.lower()
-    return any(mark in lower for mark in _TEST_MARKS) and _tests().search(command[:MAX_COMMAND]) is not None
-
-
-def _builds_something(command: str) -> bool:
-    lower = command.lower()
-    return any(mark in lower for mark in _BUILD_MARKS) and _builds().search(command) is not None
+    return any(mark in lower for mark in _TEST_MARKS) and re.search(_RUNS_TESTS, command[:MAX_COMMAND]) is not None
 
 
 @lru_cache(maxsize=256)
@@ -138,11 +115,11 @@ def step_of(tool: str, arguments: str) -> WorkStep:
     if command := command_of(arguments):
         if runs_tests(command):
             return "tests"
-        if _builds_something(command):
+        if any(mark in command.lower() for mark in _BUILD_MARKS) and re.search(_BUILDS, command):
             return "build"
-        if (match := _git_step().search(command)) is not None:
+        if (match := re.search(_GIT_STEP, command)) is not None:
             return "commit" if match[1] == "commit" else "merge"
-        return "edit" if _edits().search(command) else ""
+        return "edit" if re.search(_EDITS, command) else ""
     if words & _OF_TESTS and (words & {"run", "execute", "exec"} or words <= _OF_TESTS):
         return "tests"
     if words & _OF_BUILDS and (words & {"run", "project", "execute"} or words <= _OF_BUILDS):

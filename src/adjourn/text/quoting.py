@@ -56,10 +56,10 @@ def one_line(text: str, limit: int = 300) -> str:
     return line if len(line) <= limit else fit_text(line, limit)
 
 
-def first_line(text: str, limit: int = MAX_MESSAGE) -> str:
-    """The first line of a text that says something, without secrets, cut to `limit` characters."""
-    begin = text.lstrip()[: limit + LONGEST]
-    return one_line(without_secrets(begin.partition("\n")[0]), limit)
+def first_line(text: str) -> str:
+    """The first line of a text that says something, without secrets, cut to `MAX_MESSAGE` characters."""
+    begin = text.lstrip()[: MAX_MESSAGE + LONGEST]
+    return one_line(without_secrets(begin.partition("\n")[0]), MAX_MESSAGE)
 
 
 def spoken(who: str, text: str) -> str:

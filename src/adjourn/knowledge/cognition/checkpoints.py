@@ -61,16 +61,16 @@ def estimate_tokens(value: object, tokenizer: Callable[[str], int] | None = None
     return tokenizer(data.decode()) if tokenizer else -(-len(data) // 4)
 
 
-def new_session(name: str, now: int, *, session_id: str, branch_id: str = "main", goal: str = "") -> Tree:
-    """An empty session on one branch, with `goal` as its root intent."""
+def new_session(name: str, now: int, *, session_id: str, goal: str = "") -> Tree:
+    """An empty session on the branch `main`, with `goal` as its root intent."""
     root = {"id": "root", "description": goal or name, "status": "active", "subGoalIds": [], "priority": 1}
     return {
         "id": session_id,
         "name": name,
         "createdAt": now,
         "lastModifiedAt": now,
-        "currentBranchId": branch_id,
-        "branches": {branch_id: {"id": branch_id, "name": branch_id, "createdAt": now, "status": "active"}},
+        "currentBranchId": "main",
+        "branches": {"main": {"id": "main", "name": "main", "createdAt": now, "status": "active"}},
         "checkpoints": {},
         "workingState": {
             "nodes": [],

@@ -140,11 +140,7 @@ def move_node(state: Tree, node_id: str, status: str, now: int) -> Tree:
         waiting = [name for name in node.get("blockedBy", ()) if nodes.get(name, {}).get("status") != "completed"]
         if waiting:
             raise RefusedError(f"node {node_id} waits for {', '.join(waiting)}", "complete them first")
-    moved = {**without(node, "completedAt"), "status": status}
-    if status == "active":
-        moved.setdefault("startedAt", now)
-    if status in ("completed", "failed"):
-        moved["completedAt"] = now
+    moved = _with_status(node, status, now)
     return {**state, "nodes": [moved if old is node else old for old in state["nodes"]]}
 
 
@@ -178,12 +174,17 @@ def set_task(record: Tree, status: str, now: int) -> Tree:
         why = [*blocking_questions(record), *broken_invariants(record)]
         if why:
             raise RefusedError(f"task {task['id']} cannot be completed: {'; '.join(why)}", "settle that first")
-    moved = {**without(task, "completedAt"), "status": status}
-    if status == "in-progress":
+    return {**record, "task": _with_status(task, status, now)}
+
+
+def _with_status(item: Tree, status: str, now: int) -> Tree:
+    """A node or a task with another status, when it was first begun, and when it ended if it has."""
+    moved = {**without(item, "completedAt"), "status": status}
+    if status in ("active", "in-progress"):
         moved.setdefault("startedAt", now)
     if status in ("completed", "failed"):
         moved["completedAt"] = now
-    return {**record, "task": moved}
+    return moved
 
 
 def resolve_blocker(record: Tree, blocker_id: str, resolution: str, author: CRAuthor, now: int) -> Transition:

@@ -1,7 +1,7 @@
-"""The Continuation Record of one task, as a program that works on the task uses it: a verb for each thing that happens.
+"""Continuation Records as a program reads and writes them, typed: all of a store as whole documents, or the one of a task.
 
-The verbs are those of the meta-tools `adjourn.note` and `adjourn.ask`, and write the same. `CRStore` is the layer below: all records, whole
-documents.
+That of a task has a verb for each thing that happens. The verbs are those of the meta-tools `adjourn.note` and `adjourn.ask`, and write
+the same.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from adjourn.knowledge.model.record import (
 from adjourn.knowledge.records import agent_notes, dependencies, effect_lookup
 from adjourn.knowledge.records.effect_lookup import EffectCall
 from adjourn.knowledge.records.effects import Probe, RunningEffect
-from adjourn.knowledge.records.records import CRStore
+from adjourn.knowledge.records.store import RecordStore
 from adjourn.store.base import Store
 from adjourn.tasks.task import Task
 from adjourn.text.near_words import did_you_mean
@@ -39,6 +39,26 @@ from adjourn.text.near_words import did_you_mean
 T = TypeVar("T", CRDecision, CRResumePoint)
 Items = Iterable[str | Mapping[str, object]]
 """Items by their words alone, or as objects with more members."""
+
+
+class CRStore(RecordStore[ContinuationRecord]):
+    """Continuation Records over a `Store`. Safe to use from several threads; several processes may use one store.
+
+    `id` names a record, `contentHash` one version of it. Records and their parts come out typed and frozen, and go in typed or as dicts;
+    members that this version does not know stay in them. `clock` returns milliseconds; `new_id` makes ids of records.
+
+    Methods raise `UnknownRecordError` (a `KeyError`) for an unknown record, `InvalidError` for a value that is not a record,
+    `RefusedError` if a rule or a missing authority forbids the change, and `ConflictError` if another process wrote first. An
+    error means that nothing was written. A returned record is durable.
+
+    >>> records = CRStore(MemoryStore())
+    >>> record = records.create({"task": {"id": "t1", "goal": "pay"}}, author=CRAuthor(id="a", type="agent"))
+    >>> record.task.goal, record.sequence
+    ('pay', 0)
+    """
+
+    def _made(self, record: Tree) -> ContinuationRecord:
+        return view(record, ContinuationRecord)
 
 
 class NoteMembers(TypedDict, total=False):

@@ -1,6 +1,6 @@
 """The store of Continuation Records: create, read, update, decide, compare, merge (spec/record.md).
 
-Every change adds a version and leaves older versions as they are. Programs use `CRStore` (`records`), which returns typed values; the
+Every change adds a version and leaves older versions as they are. Programs use `CRStore` (`record`), which returns typed values; the
 modules of this package use `RecordTrees`, which returns trees that the caller may change.
 """
 

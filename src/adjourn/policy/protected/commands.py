@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from adjourn.policy.person_commands import ALWAYS, AT_TERMINAL, BY_CLIENT, OUR_COMMAND, OUTSIDE_CLIENT, PUBLISHED
 from adjourn.policy.protected.find import found_by
@@ -75,12 +75,10 @@ def reached_by_words(words: Sequence[str], places: ProtectedPlaces, bases: Itera
 class _Judge:
     """Takes the commands of one line."""
 
-    def __init__(
-        self, places: ProtectedPlaces, bases: tuple[str, ...], environment: Mapping[str, str] = os.environ
-    ) -> None:
+    def __init__(self, places: ProtectedPlaces, bases: tuple[str, ...]) -> None:
         self._places = places
         self._hidden = False
-        self.walk = Walk(self.report, environment, bases)
+        self.walk = Walk(self.report, os.environ, bases)
 
     def report(self, command: Command) -> bool:
         """Look at a command; returns whether the names that it lists are none of a protected place. Raises where one is reached."""

@@ -67,6 +67,7 @@ def test_summaries_fit_the_line() -> None:
 
 def test_the_reference_has_every_command() -> None:
     """The page that the site gets has a heading for each command, and every finding of `verify`."""
+    pytest.importorskip("click_man")
     page = runpy.run_path(str(DOCS / "write_commands.py"))["reference"]()
     assert [name for name, _ in commands() if f" `adjourn {name}`\n" not in page] == []
     assert [code for code in CODES if f"| `{code}` |" not in page] == []

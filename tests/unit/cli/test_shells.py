@@ -25,7 +25,6 @@ from support.workspace import Workspace, saved
 ROOT = Path(__file__).parents[3]
 
 
-MANUAL = runpy.run_path(str(ROOT / "docs" / "write_commands.py"))
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -105,13 +104,17 @@ def test_names_are_those_of_the_store(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_the_manual_is_that_of_the_commands() -> None:
     """The committed manual pages are what the commands say today."""
     made = {path.name: path.read_text("utf-8") for path in (ROOT / "man").glob("*.1")}
-    assert made == MANUAL["pages"](), "if it is meant: python docs/write_commands.py"
+    pytest.importorskip("click_man")
+    manual = runpy.run_path(str(ROOT / "docs" / "write_commands.py"))
+    assert made == manual["pages"](), "if it is meant: python docs/write_commands.py"
 
 
 def test_no_line_of_a_manual_page_is_a_request_by_accident() -> None:
     """Every line of a page that begins as a request of roff is one that the manual uses."""
     used = {".TH", ".SH", ".PP", ".TP", ".B", ".nf", ".fi"}
-    for text in MANUAL["pages"]().values():
+    pages = [path.read_text("utf-8") for path in (ROOT / "man").glob("*.1")]
+    assert pages
+    for text in pages:
         requests = {line.split()[0] for line in text.splitlines() if line.startswith((".", "'"))}
         assert requests <= used
 

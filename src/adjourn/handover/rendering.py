@@ -324,8 +324,11 @@ _LINES = msgspec.structs.replace(
 
 
 def to_text(handover: Handover, room: int, begin: Sequence[str], end: str) -> str:
-    """The hand-over for an agent, of at most `room` bytes: our lines `begin`, what is known, fenced, and our line `end`."""
-    lines = [*begin, BRIEF_FENCED if room < SMALL else FENCED, *_about_lines(handover, room)]
+    """The hand-over for an agent, of at most `room` bytes: the first line of `begin`, who worked on it last and how that ended, our other
+    lines, what is known, fenced, and our line `end`.
+    """
+    worked, *about = _about_lines(handover, room)
+    lines = [*begin[:1], worked, *begin[1:], BRIEF_FENCED if room < SMALL else FENCED, *about]
     left = room - sum(map(_line_size, [*lines, end]))
     return "\n".join([*lines, *to_lines(handover, left, _unmarked if room < SMALL else quoted), end])
 
@@ -338,8 +341,8 @@ def _unmarked(text: str) -> str:
 def _about_lines(handover: Handover, room: int) -> Iterator[str]:
     """Who and what, as lines of a text."""
     left = "" if handover.calls_left is None else f", {handover.calls_left} left"
-    worked = f" Last: {handover.worked}." if handover.worked else ""
-    yield f"Task {handover.task}: {handover.state}. Calls: {handover.calls_used} used{left}.{worked}"
+    worked = f"Last: {handover.worked}. " if handover.worked else ""
+    yield f"{worked}Task {handover.task}: {handover.state}. Calls: {handover.calls_used} used{left}."
     if handover.as_of:
         yield f"As of {handover.as_of}."
     key = handover.untrusted_signer

@@ -143,8 +143,8 @@ def _text(work: PendingWork, session: NewSession, client: ClientProcess) -> str:
     is_small = session.room < SMALL
     same = session.task == task.id
     how = _how_to_resume(name, session, same=same)
-    stopped = f'Another session stopped at its checkpoint "{name}", made {checkpoint.event.timestamp}.'
-    begin = [HEADING, *([f'Checkpoint "{name}". {how}'] if is_small else [stopped, how])]
+    made = f'It stopped at checkpoint "{name}", made {checkpoint.event.timestamp}.'
+    begin = [HEADING, *([f'Checkpoint "{name}". {how}'] if is_small else [made, how])]
     room = session.room
     if session.continues and same:
         room = room if session.is_forgetful else min(room, NOTICE_BYTES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from support.code_server import FIX, FRAME, MESSAGE, QUERY, SIMPLE, Repo, Server, shared_server, to
@@ -10,13 +11,15 @@ server = shared_server()
 
 
 def test_a_session_takes_few_calls(server: Server, repo: Repo) -> None:
-    """Several phases are submitted in one call: every phase at the full gate in 10 calls, a quick session in 3."""
-    calls = 0
+    """Several phases are submitted in one call: every phase at the full gate in 10 calls and 14 kB of replies, a quick session in 3."""
+    calls = size = 0
 
     def call(name: str, **arguments: Any) -> Any:
-        nonlocal calls
+        nonlocal calls, size
         calls += 1
-        return server.call(name, arguments)
+        reply = server.text(name, arguments)
+        size += len(reply.encode())
+        return json.loads(reply) if reply.startswith("{") else reply
 
     def submit(*payloads: Any) -> Any:
         return call("submit_phase", data=list(payloads))
@@ -40,6 +43,7 @@ def test_a_session_takes_few_calls(server: Server, repo: Repo) -> None:
     commit = {"reviewed_files": files, "commit_message": MESSAGE}
     last = submit(commit, SIMPLE["QUALITY_REVIEW"], {})
     assert (last["session_complete"], last["accepted"], calls) == (True, 3, 10)
+    assert size <= 14_000
     calls = 0
     call("start_session", intent="IMPLEMENT", query=QUERY, repo_path=str(repo.root), flags="--quick --no-doc")
     submit(FRAME, tasks)

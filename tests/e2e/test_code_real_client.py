@@ -22,11 +22,12 @@ TEST = (
     "from app.cart import apply_discount\n\nassert apply_discount(10, 0.5) == 5.0 and apply_discount(10, 0.1) == 9.0\n"
 )
 COMMAND = f"PYTHONPATH=. {shlex.quote(sys.executable)} -m pytest -q tests"
+MASKED = f"{COMMAND} | tail -1"
 
 
 @pytest.mark.skipif(CLAUDE.program() is None, reason="python tests/support/tools.py --clients")
 def test_a_lie_about_the_tests_does_not_reach_the_merge(tmp_path: Path) -> None:
-    """Claude Code reports checks that it never ran, then one that failed: both are refused. What it ran in truth is merged."""
+    """Claude Code reports a check that it never ran, one that failed, and one with a hidden exit code: all are refused. The truth is merged."""
     repo = Repo(tmp_path)
     repo.write("tests/test_cart.py", f"def test_discount():\n    {TEST.replace(chr(10) + chr(10), chr(10) + '    ')}")
     repo.write(".gitignore", "__pycache__\n.pytest_cache\n")
@@ -50,6 +51,7 @@ def test_a_lie_about_the_tests_does_not_reach_the_merge(tmp_path: Path) -> None:
 
     passed = {"passed": True, "failed_tasks": [], "details": "all green"}
     lie = passed | {"evidence": [{"command": COMMAND, "exit_code": 0, "output": "1 passed"}]}
+    masked = passed | {"evidence": [{"command": MASKED, "exit_code": 0, "output": "1 passed"}]}
     commit = {"reviewed_files": ["app/cart.py"], "commit_message": MESSAGE}
     script = [
         Use("start_session", {"intent": "IMPLEMENT", "query": QUERY, "flags": FAST}),
@@ -58,6 +60,8 @@ def test_a_lie_about_the_tests_does_not_reach_the_merge(tmp_path: Path) -> None:
         _submit({"task_id": "t1", "summary": "fixed"}, {}, lie),
         _shell(COMMAND),
         _submit(lie),
+        _shell(MASKED),
+        _submit(masked),
         _submit(commit, {}),
         Use("get_session_status", {}),
         _shell(f"sed -i 's/{re.escape(FIX[0])}/{FIX[1]}/' app/cart.py"),
@@ -72,13 +76,15 @@ def test_a_lie_about_the_tests_does_not_reach_the_merge(tmp_path: Path) -> None:
         finally:
             agent.kill()
     assert len(model.results) == len(script), model.results
-    never_ran, failed, skipped, status = (_reply(model.results[step]) for step in (3, 5, 6, 7))
-    assert "POST_IMPL_VERIFY" == never_ran["phase"] == failed["phase"] == skipped["phase"] == status["phase"]
+    replies = [_reply(model.results[step]) for step in (3, 5, 7, 8, 9)]
+    assert {reply["phase"] for reply in replies} == {"POST_IMPL_VERIFY"}, replies
+    never_ran, failed, hidden = replies[:3]
     assert "journal" in never_ran["message"], never_ran
     assert "pytest -q tests failed" in failed["message"], failed
-    proved = _reply(model.results[10])
+    assert "succeeds even if its check fails" in hidden["message"], hidden
+    proved = _reply(model.results[12])
     assert proved.get("outcome") == "proved", proved
-    merged = _reply(model.results[11])
+    merged = _reply(model.results[13])
     assert merged.get("session_complete") is True, merged
 
 

@@ -37,6 +37,8 @@ LATER = 2**53
         ("cargo nextest run", "checks"),
         ("go vet ./...", "checks"),
         ("make", "checks"),
+        ("env CI=1 timeout 60 pytest", "checks"),
+        ("make CC=gcc test", "checks"),
         ("uv run --frozen mypy src", "checks"),
         ("./gradlew build", "checks"),
         ("sh check.sh", "checks"),
@@ -46,6 +48,33 @@ LATER = 2**53
         ("true", "reads"),
         ("echo all tests pass", "reads"),
         ("cat tests/test_cart.py | head", "reads"),
+        ("pytest --version", "reads"),
+        ("python -m pytest --collect-only -q", "reads"),
+        ("make -n test", "reads"),
+        ("make clean", "reads"),
+        ("npm test -- --help", "reads"),
+        ("sed -n 1,20p tests/test_cart.py", "reads"),
+        ("(cd app && npm test)", "checks"),
+        ("pytest -q 2>&1", "checks"),
+        ("pytest -k 'cart || total' -q", "checks"),
+        ("false || pytest; cd app && pytest", "checks"),
+        ("set -o pipefail; pytest -q | tail -3", "checks"),
+        ("set -e; pytest -q; echo ok", "checks"),
+        ("test -d app || exit 1; make check", "checks"),
+        ("bash -c 'cd app && pytest'", "checks"),
+        ("pytest -q || true", "hides"),
+        ("pytest -q | tail -3", "hides"),
+        ("pytest -q; echo done", "hides"),
+        ("pytest -q\ntrue", "hides"),
+        ("pytest -q & true", "hides"),
+        ("pytest -q &", "hides"),
+        ("! pytest -q", "hides"),
+        ("true || pytest -q", "hides"),
+        ("(cd app && pytest -q) | cat", "hides"),
+        ("if pytest -q; then echo ok; fi", "hides"),
+        ("bash -c 'pytest -q || true'", "hides"),
+        ("cd app && (pytest -q || :)", "hides"),
+        ("python -c 'test'", "other"),
         ("grep -rn test .", "reads"),
         ("ls tests", "reads"),
         ("python app.py", "other"),
@@ -55,7 +84,7 @@ LATER = 2**53
     ],
 )
 def test_a_command_counts_if_it_tests_or_builds(command: str, kind: str) -> None:
-    """Test runners, builds and linters check; what only reads or prints never does."""
+    """Test runners, builds and linters check if the line fails when they do; what only reads or prints never does."""
     assert checks.kind_of(command) == kind
 
 
@@ -75,7 +104,9 @@ def _judge(
     return checks.judge(worktree, state, VerifierVerdict(passed=True, evidence=evidence), Deadline())
 
 
-@for_each("commands", [("git diff --stat",), ("true", "echo ok"), ()])
+@for_each(
+    "commands", [("git diff --stat",), ("true", "echo ok"), ("pytest -q || true",), ("make test | cat", "true"), ()]
+)
 def test_reading_is_no_evidence(commands: tuple[str, ...], project: Path) -> None:
     """A verdict that rests on reading commands is refused, with the project's own checks as suggestions."""
     with pytest.raises(FlowError) as refused:
@@ -114,6 +145,18 @@ def test_a_report_that_the_journal_confirms_is_proved(line: str, project: Path) 
     (project / "a.py").write_text("x = 2\n")
     judged = _judge(project, "pytest -q", recorded=[RecordedCommand(line, True, LATER)])
     assert (judged.proved, judged.warnings) == (True, ())
+
+
+def test_a_failure_that_the_report_leaves_out_is_named(project: Path) -> None:
+    """A check that failed after the last change and was not run again leaves the others unproved, until it succeeds."""
+    (project / "a.py").write_text("x = 2\n")
+    recorded = [RecordedCommand("make test", False, LATER), RecordedCommand("pytest -q", True, LATER)]
+    judged = _judge(project, "pytest -q", recorded=recorded)
+    assert (judged.proved, judged.warnings) == (
+        False,
+        ("unproved: make test failed after the last change, and was not run again",),
+    )
+    assert _judge(project, "pytest -q", recorded=[*recorded, RecordedCommand("make test", True, LATER)]).proved
 
 
 def test_a_session_without_a_change_is_unchanged(project: Path) -> None:

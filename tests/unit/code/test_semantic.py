@@ -187,6 +187,15 @@ def test_the_router_asks_less_when_more_is_known(codebase: Codebase) -> None:
     assert any(one["symbol_name"] == "squared" for one in answer["results"])
 
 
+def test_a_question_is_answered_also_where_the_request_is_about_another(codebase: Codebase) -> None:
+    """A question that does not name the feature of the session's request is searched for as a whole."""
+    frame = {"target_feature": "total_area", "observed_issue": "wrong"}
+    asked = Question("where is the radius squared?", frame=frame)
+    assert next(step["tool"] for step in query(codebase, asked)["plan"]) == "semantic_search"
+    asked = Question("who uses total_area?", frame=frame)
+    assert "semantic_search" not in [step["tool"] for step in query(codebase, asked)["plan"]]
+
+
 def test_context_is_asked_for_and_kept(codebase: Codebase) -> None:
     """New documents are asked for once, changed ones again, and a person's notes stay."""
     told = sync_index(codebase)

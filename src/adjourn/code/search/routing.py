@@ -76,8 +76,12 @@ def query(
     frame = question.frame
     missing: list[str] = [slot for slot in SLOTS if not frame.get(slot)]
     wanted = asked_for(question.text)
-    named = question.symbol or frame.get("target_feature") or _known_symbol(codebase, wanted)
-    target = named or next(iter([*wanted.symbols, *sorted(wanted.words, key=len, reverse=True)]), question.text)
+    named = question.symbol or _known_symbol(codebase, wanted)
+    feature = frame.get("target_feature")
+    if feature and feature.casefold() in question.text.casefold():
+        named = named or feature
+    words = [*wanted.symbols, *sorted(wanted.words, key=len, reverse=True)]
+    target = named or feature or next(iter(words), question.text)
     plan = _plan(missing, target, question, named=named is not None)
     results: list[dict[str, Any]] = []
     outputs = []

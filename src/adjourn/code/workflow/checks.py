@@ -28,7 +28,7 @@ from adjourn.errors import AdjournError
 from adjourn.host import executables
 from adjourn.host.executables import find, outside
 from adjourn.log.canonical_json import digest
-from adjourn.policy.shell.syntax import ShellWord
+from adjourn.policy.shell.syntax import Compound, ShellWord, Simple, UnreadError, WordPart, parse
 from adjourn.policy.shell.tables import only_reads
 from adjourn.runs.subprocesses import ProgramError, run_program
 from adjourn.text.redact import without_secrets
@@ -89,12 +89,18 @@ def judge(worktree: Worktree, state: SessionState, verdict: VerifierVerdict, dea
 def _check_reports(worktree: Worktree, state: SessionState) -> list[str]:
     """Mark the reported checks that the journal proves. Returns warnings about the others. Raises `FlowError`."""
     runs = state.check_runs
-    counting = [run for run in runs if kind_of(run.command) != "reads"]
-    if not (counting or worktree.test_commands):
+    kinds = [kind_of(run.command) for run in runs]
+    counting = [run for run, kind in zip(runs, kinds, strict=True) if kind in ("checks", "other")]
+    hidden = "hides" in kinds and "checks" not in kinds
+    if hidden or not counting:
+        if worktree.test_commands:
+            return []
         suggested = suggested_checks(worktree.repository)
         what = f"{runs[0].command} only reads" if runs else "nothing was run"
+        if hidden:
+            what = f"{runs[kinds.index('hides')].command} succeeds even if its check fails"
         raise mismatch(
-            f"`passed` is true, and {what}: run the project's tests or its build, and submit"
+            f"`passed` is true, and {what}: run the project's tests or its build by themselves, and submit"
             " each command in `evidence`, as {command, exit_code, output}",
             **({"suggested_checks": suggested} if suggested else {}),
         )
@@ -109,8 +115,18 @@ def _check_reports(worktree: Worktree, state: SessionState) -> list[str]:
                 " by itself, and submit again"
             )
         run.proved = kind_of(run.command) == "checks"
+    if failed := _failing(recorded, since):
+        for run in counting:
+            run.proved = False
+        return [f"unproved: {failed} failed after the last change, and was not run again"]
     unclear = [run.command for run in counting if not run.proved]
     return [f"unproved: {command} is not known to test or build" for command in unclear]
+
+
+def _failing(recorded: Sequence[RecordedCommand], since: int) -> str:
+    """A check that failed after the last change and has not succeeded since; "" for none."""
+    last = {_last_part(call.command): call for call in recorded if call.ended_ms >= since}
+    return next((name for name, call in last.items() if not call.succeeded and kind_of(name) == "checks"), "")
 
 
 def _contradiction(command: str, recorded: Sequence[RecordedCommand], since: int) -> str:
@@ -172,144 +188,103 @@ def outcome_members(state: SessionState) -> dict[str, Any]:
 
 # --- which commands test or build
 
-CommandKind = Literal["checks", "reads", "other"]
-_CHECKERS = frozenset(
-    [
-        "ava",
-        "basedpyright",
-        "bazel",
-        "biome",
-        "black",
-        "buck2",
-        "check",
-        "cmake",
-        "ctest",
-        "cypress",
-        "detox",
-        "eslint",
-        "flake8",
-        "gradle",
-        "gradlew",
-        "jasmine",
-        "jest",
-        "just",
-        "karma",
-        "lein",
-        "make",
-        "mocha",
-        "mvn",
-        "mvnw",
-        "mypy",
-        "ninja",
-        "nose2",
-        "nox",
-        "phpstan",
-        "phpunit",
-        "playwright",
-        "prettier",
-        "prove",
-        "pylint",
-        "pyright",
-        "pytest",
-        "rake",
-        "rspec",
-        "rubocop",
-        "ruff",
-        "sbt",
-        "shellcheck",
-        "stylelint",
-        "tap",
-        "task",
-        "tox",
-        "trial",
-        "tsc",
-        "unittest",
-        "vitest",
-        "vue-tsc",
-        "xcodebuild",
-    ]
-)
+CommandKind = Literal["checks", "hides", "reads", "other"]
+_CHECKERS = frozenset([
+    "ava", "basedpyright", "bazel", "biome", "black", "buck2", "check", "cmake", "ctest", "cypress", "detox", "eslint", "flake8", "gradle", "gradlew",
+    "jasmine", "jest", "just", "karma", "lein", "make", "mocha", "mvn", "mvnw", "mypy", "ninja", "nose2", "nox", "phpstan", "phpunit", "playwright",
+    "prettier", "prove", "pylint", "pyright", "pytest", "rake", "rspec", "rubocop", "ruff", "sbt", "shellcheck", "stylelint", "tap", "task", "tox",
+    "trial", "tsc", "unittest", "vitest", "vue-tsc", "xcodebuild",
+])  # fmt: skip
 """Programs that test, build or check whatever their arguments are."""
 _CHECKING = re.compile(
     r"(?:^|[-_:./])(?:tests?|spec|checks?|build|compile|lint|types?|typecheck|verify|vet|clippy|ci|bench|nextest|e2e)(?:$|[-_:./])"
 )
 """A subcommand, target or script with one of these words in its name tests or builds."""
-_BY_SUBCOMMAND = frozenset(
-    [
-        "bun",
-        "bundle",
-        "cargo",
-        "composer",
-        "deno",
-        "dotnet",
-        "go",
-        "hatch",
-        "mix",
-        "npm",
-        "pdm",
-        "pnpm",
-        "poetry",
-        "rye",
-        "swift",
-        "yarn",
-        "zig",
-        "stack",
-        "cabal",
-        "flutter",
-        "dart",
-    ]
-)
-_INTERPRETERS = frozenset(
-    ["bash", "sh", "zsh", "dash", "python", "python3", "node", "ruby", "perl", "php", "deno", "tsx", "ts-node"]
-)
-_WRAPPERS = frozenset(
-    [
-        "env",
-        "nice",
-        "time",
-        "timeout",
-        "nohup",
-        "uv",
-        "uvx",
-        "poetry",
-        "pipenv",
-        "pdm",
-        "hatch",
-        "rye",
-        "npx",
-        "pnpx",
-        "bunx",
-        "xvfb-run",
-        "run",
-        "exec",
-        "bundle",
-        "sudo",
-        "command",
-    ]
-)
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_BY_SUBCOMMAND = frozenset([
+    "bun", "bundle", "cargo", "composer", "deno", "dotnet", "go", "hatch", "mix", "npm", "pdm", "pnpm", "poetry", "rye", "swift", "yarn", "zig", "stack",
+    "cabal", "flutter", "dart",
+])  # fmt: skip
+_INTERPRETERS = frozenset([
+    "bash", "sh", "zsh", "dash", "python", "python3", "node", "ruby", "perl", "php", "deno", "tsx", "ts-node",
+])  # fmt: skip
+_WRAPPERS = frozenset([
+    "env", "nice", "time", "timeout", "nohup", "uv", "uvx", "poetry", "pipenv", "pdm", "hatch", "rye", "npx", "pnpx", "bunx", "xvfb-run", "run", "exec",
+    "bundle", "sudo", "command",
+])  # fmt: skip
+_SHELLS = frozenset([
+    "bash", "sh", "zsh", "dash",
+])  # fmt: skip
 _IDLE = frozenset(("true", ":", "false", "echo", "printf", "exit", "sleep", "cd", "test", "[", "git", "pwd", "ls"))
-_PARTS = re.compile(r"&&|\|\||[;|\n]")
+_ASKING = frozenset([
+    "--version", "--help", "-h", "--collect-only", "--co", "--dry-run", "--setup-plan", "--fixtures", "--listTests",
+])  # fmt: skip
+"""Options with which a program tells something, and checks nothing."""
+_MAKERS = frozenset([
+    "make", "just", "rake", "task",
+])  # fmt: skip
+_TELLING = frozenset([
+    "clean", "distclean", "mostlyclean", "help", "-n", "--just-print", "--recon", "-q", "--question", "-l", "--list", "-T", "--tasks",
+])  # fmt: skip
+"""Targets and options of these that build nothing."""
+_NEGATED = re.compile(r"(?:^|[;&|({\n])\s*!\s")
 
 
 def kind_of(command: str) -> CommandKind:
-    """What a command is evidence of: it `checks` (tests or builds), only `reads`, or does something `other`."""
-    kinds = [_kind_of_part(words) for part in _PARTS.split(command) if (words := _words(part))]
-    if "checks" in kinds:
-        return "checks"
-    return "reads" if all(kind == "reads" for kind in kinds) else "other"
+    """What a command is evidence of.
 
-
-def _words(part: str) -> list[str]:
+    It `checks` if it fails when something fails that tests or builds, and `hides` that if it does not (`pytest | tail`); or it only
+    `reads`, or does something `other`.
+    """
     try:
-        words = shlex.split(part)
-    except ValueError:
-        words = part.split()
-    return [word for word in words if not _ASSIGNMENT.fullmatch(word)]
+        line: Simple | Compound = parse(command)
+    except UnreadError:
+        words = tuple((WordPart("text", word),) for word in command.split())
+        line = Compound("loop", (Simple((), words, ()),))
+    found: list[tuple[CommandKind, bool]] = []
+    _collect(line, not _NEGATED.search(command), set(), found)
+    if ("checks", True) in found:
+        return "checks"
+    kinds = {kind for kind, _ in found}
+    if kinds & {"checks", "hides"}:
+        return "hides"
+    return "reads" if kinds <= {"reads"} else "other"
+
+
+def _collect(node: Simple | Compound, decides: bool, options: set[str], found: list[tuple[CommandKind, bool]]) -> None:
+    """Add what each simple command is to `found`, with whether the line fails when it does."""
+    if isinstance(node, Simple):
+        words = ["".join(part.text for part in word) for word in node.words]
+        if words[:1] == ["set"]:
+            options.update(word for word in words if word == "pipefail")
+            options.update("e" for word in words if re.fullmatch(r"-\w*e\w*", word))
+        if words:
+            found.append((_kind_of_part(words), decides))
+        return
+    first, last = node.parts[:1], node.parts[-1:]
+    inner = set(options) if node.kind == "subshell" else options
+    for part in node.parts:
+        stops = "e" in options and not (isinstance(part, Compound) and part.kind == "and")
+        own = {
+            "list": (part,) == last or stops,
+            "and": True,
+            "or": (part,) == first and isinstance(last[0], Simple) and _program(last[0]) in ("exit", "false"),
+            "pipe": (part,) == last or "pipefail" in options,
+            "group": True,
+            "subshell": isinstance(part, Compound) and part.kind == "list",  # else it runs in the background
+        }.get(node.kind, False)
+        _collect(part, decides and own, inner, found)
+
+
+def _program(node: Simple) -> str:
+    return node.words[0][0].text if node.words else ""
 
 
 def _kind_of_part(words: list[str]) -> CommandKind:
     program = os.path.basename(words[0])
+    if _ASKING & set(words) or (program in _MAKERS and words[1:] and set(words[1:]) & _TELLING):
+        return "reads"
+    if program in _SHELLS and len(words) > 2 and re.fullmatch(r"-\w*c", words[1]):
+        return kind_of(words[2])
     if program in _WRAPPERS and len(words) > 1:
         rest = list(_wrapped(words[1:]))
         inner = _kind_of_part(rest) if rest else "other"
@@ -320,6 +295,8 @@ def _kind_of_part(words: list[str]) -> CommandKind:
     arguments = [word for word in words[1:] if not word.startswith("-")]
     if program.startswith(tuple(_INTERPRETERS)) and len(words) > 2 and words[1] == "-m":
         return _kind_of_part(words[2:])
+    if program.startswith(tuple(_INTERPRETERS)) and words[1:2] in (["-c"], ["-e"]):
+        return "other"
     if (program in _BY_SUBCOMMAND or program.startswith(tuple(_INTERPRETERS))) and any(
         map(_CHECKING.search, arguments[:2])
     ):
@@ -333,7 +310,9 @@ def _wrapped(words: list[str]) -> Iterator[str]:
     """The words after those of a wrapper: its options, and numbers such as seconds."""
     started = False
     for word in words:
-        started = started or not (word.startswith("-") or re.fullmatch(r"[\d.]+[smhd]?|run|exec", word))
+        started = started or not (
+            word.startswith("-") or re.fullmatch(r"[\d.]+[smhd]?|run|exec|[A-Za-z_]\w*=.*", word, re.DOTALL)
+        )
         if started:
             yield word
 

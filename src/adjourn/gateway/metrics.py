@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
+from operator import itemgetter
 from threading import Lock
 from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -68,8 +69,9 @@ class Metrics:
         """By server, tool, outcome. So are `calls`."""
         self.calls: defaultdict[tuple[str, str, str], int] = defaultdict(int)
         self.deciding: defaultdict[str, Timing] = defaultdict(Timing)
-        """From a message to its call's being sent on, by server. So is `upstream`: from there to the server's answer."""
-        self.upstream: defaultdict[str, Timing] = defaultdict(Timing)
+        """From a message to its call's being sent on, by server."""
+        self.upstream: defaultdict[tuple[str, str], Timing] = defaultdict(Timing)
+        """From there to the server's answer, by server and tool."""
         self.responses: defaultdict[int, int] = defaultdict(int)
         """By HTTP status."""
         self.appends = Timing()
@@ -147,7 +149,7 @@ class CallWatch:
         name = self._name(request)
         metrics.calls[server, name, outcome] += 1
         took = now - request.started
-        metrics.upstream[server].add(took * NANOSECONDS)
+        metrics.upstream[server, name].add(took * NANOSECONDS)
         stream, request.watched = request.watched, None
         if stream is not None and (trace := stream.trace) is not None:
             trace.settled = now
@@ -264,10 +266,12 @@ class Exposition:
         errors = _by_key(metrics.store_errors)
         yield _counter("store_errors", "Failures of the store.", ("operation",), errors)
         yield _counter("append_conflicts", "Appends that lost to another writer.", (), [((), metrics.conflicts)])
-        deciding, upstream = metrics.deciding.items(), metrics.upstream.items()
-        yield _histogram("decision", "From a message until its call is sent to the server.", deciding)
-        yield _histogram("upstream", "From sending a call to the server's answer.", upstream)
-        yield _histogram("append", "Writing to the store.", [("", metrics.appends)])
+        deciding = [((server,), timing) for server, timing in list(metrics.deciding.items())]
+        about = "From a message until its call is sent to the server."
+        yield _histogram("decision", about, labels[:1], deciding)
+        about, upstream = "From sending a call to the server's answer.", list(metrics.upstream.items())
+        yield _histogram("upstream", about, labels[:2], upstream)
+        yield _histogram("append", "Writing to the store.", (), [((), metrics.appends)])
         yield _gauge("info", "The version that runs.", ("version",), [((__version__,), 1)])
         if self._state is not None:
             yield from _state_now(self._state)
@@ -289,18 +293,25 @@ def _state_now(state: GatewayState) -> Iterator[Metric]:
     yield _gauge("stateless_exchanges", about, server, _by_key(lanes))
     yield _gauge("upstream_up", "Whether the last connection to a server was made.", server, _by_key(up))
     work = Counter[str]()
-    tasks, stamp = set[str](), timestamp(now())
+    tasks, stamp, left = set[str](), timestamp(now()), 1.0
     for session in (session for context in list(state.contexts()) for session in context.sessions):
         task = session.task
         work["leases"] += 1
         work["deferred"] += len(task.deferred)
         if task.id not in tasks:
             tasks.add(task.id)
+            if (budget := task.ledger.budget) is not None:
+                rest = max(budget - task.ledger.calls_used, 0)
+                left = min(left, rest / budget if budget else 0.0)
+                work["spent"] += not rest
             for approval in list(task.ledger.approvals.values()):
                 work["waiting"] += not (approval.approved or approval.refused) and approval.expires > stamp
     yield _gauge("leases", "Sessions on tasks that this process holds.", (), work["leases"])
     yield _gauge("tasks", "Tasks that this process works on.", (), len(tasks))
     yield _gauge("approvals_waiting", "Questions to people on these tasks.", (), work["waiting"])
+    yield _gauge("budgets_spent", "Tasks, of these, without a call left in their budget.", (), work["spent"])
+    about = "The smallest share of the calls of such a task that is left."
+    yield _gauge("budget_left_ratio", about, (), left)
     yield _gauge("events_deferred", "Events that wait for the next append.", (), work["deferred"])
     queues = {
         "log": state.report.size,
@@ -331,14 +342,14 @@ def _gauge(name: str, about: str, labels: tuple[str, ...], rows: Rows | float) -
     return family
 
 
-def _histogram(name: str, about: str, timings: Iterable[tuple[str, Timing]]) -> Metric:
-    """By server, unless its name is ""."""
+def _histogram(
+    name: str, about: str, labels: tuple[str, ...], timings: Iterable[tuple[tuple[str, ...], Timing]]
+) -> Metric:
     from prometheus_client.core import HistogramMetricFamily
 
-    labels = [] if dict(timings).keys() == {""} else ["server"]
     family = HistogramMetricFamily(f"adjourn_{name}_seconds", about, labels=labels)
-    for server, timing in sorted(timings):
+    for values, timing in sorted(timings, key=itemgetter(0)):
         bounds = (*(f"{bound:g}" for bound in BOUNDS), "+Inf")
         buckets = [*zip(bounds, accumulate(timing.counts), strict=True)]
-        family.add_metric((server,) if labels else (), buckets, timing.total)
+        family.add_metric(values, buckets, timing.total)
     return family

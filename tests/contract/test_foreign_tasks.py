@@ -31,6 +31,7 @@ from adjourn.tasks.work_index import ALL, EFFECTS, INDEXED, NAMED, WORK
 from support.workspace import Workspace
 
 HASH = "a" * 64
+MOST_FILLED = 20_000
 MANY = 100_000 if os.environ.get("ADJOURN_CAMPAIGN") == "1" else 10_000
 
 
@@ -81,6 +82,9 @@ def _foreign(number: int) -> tuple[str, dict[str, str]]:
 
 def _fill(store: Store, start: int, stop: int) -> None:
     """Put tasks of others into a store, past its methods: 10,000 appends would take seconds."""
+    if stop - start > MOST_FILLED:  # a statement has its time
+        _fill(store, start, stop - MOST_FILLED)
+        start = stop - MOST_FILLED
     tasks = [_foreign(number) for number in range(start, stop)]
     refs = [pair for _, of_task in tasks for pair in of_task.items()]
     if isinstance(store, MemoryStore):

@@ -17,6 +17,7 @@ import pytest
 
 from support.gateway import SERVER
 from support.in_process_gateway import InProcessGateway
+from support.token_issuer import TokenIssuer
 
 VARIABLES = {"UP_TOKEN": "of-up", "UP_KEY": "key-of-up"}
 META = {
@@ -71,9 +72,13 @@ def serving(path: Path, servers: str) -> Iterator[str]:
         yield work.url("")
 
 
-def asked(address: str, **headers: str) -> httpx.Response:
-    accepted = {"accept": "application/json, text/event-stream", "mcp-method": "server/discover"}
-    return httpx.post(address, json=DISCOVER, headers=accepted | headers, timeout=20)
+def asked(address: str, method: str = "server/discover", **headers: str) -> httpx.Response:
+    accepted = {
+        "accept": "application/json, text/event-stream",
+        "mcp-method": method,
+        "mcp-protocol-version": "2026-07-28",
+    }
+    return httpx.post(address, json=DISCOVER | {"method": method}, headers=accepted | headers, timeout=20)
 
 
 def test_a_server_gets_its_own_credentials_and_not_the_clients(tmp_path: Path, recorder: Recorder) -> None:
@@ -135,3 +140,37 @@ def test_a_variable_that_is_not_set_is_named_at_the_start(tmp_path: Path) -> Non
     )  # fmt: skip
     assert done.returncode == 2
     assert "the variable NO_SUCH has no token" in done.stderr
+
+
+@pytest.mark.parametrize("path", ["/up/mcp", "/mcp"])
+def test_each_person_has_a_token_of_their_own_at_a_server(tmp_path: Path, recorder: Recorder, path: str) -> None:
+    """It is made from the person's token, which the server never sees; one person who gets none keeps nobody else from the server."""
+    url = f"http://127.0.0.1:{recorder.server_port}/mcp"
+    with TokenIssuer() as issuer:
+        give = issuer.answers["/token"]
+        tokens = {name: issuer.token({"sub": name}) for name in ("ann", "bob")}
+        issuer.answers["/token"] = lambda form: give(form) if form["subject_token"] != tokens["bob"] else (400, {})
+        servers = f"""
+[auth.oauth]
+issuer = "{issuer.url}"
+resource = "https://gateway.example.com"
+[servers.other]
+url = "{url}"
+[servers.up]
+url = "{url}"
+exchange = {{url = "{issuer.url}/token", client = "gateway", secret_env = "SECRET", audience = "up"}}
+"""
+        variables = {"SECRET": "of-gateway"}
+        with InProcessGateway(tmp_path, "allow *", over="", settings=servers, variables=variables) as work:
+            answers = [
+                asked(f"{work.url('')}{path}", "tools/list", authorization=f"Bearer {tokens[name]}")
+                for name in ("bob", "ann", "ann")
+            ]
+    shown = {seen.get("authorization", "") for seen in recorder.seen}
+    assert shown - {""} == {"Bearer ann-at-up"}
+    assert [form["audience"] for _, form in issuer.posted] == ["up", "up"]
+    assert "result" in answers[1].json()
+    assert answers[0].status_code == answers[1].status_code == 200
+    assert all(token not in answer.text for token in tokens.values() for answer in answers)
+    if path == "/up/mcp":
+        assert "gives no token for this server in exchange for yours" in answers[0].json()["error"]["message"]

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any, Self
+from urllib.parse import parse_qsl
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 RESOURCE = "https://gateway.example.com"
+CLIENT = "Basic Z2F0ZXdheTpvZi1nYXRld2F5"
+"""The client `gateway` with the secret `of-gateway`."""
 
 
 class TokenIssuer:
@@ -28,6 +31,10 @@ class TokenIssuer:
             "ec": ec.generate_private_key(ec.SECP256R1()),
         }
         self.asked = 0
+        self.opaque: dict[str, dict[str, Any]] = {}
+        """What `/introspect` says of tokens, by the token."""
+        self.posted: list[tuple[str, dict[str, str]]] = []
+        self.answers: dict[str, Callable[[dict[str, str]], tuple[int, Any]]] = {"/token": self._exchange}
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -46,12 +53,37 @@ class TokenIssuer:
                 self.end_headers()
                 self.wfile.write(data)
 
+            def do_POST(self) -> None:
+                form = dict(parse_qsl(self.rfile.read(int(self.headers["content-length"])).decode()))
+                issuer.posted.append((self.path, form))
+                is_client = self.headers["authorization"] == CLIENT
+                status, body = issuer.answers.get(self.path, issuer.answer)(form) if is_client else (401, {})
+                data = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("content-length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # its name in the base class
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread = Thread(target=self._server.serve_forever, daemon=True)
+
+    def answer(self, form: dict[str, str]) -> tuple[int, Any]:
+        """What a token means (RFC 7662)."""
+        return 200, self.opaque.get(form["token"], {"active": False})
+
+    @staticmethod
+    def _exchange(form: dict[str, str]) -> tuple[int, Any]:
+        """A token for another server that says whose it was made of (RFC 8693)."""
+        if form.get("grant_type") != "urn:ietf:params:oauth:grant-type:token-exchange":
+            return 400, {"error": "unsupported_grant_type"}
+        claims = jwt.decode(form["subject_token"], options={"verify_signature": False})
+        kind = "urn:ietf:params:oauth:token-type:access_token"
+        access = f"{claims['sub']}-at-{form['audience']}"
+        return 200, {"access_token": access, "issued_token_type": kind, "token_type": "Bearer", "expires_in": 300}
 
     def __enter__(self) -> Self:
         self._thread.start()

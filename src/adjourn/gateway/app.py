@@ -36,6 +36,7 @@ from adjourn.gateway.monitoring import Monitoring
 from adjourn.gateway.replies import OpenStreams, Receive, Scope, Send, answer_text
 from adjourn.gateway.routing import GatewayUpstream, Routes, Routing
 from adjourn.gateway.settings import AuthSettings, GatewaySettings, ServerSettings, secret_files
+from adjourn.gateway.token_requests import ClientTokens
 from adjourn.host import keys
 from adjourn.host.clock import now
 from adjourn.policy.contract import reread_policy
@@ -75,6 +76,7 @@ class GatewayApp:
         self._tenants = Tenants(gateway.workspace.root, settings.auth.shared if settings.auth else ())
         self._streams = OpenStreams(self._may_stay)
         self._contexts = Contexts(gateway, self._tenants, self._resources.workers, report)
+        self._client_tokens = ClientTokens()
         self._routes = Routes(settings, self._upstream, self._authenticator)
         self._keep_secret(settings)
         self._aggregate = SingleAddress(
@@ -95,7 +97,7 @@ class GatewayApp:
         return self._routes.now
 
     def _upstream(self, name: str, settings: ServerSettings) -> GatewayUpstream:
-        return GatewayUpstream(name, settings, self._gateway.workspace.tree, self._endpoint_of)
+        return GatewayUpstream(name, settings, self._gateway.workspace.tree, self._endpoint_of, self._client_tokens)
 
     def _endpoint_of(self, upstream: GatewayUpstream) -> Endpoint:
         return Endpoint(partial(self._new, upstream), self.throttle, self.monitoring.tracer, self._streams)
@@ -106,7 +108,8 @@ class GatewayApp:
             if not (oauth.provider or oauth.person):
                 text = f"each token of {oauth.issuer} is a service's; set provider or person in [auth.oauth] to tell people"
                 self._report.event("auth.services", text)
-        resources = AuthenticatorResources(self._gateway.store, keys.secret(), now, self._resources.workers, on_error)
+        workers, verified = self._resources.workers, self._client_tokens.keep
+        resources = AuthenticatorResources(self._gateway.store, keys.secret(), now, workers, on_error, verified)
         return Authenticator(settings, resources)
 
     def _keep_secret(self, settings: GatewaySettings) -> None:
@@ -216,7 +219,7 @@ class GatewayApp:
     def _new(self, upstream: GatewayUpstream, client: str, sender: Sender) -> Exchange:
         shared = self._contexts.context_of(ContextKey(upstream.name, upstream.command, client, sender))
         exchange = Exchange(self._resources, shared.context)
-        exchange.connect(self.link(upstream, exchange))
+        exchange.connect(self.link(upstream, sender, exchange))
         self._contexts.use(shared, exchange, sender.task)
         return exchange
 
@@ -230,10 +233,10 @@ class GatewayApp:
         self._contexts.use(shared, session, sender.task)
         return session
 
-    def link(self, upstream: GatewayUpstream, user: LinkUser) -> ServerLink:
-        """A new way to a server."""
+    def link(self, upstream: GatewayUpstream, sender: Sender, user: LinkUser) -> ServerLink:
+        """A new way to a server, for whoever is behind a client."""
         if upstream.pool is not None:
-            return HttpLink(user, upstream.pool, upstream.patience, upstream.credentials)
+            return HttpLink(user, upstream.pool, upstream.patience, upstream.credentials_for(sender.principal))
         return upstream.processes.link(user)
 
     # --- the life

@@ -58,6 +58,8 @@ class AuthenticatorResources(NamedTuple):
     clock: Callable[[], int]
     workers: Executor
     on_error: Callable[[str], None]
+    verified: Callable[[Principal, str], None] | None = None
+    """Hears which token a principal has shown."""
 
 
 class Authenticator:
@@ -133,14 +135,23 @@ class Authenticator:
         if len(self._tokens) > 1:
             from adjourn.gateway.tokens import claimed_issuer
 
-            claimed = self._tokens.get(claimed_issuer(credential))
+            claimed = self._tokens.get(claimed_issuer(credential)) or self._of_opaque(credential)
             if claimed is None:
                 return self._challenge(path, "invalid_token", "the token is of no issuer that this gateway accepts")
             tokens = claimed  # which takes a token of its own issuer alone
         verified = await tokens.bearer(credential, self._resource.audiences(path, tokens.settings))
         if isinstance(verified, Principal):
+            if self._resources.verified is not None:
+                self._resources.verified(verified, credential)
             return verified
         return self._challenge(path, verified.error, verified.why)
+
+    def _of_opaque(self, credential: str) -> Tokens | None:
+        """The one issuer that is asked about tokens that name none. A JSON Web Token of another one is not shown to it."""
+        from adjourn.gateway.tokens import is_web_token
+
+        asked = (tokens for tokens in self._tokens.values() if tokens.settings.introspection is not None)
+        return None if is_web_token(credential) else next(asked, None)
 
     def _challenge(self, path: str, error: str = "", why: str = "") -> Challenge:
         if self._resource is not None:

@@ -35,6 +35,8 @@ class ServerCheck(NamedTuple):
     tools: int = 0
     allowed: int = 0
     limited: int = 0
+    is_tried: bool = True
+    """A server that wants a token of each person is not."""
 
     @property
     def is_usable(self) -> bool:
@@ -44,6 +46,8 @@ class ServerCheck(NamedTuple):
     def __str__(self) -> str:
         if self.failure:
             return f"{self.name}: {self.failure}"
+        if not self.is_tried:
+            return f"{self.name}: not tried, because it gets a token of each person"
         few = f", {self.limited} of them to some principals only" if self.limited else ""
         return f"{self.name}: {self.allowed} of {self.tools} tools allowed{few}"
 
@@ -61,8 +65,10 @@ def check_store(root: str, url: str) -> str:
 
 def check_servers(settings: GatewaySettings, policy: Policy, tree: str) -> Iterator[ServerCheck]:
     """Ask all servers for their tools, several at a time; in the order of the settings."""
-    for name, probed in probe_servers(settings.servers, tree).items():
-        yield _judged(name, probed, policy)
+    asked = {name: server for name, server in settings.servers.items() if server.exchange is None}
+    probed = probe_servers(asked, tree)
+    for name in settings.servers:
+        yield _judged(name, probed[name], policy) if name in probed else ServerCheck(name, is_tried=False)
 
 
 def probe_servers(servers: Mapping[str, ServerSettings], tree: str) -> dict[str, Probed]:

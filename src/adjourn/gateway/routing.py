@@ -28,6 +28,7 @@ from adjourn.gateway.login_store import KeptLogin
 from adjourn.gateway.network_path import path_to
 from adjourn.gateway.processes import ServerProcesses
 from adjourn.gateway.settings import AuthSettings, GatewaySettings, ServerSettings, read_settings
+from adjourn.gateway.token_requests import ClientTokens, ExchangedToken, TokenExchange
 from adjourn.host.executables import common
 from adjourn.policy.principal import Principal
 from adjourn.relay.ports import StderrLog
@@ -37,13 +38,21 @@ class GatewayUpstream:
     """A server of the settings; a command starts in `folder`. `endpoint` makes what has its sessions. Raises `UsageError` for a variable without a value."""
 
     def __init__(
-        self, name: str, settings: ServerSettings, folder: str, endpoint: Callable[[GatewayUpstream], Endpoint]
+        self,
+        name: str,
+        settings: ServerSettings,
+        folder: str,
+        endpoint: Callable[[GatewayUpstream], Endpoint],
+        tokens: ClientTokens,
     ) -> None:
         self.name = name
         self.settings = settings
         self.pool = HttpPool(settings.url, path_to(settings.url, settings, folder)) if settings.url else None
         self.patience = patience(settings.seconds)
-        self.credentials = credentials_of(settings)
+        self._credentials = credentials_of(settings)
+        self.exchange = (
+            TokenExchange(settings.exchange, tokens, self._credentials, os.environ) if settings.exchange else None
+        )
         self.processes = ServerProcesses(name, settings, variables_of(name, settings, os.environ), folder)
         self.endpoint = endpoint(self)
 
@@ -51,6 +60,10 @@ class GatewayUpstream:
     def command(self) -> str:
         """What it is reached as: its URL, or the words of its command."""
         return self.settings.url or " ".join(self.settings.command)
+
+    def credentials_for(self, principal: Principal | None) -> Credentials:
+        """What opens the server on behalf of a principal."""
+        return ExchangedToken(self.exchange, principal) if self.exchange is not None else self._credentials
 
     def close(self) -> None:
         """Keep no connection. No session is left."""

@@ -75,11 +75,29 @@ class TracesSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     sample: Annotated[float, Meta(ge=0, le=1)] = 1.0
 
 
+class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An endpoint of an authorization server at `url`, where the gateway is the `client` with the secret that the variable `secret_env` has."""
+
+    url: str
+    client: str
+    secret_env: str
+
+
+class ExchangeSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[servers.NAME.exchange]`: a client's token is exchanged for one that the server gets: for this `audience` or `resource`, with these
+    `scopes`.
+    """
+
+    audience: str = ""
+    resource: str = ""
+    scopes: tuple[str, ...] = ()
+
+
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One server: the `url` where it is reached over HTTP, or the `command` that starts it. `seconds` is how long it may take to answer.
 
     `bearer_env` and `headers_env` name the variables that have its token and its headers' values. `login`: it gets the token of the login
-    that the gateway's user has there (`adjourn serve login`).
+    that the gateway's user has there (`adjourn serve login`). `exchange`: it gets one for each person, made from that person's.
 
     Over https, `ca` is the file with those that sign the server's certificate (default: the system's), `certificate` and `key` are the
     gateway's own, and `proxy` makes the connection: "direct" for none, "" for what HTTPS_PROXY and NO_PROXY say.
@@ -102,6 +120,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     shared: bool = False
     processes: Annotated[int, Meta(ge=1, le=20_000)] = 200
     login: bool = False
+    exchange: ExchangeSettings | None = None
 
     @property
     def variables(self) -> frozenset[str]:
@@ -222,6 +241,8 @@ def _problems(settings: GatewaySettings) -> Problems:
     if settings.auth is not None:
         yield from _auth_problems(settings.auth)
     for name, server in settings.servers.items():
+        if server.exchange is not None:
+            yield from _exchange_problems(server, server.exchange, name, settings.auth)
         if _NAME.fullmatch(name) is None:
             yield f"{name[:80]!r} is not a server's name", "use letters, digits, - and _, at most 64"
         yield from _server_problems(server, name)
@@ -248,6 +269,30 @@ def _server_problems(server: ServerSettings, name: str) -> Problems:
         is_ours = header.lower() in _TRANSPORT or header.lower().startswith("mcp-")
         if is_ours or _HEADER.fullmatch(header) is None:
             yield f"{name} cannot be sent the header {header[:80]!r}", "name another header"
+
+
+def _exchange_problems(
+    server: ServerSettings, exchange: ExchangeSettings, name: str, auth: AuthSettings | None
+) -> Problems:
+    if not server.url or server.bearer_env or server.login:
+        yield f"server {name} has exchange beside command, bearer_env or login", "leave one of the two out"
+    if auth is None or auth.oauth is None:
+        yield f"server {name} has exchange, and [auth.oauth] is missing", "name the issuer of the clients' tokens there"
+    for member, url in (("the url", server.url), ("exchange.url", exchange.url)):
+        yield from _insecure(f"{member} of {name}", url)
+    yield from _client_problems(exchange, f"exchange of {name}")
+
+
+def _client_problems(client: ClientSettings, where: str) -> Problems:
+    if not client.client or _VARIABLE.fullmatch(client.secret_env) is None:
+        yield f"{where} names no client or no variable", "set client, and secret_env to the variable with its secret"
+
+
+def _insecure(where: str, url: str) -> Problems:
+    try:
+        check_secure(url)
+    except InvalidError as error:
+        yield f"{where}: {error.message}", error.remedy
 
 
 def _network_problems(server: ServerSettings, name: str) -> Problems:
@@ -307,6 +352,12 @@ class PersonSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     values: tuple[str, ...]
 
 
+class IntrospectionSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the issuer says what a token means that is no JSON Web Token. What it said holds for `seconds`, and no longer than the token."""
+
+    seconds: Annotated[int, Meta(ge=1, le=300)] = 60
+
+
 class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An issuer of access tokens. `resource` is the URL under which clients reach the gateway, without a path; tokens are for it, for an
     address below it, or for one of `audience`. A token must have all `scopes`. `keys` is the address of the issuer's signing keys (default:
@@ -326,6 +377,7 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     leeway: Annotated[int, Meta(ge=0, le=300)] = 30
     provider: Literal["", "auth0", "entra", "keycloak", "okta"] = ""
     person: PersonSettings | None = None
+    introspection: IntrospectionSettings | None = None
 
 
 class ForwardedSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -368,6 +420,9 @@ def _auth_problems(auth: AuthSettings) -> Problems:
         yield "[[auth.issuers]] are there, and [auth.oauth] is missing", "write the first issuer as [auth.oauth]"
     if len({oauth.issuer for oauth in auth.all_issuers}) < len(auth.all_issuers):
         yield "[[auth.issuers]] name an issuer twice", "leave one of the two out"
+    if sum(oauth.introspection is not None for oauth in auth.all_issuers) > 1:
+        remedy = "leave it with one: a token that does not say whose it is would be shown to the other"
+        yield "several issuers have introspection", remedy
     if len({oauth.resource.rstrip("/") for oauth in auth.all_issuers}) > 1:
         yield "the issuers name several resources", "write the same resource everywhere: tokens are for this gateway"
     if auth.proxy is not None:
@@ -377,10 +432,10 @@ def _auth_problems(auth: AuthSettings) -> Problems:
 def _oauth_problems(oauth: OAuthSettings) -> Problems:
     for member, url in (("issuer", oauth.issuer), ("resource", oauth.resource), ("keys", oauth.keys)):
         if url or member != "keys":
-            try:
-                check_secure(url)
-            except InvalidError as error:
-                yield f"{member} of [auth.oauth]: {error.message}", error.remedy
+            yield from _insecure(f"{member} of [auth.oauth]", url)
+    if oauth.introspection is not None:
+        yield from _insecure("introspection.url", oauth.introspection.url)
+        yield from _client_problems(oauth.introspection, "introspection")
     if urlsplit(oauth.resource).path not in ("", "/") or urlsplit(oauth.resource).query:
         remedy = "give the address of the gateway without a path, such as https://gateway.example.com"
         yield f"resource of [auth.oauth] is {oauth.resource[:200]!r}", remedy

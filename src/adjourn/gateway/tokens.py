@@ -9,6 +9,7 @@ Owns: what a token must be, and who its bearer is. Must never: take an algorithm
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import Executor
@@ -22,6 +23,7 @@ import msgspec
 
 from adjourn.errors import AdjournError, StoreError
 from adjourn.gateway.settings import OAuthSettings, check_secure
+from adjourn.gateway.token_requests import Introspection
 from adjourn.host.http import UnansweredError, exchange
 from adjourn.policy.principal import Principal
 
@@ -63,6 +65,8 @@ class Tokens:
         self._issuer = issuer
         self._clock = clock
         self._verified_before: OrderedDict[bytes, _Verified] = OrderedDict()
+        introspection = settings.introspection
+        self._introspection = Introspection(introspection, os.environ) if introspection is not None else None
 
     async def bearer(self, token: str, audiences: Collection[str]) -> Principal | TokenRefusal:
         """The principal of a token, if it is for one of the `audiences`. Raises `StoreError` where the issuer's keys or
@@ -79,10 +83,13 @@ class Tokens:
 
     async def _verified(self, token: str) -> _Verified | TokenRefusal:
         digest = sha256(token.encode(errors="replace")).digest()
-        known = self._verified_before.get(digest)
-        if known is not None and known.version == self._issuer.version and known.ends > self._clock() / 1000:
+        if (known := self._known(digest)) is not None:
             return known
-        verified = await self._verify(token)
+        if self._introspection is not None and len(token) <= MAX_TOKEN and not is_web_token(token):
+            async with self._introspection.asking:
+                verified = self._known(digest) or await self._introspected(token, self._introspection)
+        else:
+            verified = await self._verify(token)
         if isinstance(verified, _Verified):
             self._verified_before[digest] = verified
             if len(self._verified_before) > MAX_KEPT:
@@ -90,6 +97,30 @@ class Tokens:
         else:
             self._verified_before.pop(digest, None)
         return verified
+
+    def _known(self, digest: bytes) -> _Verified | None:
+        known = self._verified_before.get(digest)
+        is_current = known is not None and known.version == self._issuer.version
+        return known if known is not None and is_current and known.ends > self._clock() / 1000 else None
+
+    async def _introspected(self, token: str, introspection: Introspection) -> _Verified | TokenRefusal:
+        claims, settings = await introspection.claims(token), self.settings
+        now = self._clock() / 1000
+        if claims is None or claims.get("iss", settings.issuer) != settings.issuer:
+            return TokenRefusal("invalid_token", "the token is not valid")
+        starts, ends = (claims.get(name, otherwise) for name, otherwise in (("nbf", now), ("exp", float("inf"))))
+        if not all(isinstance(moment, (int, float)) for moment in (starts, ends)):
+            return TokenRefusal("invalid_token", "the token is not valid")
+        if starts > now + settings.leeway or ends <= now - settings.leeway:
+            return TokenRefusal("invalid_token", "the token has expired, or is not valid yet")
+        if str(claims.get("token_type", "bearer")).lower() != "bearer":
+            return TokenRefusal("invalid_token", "the token is not a bearer token")
+        bearer = bearer_of(claims, settings)
+        if bearer is None:
+            return TokenRefusal("invalid_token", "the token does not say who its bearer is")
+        until = min(ends + settings.leeway, now + introspection.seconds)
+        named = await self._named(bearer)
+        return _Verified(named, _texts(claims.get("aud")), _scopes(claims), until, self._issuer.version)
 
     async def _verify(self, token: str) -> _Verified | TokenRefusal:
         settings = self.settings
@@ -126,6 +157,15 @@ class Tokens:
             return TokenRefusal("invalid_token", "the token does not say who its bearer is")
         ends = float(claims["exp"]) + settings.leeway
         return _Verified(await self._named(bearer), _texts(claims["aud"]), _scopes(claims), ends, version)
+
+
+def is_web_token(token: str) -> bool:
+    """Whether a token has the form of a JSON Web Token."""
+    try:
+        jwt.get_unverified_header(token)
+    except (jwt.PyJWTError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def claimed_issuer(token: str) -> str:

@@ -78,6 +78,7 @@ CONNECTING = {
     "host/http.py": "what asks the next ones",
     "adapters/otlp.py": "traces and metrics of the gateway",
     "gateway/tokens.py": "the issuer of that server",
+    "gateway/token_requests.py": "`exchange` and `introspection` of the gateway",
     "gateway/tracing.py": "traces and metrics of the gateway",
     "notify/senders.py": "`adjourn notify`",
     "runs/runner.py": "a run with a model",

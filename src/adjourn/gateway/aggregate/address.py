@@ -29,8 +29,8 @@ class Servers(Protocol):
     def backend_session(self, upstream: GatewayUpstream | None, client: str, sender: Sender, /) -> BackendSession:
         """A part of a client's session, which has no link yet; None is for the gateway's own."""
 
-    def link(self, upstream: GatewayUpstream, user: LinkUser, /) -> ServerLink:
-        """A new way to a server."""
+    def link(self, upstream: GatewayUpstream, sender: Sender, user: LinkUser, /) -> ServerLink:
+        """A new way to a server, for whoever is behind a client."""
 
 
 class SingleAddress:
@@ -61,7 +61,9 @@ class SingleAddress:
         """The part of a client's session that is with one server."""
         session = self._servers.backend_session(upstream, client, sender)
         health = self._health[upstream]
-        link = UpstreamSession(session, partial(self._servers.link, upstream), health)
+        if upstream.exchange is not None:  # that one person gets no token is no reason to leave others waiting
+            health = ServerHealth(canonical_server(upstream.name), self._report)
+        link = UpstreamSession(session, partial(self._servers.link, upstream, sender), health)
         session.connect(link)
         return Backend(session, link, health)
 

@@ -3,8 +3,7 @@
     words.py      names of arguments, and words of tools' names, by which a call says what it does
     places.py     the protected places, and what real paths have to do with them
     texts.py      files that are named by patches, by SQL and by other texts
-    reach.py      what the words of a command reach
-    find.py       what `find` does with the files that it comes upon
+    reach.py      what the words of a command reach, and what `find` comes upon
     commands.py   which place a command line reaches
     personal.py   whether a command speaks for a person, or for the client
     calls.py      which place a call would touch: the one question that proxy, hook and run ask

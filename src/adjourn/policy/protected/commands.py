@@ -11,10 +11,9 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 
-from adjourn.policy.protected.find import found_by
 from adjourn.policy.protected.personal import OURS, personal, personal_in
 from adjourn.policy.protected.places import FOLDER, ProtectedPlaces
-from adjourn.policy.protected.reach import Reach, mentioned
+from adjourn.policy.protected.reach import Reach, found_by, mentioned
 from adjourn.policy.protected.words import UNREAD
 from adjourn.policy.shell.running import Command, Walk, field_of
 from adjourn.policy.shell.syntax import ANYWHERE, FOREIGN, HARMLESS, UNKNOWN, UNSET, ShellWord, UnreadError

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from adjourn.log import kinds
 from adjourn.log.event import timestamp
+from adjourn.tasks.entries import rate_key
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.rates import rate_key
 from support.clock import NOON
 from support.events import TASK, chained
 

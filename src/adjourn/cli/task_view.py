@@ -19,11 +19,10 @@ from adjourn.log import kinds
 from adjourn.log.kinds import tool_name
 from adjourn.store.base import Store
 from adjourn.tasks.approvals import BY_A_PERSON, waiting_approvals
-from adjourn.tasks.entries import Approval, OpenCall, OpenSession
+from adjourn.tasks.entries import Approval, OpenCall, OpenSession, rate_of, rate_used
 from adjourn.tasks.heads import KeptHeads, last_phase
 from adjourn.tasks.lease import describe_holder, is_alive
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.rates import rate_of, rate_used
 from adjourn.tasks.task import GRAPH_HEADS, GRAPH_WRITES, Task, last_worked_on, tasks_of
 from adjourn.tasks.troubles import OpenTrouble, open_troubles
 from adjourn.text.times import period

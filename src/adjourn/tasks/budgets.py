@@ -12,8 +12,8 @@ from adjourn.aex.rule import SESSION_CALLS, Rule
 from adjourn.errors import AdjournError, IntegrityError
 from adjourn.log.canonical_json import digest
 from adjourn.store.base import Store, Swap
+from adjourn.tasks.entries import NONE_SPENT, SLICES
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.rates import NONE_SPENT, SLICES
 from adjourn.tasks.task import Task
 
 # --- the calls of all tasks of a store in a period

@@ -20,9 +20,8 @@ from adjourn.log.canonical_json import digest
 from adjourn.log.event import timestamp
 from adjourn.log.kinds import full_name
 from adjourn.policy.protected.words import ambiguous, reason_for
-from adjourn.tasks.entries import Approval, OpenCall, Sitting
+from adjourn.tasks.entries import NONE_SPENT, Approval, OpenCall, Sitting, rate_key, rate_used
 from adjourn.tasks.ledger import ALREADY_DONE, Ledger, definition_key, is_same_tool
-from adjourn.tasks.rates import NONE_SPENT, rate_key, rate_used
 
 APPROVAL_MILLISECONDS = 15 * 60_000
 """How long a question may be answered where no rule says so, and an approval be used."""

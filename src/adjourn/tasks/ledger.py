@@ -18,8 +18,7 @@ from adjourn.log import kinds
 from adjourn.log.event import GENESIS, Envelope, milliseconds
 from adjourn.log.kinds import full_name, tool_name
 from adjourn.log.merkle import MAX_LATE, Frontier
-from adjourn.tasks.entries import Approval, FailedStep, NotableCall, OpenCall, OpenSession, Sitting
-from adjourn.tasks.rates import Rates, count_rates
+from adjourn.tasks.entries import Approval, FailedStep, NotableCall, OpenCall, OpenSession, Rates, Sitting, count_rates
 from adjourn.text.command_lines import VERIFICATIONS, WorkStep, command_of, scope_of_run, step_of
 from adjourn.text.fitting import fit_text
 

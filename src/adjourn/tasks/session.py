@@ -37,10 +37,9 @@ from adjourn.tasks.decision import (
     is_repeated,
     shown_params,
 )
-from adjourn.tasks.entries import Approval
+from adjourn.tasks.entries import NONE_SPENT, Approval
 from adjourn.tasks.lease import SessionExpiredError, SessionIdentity, TaskLease, TaskSwitchedError
 from adjourn.tasks.ledger import REPEATED, Ledger, is_same_tool
-from adjourn.tasks.rates import NONE_SPENT
 from adjourn.tasks.task import NewEvent, Task, open_ref
 from adjourn.tasks.together import PendingCommit
 from adjourn.tasks.workspace_calls import NOTHING_ELSEWHERE, OpenElsewhere

@@ -24,9 +24,8 @@ from adjourn.tasks.decision import (
     ToolRequest,
     decide,
 )
-from adjourn.tasks.entries import Approval, OpenCall
+from adjourn.tasks.entries import Approval, OpenCall, rate_key
 from adjourn.tasks.ledger import Ledger
-from adjourn.tasks.rates import rate_key
 from support.cases import for_each
 from support.clock import NOON
 from support.events import TASK

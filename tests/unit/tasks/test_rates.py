@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjourn.log import kinds
-from adjourn.tasks import rates as module
+from adjourn.tasks import entries as module
+from adjourn.tasks.entries import rate_key, rate_used
 from adjourn.tasks.ledger import PAUSE, Ledger
-from adjourn.tasks.rates import rate_key, rate_used
 from support.clock import NOON
 from support.events import TASK, chained
 from support.ledger_facts import LIMIT, ONE, Facts, after, allowed

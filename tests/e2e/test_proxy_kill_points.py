@@ -29,7 +29,7 @@ TASK = "points"
 _POINTS = """
 import os, random, signal, sys, time
 from adjourn.relay.admission import Admission
-from adjourn.proxy.main import Proxy
+from adjourn.relay.relay import Relay
 from adjourn.proxy.upstream import Upstream
 
 chance = random.Random(int(sys.argv[1]))
@@ -55,8 +55,8 @@ if point == "forwarded":
     Admission._forward = forwarded
 else:
     before(Upstream, "press", 0.1)
-    before(Proxy, "_leave_unanswered", 0.3)
-    before(Proxy, "_end_sessions", 0.5)
+    before(Relay, "leave_unanswered", 0.3)
+    before(Relay, "end_sessions", 0.5)
 from adjourn.__main__ import main
 sys.argv = sys.argv[sys.argv.index("adjourn"):]
 main()

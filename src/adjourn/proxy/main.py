@@ -31,7 +31,7 @@ from adjourn.policy.contract import BrokenContractError, Contract
 from adjourn.proxy.loop import Loop, PipeWriter, ServerStderr
 from adjourn.proxy.upstream import Upstream, UpstreamStartError
 from adjourn.relay.ports import NEVER, StderrLog, Unread
-from adjourn.relay.relay import Relay, RelayOptions
+from adjourn.relay.relay import NOT_KNOWN, Relay, RelayOptions
 from adjourn.relay.request import UNREAD
 
 CLIENT_IN, CLIENT_OUT = 0, 1
@@ -54,7 +54,6 @@ LOOK_AGAIN_SECONDS = 0.005
 """Poll interval while waiting for the server to exit."""
 SERVER_SECONDS = 0.5
 """How long a server that closed its output may take to end, before the proxy stops waiting for its exit code."""
-NOT_KNOWN = "whether the call had an effect is not known"
 SHUT_DOWN_SECONDS = 15.0
 """How long the end may take. After a third of it the upstream is killed, if it is still there."""
 
@@ -103,7 +102,6 @@ class Proxy:
         self._ended = ""
         self._is_read = False
         """Whether the upstream's output was read to its end."""
-        self._is_tidy_due = False
         self._has_crashed = False
         """Whether the upstream ended, and this proxy continues without it."""
 
@@ -179,9 +177,9 @@ class Proxy:
             self._end("client-eof")
         elif lines:
             self.gate.handle(lines)
-            if not self._is_tidy_due:
-                self._is_tidy_due = True
-                self.loop.after(SETTLE_SECONDS, self._tidy)
+            if not self.relay.is_tidy_due:
+                self.relay.is_tidy_due = True
+                self.loop.after(SETTLE_SECONDS, self.relay.tidy)
 
     def _look_for_client(self) -> None:
         """Whether a client that is not read has gone: its last lines may take a while, and no longer."""
@@ -208,9 +206,9 @@ class Proxy:
                 self._end("upstream-exit")
         elif lines:
             self.answers.handle(lines)
-            if not self._is_tidy_due:
-                self._is_tidy_due = True
-                self.loop.after(SETTLE_SECONDS, self._tidy)
+            if not self.relay.is_tidy_due:
+                self.relay.is_tidy_due = True
+                self.loop.after(SETTLE_SECONDS, self.relay.tidy)
 
     def _lists_for_others(self) -> bool:
         try:
@@ -251,28 +249,9 @@ class Proxy:
         self.report.event("upstream.crashed", code=code, signal=signum)
         self._note(kinds.UpstreamCrashed(code=code, signal=signum))
 
-    # --- the time
-
-    def _tidy(self) -> None:
-        """Write what waits to be written, and no call has taken along."""
-        self._is_tidy_due = False
-        for session in self.context.sessions:
-            try:
-                if session.task.deferred:
-                    session.task.commit((), durable=False)
-            except AdjournError as error:
-                self.report.event("store.error", str(error))
-        self.report.flush()
-
     def _beat(self) -> None:
         self.loop.after(HEARTBEAT_SECONDS, self._beat)
-        for session in self.context.sessions:
-            try:
-                session.heartbeat()
-            except AdjournError as error:
-                self.report.event("store.error", str(error))
-        self.relay.tools.look()
-        self.relay.tools.compare()
+        self.relay.beat()
         if time.monotonic() - self.connection.server.since > UNREAD_SECONDS:
             self.connection.server.lose()
 
@@ -305,12 +284,12 @@ class Proxy:
         self.context.served.stop_listing()  # at once: the client may have started this server again
         crashed = reason == "upstream-exit"
         self._end_upstream()
+        why = self._why_ended() if crashed else "the session ended"
+        self.relay.leave_unanswered(why)
+        self.connection.client.drain(SHUT_DOWN_SECONDS / 3)
         if crashed:
-            self._leave_unanswered(why := self._why_ended())
             self._note_crash(0)
-        else:
-            self._leave_unanswered("the session ended")
-        self._end_sessions(reason)
+        self.relay.end_sessions(reason)
         self.context.close(reason)
         self.server_stderr.finish()
         if crashed:
@@ -339,24 +318,6 @@ class Proxy:
 
         self.loop.after(0, look)
         self.loop.run()
-
-    def _leave_unanswered(self, why: str) -> None:
-        """Refuse what is held, and answer all other open requests with an error."""
-        self.gate.refuse_held(why)
-        for request in list(self.connection.requests.values()):
-            text = f"{why}; {NOT_KNOWN}" if request.is_sent else why
-            self.connection.fail(request, text, "no-answer")
-        self.connection.client.drain(SHUT_DOWN_SECONDS / 3)
-
-    def _end_sessions(self, reason: str) -> None:
-        for session in self.context.sessions:
-            from adjourn.checkpoints.save import close_session
-
-            try:
-                if path := close_session(session, reason, self.context.options.root, tree=self.context.options.tree):
-                    self.report.event("checkpoint", f"{path} (calls used: {session.task.ledger.calls_used})")
-            except AdjournError as error:
-                self.report.event("checkpoint.failed", str(error))
 
     def _note(self, data: kinds.Data) -> None:
         for session in self.context.sessions:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from adjourn.clients.client import ClientContext
-from adjourn.errors import sentences
+from adjourn.errors import AdjournError, sentences
 from adjourn.log import kinds
 from adjourn.mcp import frames
 from adjourn.mcp.frames import FrameError
@@ -38,10 +38,19 @@ class RelayOptions(NamedTuple):
     has_notices: bool = True
 
 
+NOT_KNOWN = "whether the call had an effect is not known"
+
+
 class Relay:
-    """`gate` takes lines of the client, `answers` those of the server, each only while it `may_read` that side."""
+    """`gate` takes lines of the client, `answers` those of the server, each only while it `may_read` that side.
+
+    The edge that has it tidies up soon after lines came, and lets it beat as often as a session has to show that it lives.
+    """
 
     def __init__(self, loop: EventLoop, context: ClientContext, report: StderrLog, options: RelayOptions) -> None:
+        self.is_tidy_due = False
+        """Whether a `tidy` is to come."""
+        self._context, self._report = context, report
         self.connection = connection = Connection(loop, context, report, errors=options.errors)
         meta = MetaTools(context, report, errors=options.errors, style=options.tool_names, listing=options.meta_tools)
         requests = ServerRequests(connection)
@@ -63,6 +72,46 @@ class Relay:
         """Whether another line of the server may be given to the answers."""
         answers = self.answers
         return not (answers.is_writing or answers.greetings) and self.connection.client.size <= MAX_WAITING
+
+    def tidy(self) -> None:
+        """Write what waits to be written, and no call has taken along. A failing store is reported, as by all of these."""
+        self.is_tidy_due = False
+        for session in self._context.sessions:
+            try:
+                if session.task.deferred:
+                    session.task.commit((), durable=False)
+            except AdjournError as error:
+                self._report.event("store.error", str(error))
+        self._report.flush()
+
+    def beat(self) -> None:
+        """Show that the sessions live, and take in an edited policy and what the servers have listed."""
+        for session in self._context.sessions:
+            try:
+                session.heartbeat()
+            except AdjournError as error:
+                self._report.event("store.error", str(error))
+        self.tools.look()
+        self.tools.compare()
+
+    def leave_unanswered(self, why: str) -> None:
+        """Refuse what is held, and answer all other open requests with an error."""
+        self.gate.refuse_held(why)
+        for request in list(self.connection.requests.values()):
+            text = f"{why}; {NOT_KNOWN}" if request.is_sent else why
+            self.connection.fail(request, text, "no-answer")
+
+    def end_sessions(self, reason: str) -> None:
+        """End each session with a checkpoint."""
+        options = self._context.options
+        for session in self._context.sessions:
+            from adjourn.checkpoints.save import close_session  # most proxies end without a session
+
+            try:
+                if path := close_session(session, reason, options.root, tree=options.tree):
+                    self._report.event("checkpoint", f"{path} (calls used: {session.task.ledger.calls_used})")
+            except AdjournError as error:
+                self._report.event("checkpoint.failed", str(error))
 
 
 # --- from the client

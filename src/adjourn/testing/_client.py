@@ -11,7 +11,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from adjourn.clients.client import ClientContext
 from adjourn.errors import AdjournError
@@ -22,16 +22,12 @@ from adjourn.relay.ports import NEVER, StderrLog
 from adjourn.relay.relay import Relay, RelayOptions
 from adjourn.testing._loop import LineServer, Message, SteppedClock, SteppedLoop, encoded
 
-if TYPE_CHECKING:
-    from adjourn.checkpoints.triggers import GuardedSession
-
 STATELESS = "2026-07-28"
 """The first protocol revision without a handshake."""
 SECONDS = 60.0
 """How long a client waits for an answer, of the test's time: longer than a call waits for a person by default."""
 TIDY_SECONDS, HEARTBEAT_SECONDS = 0.25, 20.0
 """As in `proxy.main`."""
-_LEFT = "the session ended"
 
 
 class ToolAnswer(NamedTuple):
@@ -160,7 +156,6 @@ class InProcessClient:
         self.relay = Relay(self.loop, self.context, self.report, options)
         self.relay.connection.client = _Outlet(self._deliver)
         self.relay.connection.server = _Outlet(self._to_server.append)
-        self._is_tidy_due = False
         self._processes = processes
         process.simulated.update(processes)
         self.loop.after(HEARTBEAT_SECONDS, self._beat)
@@ -274,9 +269,8 @@ class InProcessClient:
         with self._world.here():
             self.report.event("ending", "client-eof")
             self.context.served.stop_listing()
-            self._leave_unanswered()
-            for session in self.context.sessions:
-                self._close_session(session)
+            self.relay.leave_unanswered("the session ended")
+            self.relay.end_sessions("client-eof")
             self.context.close("client-eof")
         self._end()
 
@@ -325,47 +319,13 @@ class InProcessClient:
             self.loop.soon(self.relay.tools.report_rules)
 
     def _tidy_later(self) -> None:
-        if not self._is_tidy_due:
-            self._is_tidy_due = True
-            self.loop.after(TIDY_SECONDS, self._tidy)
-
-    def _tidy(self) -> None:
-        """Write what waits to be written, and no call has taken along."""
-        self._is_tidy_due = False
-        for session in self.context.sessions:
-            try:
-                session.task.flush()
-            except AdjournError as error:
-                self.report.event("store.error", str(error))
+        if not self.relay.is_tidy_due:
+            self.relay.is_tidy_due = True
+            self.loop.after(TIDY_SECONDS, self.relay.tidy)
 
     def _beat(self) -> None:
         self.loop.after(HEARTBEAT_SECONDS, self._beat)
-        for session in self.context.sessions:
-            try:
-                session.heartbeat()
-            except AdjournError as error:
-                self.report.event("store.error", str(error))
-        self.relay.tools.look()
-        self.relay.tools.compare()
-
-    def _leave_unanswered(self) -> None:
-        """Refuse what is held, and answer all other open requests with an error."""
-        self.relay.gate.refuse_held(_LEFT)
-        connection = self.relay.connection
-        for request in list(connection.requests.values()):
-            unknown = "; whether the call had an effect is not known" if request.is_sent else ""
-            connection.fail(request, f"{_LEFT}{unknown}", "no-answer")
-
-    def _close_session(self, session: GuardedSession) -> None:
-        from adjourn.checkpoints.save import close_session
-
-        options = self.context.options
-        try:
-            path = close_session(session, "client-eof", options.root, tree=options.tree)
-            if path:
-                self.report.event("checkpoint", path)
-        except AdjournError as error:
-            self.report.event("checkpoint.failed", str(error))
+        self.relay.beat()
 
     def _end(self) -> None:
         self._logged = self.log.encode()

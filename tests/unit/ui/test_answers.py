@@ -235,11 +235,12 @@ def test_an_approval_is_revoked_until_a_call_used_it(shared: SharedTask, page: P
 
 
 def test_what_waits_is_searched(shared: SharedTask, page: PageInMemory) -> None:
-    """By kind, tool, argument and goal; the title still counts all."""
+    """By kind, tool, argument and goal; the title still counts all. The list names each call's argument."""
     task = opened(shared)
     for number, tool in enumerate(("deploy", "mail.send", "pay", "release.publish", "git.push")):
         asked(task, f"k{number}", tool, arguments=f'{{"to":"place {number}"}}')
-    assert page.get().count("<article") == 5
+    whole = page.get()
+    assert whole.count("<article") == 5
     for words in ("MAIL", "place 1"):
         shown = page.get(f"/?q={words}")
         assert shown.count("<article") == 1
@@ -248,3 +249,5 @@ def test_what_waits_is_searched(shared: SharedTask, page: PageInMemory) -> None:
         assert "<title>(5) Inbox" in shown
     assert page.get("/?q=Release").count("<article") == 5  # the goal
     assert "nothing that waits has this text" in page.get("/?q=nowhere")
+    index = whole[whole.index('<nav class="index"') : whole.index("</nav>", whole.index('<nav class="index"'))]
+    assert '<span>mail.send <span class="muted">place 1</span></span>' in index

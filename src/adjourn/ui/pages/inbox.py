@@ -56,6 +56,11 @@ class Card(NamedTuple):
     before: Sequence[CallReport]
     equal: Sequence[str] = ()
 
+    @property
+    def about(self) -> str:
+        """What tells a call from others of its tool, for the list."""
+        return telling_argument(self.item.context) if self.item.kind in ("approval", "in-doubt") else ""
+
 
 def query(site: Site, fields: Form) -> Mapping[str, Any]:
     """The items of the kind `show` with the text `q`, which tasks and records could not be read, and how many tasks are left to be read."""

@@ -23,6 +23,7 @@ from adjourn.cli.record_view import (
 )
 from adjourn.cli.task_view import approval_json, doubts, holders, readable_ledgers
 from adjourn.errors import NotFoundError, UsageError
+from adjourn.knowledge.model.documents import by_id
 from adjourn.log.event import timestamp
 from adjourn.log.kinds import tool_name
 from adjourn.tasks.approvals import waiting_approvals
@@ -103,7 +104,7 @@ def answer_(
         else store.answer_question(answered.cr_id, answered.id, text, author(), learn=learn)
     )
     if as_json:
-        say_json(written(after, question=next(q for q in after["questionsForUser"] if q["id"] == answered.id)))
+        say_json(written(after, question=by_id(after["questionsForUser"])[answered.id]))
         return
     say(f"{'skipped' if skip else 'answered'}: {safe(answered.item['question'])}", "green")
     say_freed(store, answered.cr_id)
@@ -157,7 +158,7 @@ def _decide(
         if yes
         else store.deny_resume_point(entry.cr_id, entry.id, reason or f"denied by {by.id}", by)
     )
-    point = next(point for point in after["resumePoints"] if point["id"] == entry.id)
+    point = by_id(after["resumePoints"])[entry.id]
     if as_json:
         say_json(written(after, resumePoint=point))
         return
@@ -288,7 +289,7 @@ def decide(context: CommandContext, decision: str, *, record: str, as_json: bool
     if change.contest is not None and not change.because:
         raise UsageError("why?", "give the reason with --because")
     after = change.apply(store, target)
-    changed = next(item for item in after["decisions"] if item["id"] == target.id)
+    changed = by_id(after["decisions"])[target.id]
     if as_json:
         say_json(written(after, decision=changed))
         return

@@ -34,7 +34,7 @@ from adjourn.cli.record_view import (
 )
 from adjourn.cli.usage import SuggestingGroup
 from adjourn.errors import UsageError
-from adjourn.knowledge.model.documents import tree_of
+from adjourn.knowledge.model.documents import by_id, tree_of
 from adjourn.knowledge.records.effect_lookup import current
 from adjourn.knowledge.records.merge import diff
 from adjourn.text.times import ago
@@ -217,7 +217,7 @@ def resolve(context: CommandContext, blocker: str, resolution: str, *, record: s
     target = one_item(active, blocker, "active blocker", "list them: adjourn record resolve", record)
     after = store.resolve_blocker(target.cr_id, target.id, resolution, author())
     if as_json:
-        say_json(written(after, blocker=next(item for item in after["blockers"] if item["id"] == target.id)))
+        say_json(written(after, blocker=by_id(after["blockers"])[target.id]))
         return
     say(f"resolved: {safe(target.item['description'])}", "green")
     say_freed(store, target.cr_id)
@@ -257,7 +257,7 @@ def check(
     status = "holding" if holding else "violated"
     after = store.check_invariant(target.cr_id, target.id, status, author(), evidence=note)
     if as_json:
-        say_json(written(after, invariant=next(item for item in after["invariants"] if item["id"] == target.id)))
+        say_json(written(after, invariant=by_id(after["invariants"])[target.id]))
         return
     say(f"{status}: {safe(target.item['description'])}", "green" if holding else "red")
 

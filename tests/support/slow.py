@@ -21,7 +21,7 @@ MODULES: Final = {
     "official suites of conformance": {"test_conformance", "test_conformance_client"},
     "real clients, servers and language servers": {
         "test_agent_sdk", "test_code_language_servers", "test_code_real_client", "test_code_symbols", "test_editors", "test_first_day",
-        "test_real_clients", "test_real_continuing", "test_real_servers",
+        "test_real_clients", "test_real_continuing", "test_real_servers", "test_real_transcripts",
         "test_serve_clients",
     },
     "what is released and deployed": {"test_ci", "test_deploy", "test_deploy_replicas", "test_dist", "test_release_workflow", "test_wheel"},

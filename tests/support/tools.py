@@ -1,7 +1,7 @@
 """Installs what the tests drive, and says where it is: PostgreSQL, Chromium, Node, MCP servers, editor tools, on request MCP clients.
 
     python tests/support/tools.py             install what is missing into .tools/ (PostgreSQL, Chromium: by apt-get, where that is possible)
-    python tests/support/tools.py --clients   the coding agents, too (about 1.5 GB)
+    python tests/support/tools.py --clients   the coding agents, too (about 2 GB)
     python tests/support/tools.py --peers     other gateways, too, for `tests/bench/gateway_load.py` (about 200 MB)
     python tests/support/tools.py --check     install nothing; exit 1 when something is missing
 
@@ -65,6 +65,11 @@ SETS: dict[str, dict[str, str]] = {
     "clients-before": {  # earlier versions, which write their transcripts in other ways; with --clients only
         "@anthropic-ai/claude-code": "2.0.76",
         "@openai/codex": "0.98.0",
+    },
+    "clients-read": {  # clients whose transcripts are read, and which no server is registered with here; with --clients only
+        "@github/copilot": "1.0.102",
+        "@google/gemini-cli": "0.61.0",
+        "opencode-ai": "1.18.33",
     },
     "agent-sdk": {"claude-agent-sdk": "0.2.189"},  # carries its own Claude Code; with --clients only
 }
@@ -164,6 +169,21 @@ def codex_before() -> list[str] | None:
     system = "apple" if sys.platform == "darwin" else "unknown-linux"
     pattern = f"clients-before/node_modules/@openai/codex/vendor/{machine}-{system}-*/codex/codex"
     return glob.glob(str(TOOLS / pattern))[:1] or None
+
+
+def gemini() -> list[str] | None:
+    """Gemini CLI, which Node.js runs."""
+    return npm_program("@google/gemini-cli", "clients-read")
+
+
+def opencode() -> list[str] | None:
+    """opencode's native program, which a package for this platform holds."""
+    return glob.glob(str(TOOLS / "clients-read/node_modules/opencode-*/bin/opencode"))[:1] or None
+
+
+def copilot() -> list[str] | None:
+    """Copilot CLI's native program."""
+    return glob.glob(str(TOOLS / "clients-read/node_modules/@github/copilot-*-*/copilot"))[:1] or None
 
 
 # --- installing ----------------------------------------------------------------------------------------------------
@@ -361,6 +381,7 @@ def _steps(*, clients: bool, peers: bool) -> list[tuple[str, Callable[..., list[
     if clients:
         steps.append(("clients", lambda *, check: install_npm("clients", check=check)))
         steps.append(("earlier clients", lambda *, check: install_npm("clients-before", check=check)))
+        steps.append(("clients that are read", lambda *, check: install_npm("clients-read", check=check)))
         steps.append(("Claude Agent SDK", lambda *, check: install_python("agent-sdk", check=check)))
     if peers:
         steps.append(("peers", lambda *, check: install_python("peers", check=check)))
@@ -391,7 +412,7 @@ def report(tools: Iterable[Tool]) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Installs what the tests drive, into .tools/.")
     parser.add_argument("--check", action="store_true", help="install nothing; exit 1 when something is missing")
-    parser.add_argument("--clients", action="store_true", help="the coding agents, too (about 1.5 GB)")
+    parser.add_argument("--clients", action="store_true", help="the coding agents, too (about 2 GB)")
     parser.add_argument("--peers", action="store_true", help="other gateways, too (about 200 MB)")
     options = parser.parse_args()
     started = time.monotonic()

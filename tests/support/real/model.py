@@ -1,4 +1,4 @@
-"""A model on loopback that plays a script, in the two protocols that coding agents speak.
+"""A model on loopback that plays a script, in the four protocols that coding agents speak.
 
 It has no state of its own: the step it plays is the number of tool results in the conversation it is shown, so that an
 agent may repeat a request, or ask for titles and the like in between.
@@ -99,6 +99,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._messages(body)
         elif path.endswith("/responses"):
             self._events(_responses(self.model, body))
+        elif path.endswith("/chat/completions"):
+            self._chunks(_completions(self.model, body))
+        elif path.endswith(":streamGenerateContent"):
+            self._chunks(_contents(self.model, body))
+        elif path.endswith("enerateContent"):
+            self._json(_contents(self.model, body)[0])
         else:
             self._json({})
 
@@ -112,6 +118,10 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._json(message)
 
+    def _chunks(self, chunks: list[Object]) -> None:
+        """Events without a name."""
+        self._stream([f"data: {json.dumps(chunk)}\n\n" for chunk in chunks])
+
     def _json(self, value: Object) -> None:
         data = json.dumps(value).encode()
         self.send_response(200)
@@ -122,14 +132,17 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
     def _events(self, events: list[Object]) -> None:
+        self._stream([f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events])
+
+    def _stream(self, parts: list[str]) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
         self.close_connection = True
         with suppress(OSError):  # the agent was killed
-            for event in events:
-                self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+            for part in parts:
+                self.wfile.write(part.encode())
 
 
 def _text(content: Any) -> str:
@@ -230,3 +243,44 @@ def _responses(model: Model, body: Object) -> list[Object]:
         {"type": "response.output_item.done", "output_index": 0, "item": item},
         {"type": "response.completed", "response": response},
     ]
+
+
+# --- OpenAI's chat completions
+
+
+def _completions(model: Model, body: Object) -> list[Object]:
+    results = [_text(turn.get("content")) for turn in body.get("messages", []) if turn.get("role") == "tool"]
+    step = model.step(results) if body.get("tools") else None
+    delta: Object = {"role": "assistant", "content": model.last_word(model.context)}
+    if step is not None:
+        function = {"name": step.tool, "arguments": json.dumps(step.made(model.context))}
+        call = {"index": 0, "id": f"call_{uuid.uuid4().hex}", "type": "function", "function": function}
+        delta = {"role": "assistant", "content": "", "tool_calls": [call]}
+    about = {
+        "id": f"chat_{len(results)}",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": body.get("model", "scripted"),
+    }
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    reason = "stop" if step is None else "tool_calls"
+    return [
+        {**about, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+        {**about, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}], "usage": usage},
+    ]
+
+
+# --- Gemini's contents
+
+
+def _contents(model: Model, body: Object) -> list[Object]:
+    parts = [part for turn in body.get("contents", []) for part in turn.get("parts", [])]
+    results = [json.dumps(part["functionResponse"].get("response")) for part in parts if "functionResponse" in part]
+    step = model.step(results) if body.get("tools") else None
+    part: Object = {"text": model.last_word(model.context)}
+    if step is not None:
+        call = {"id": uuid.uuid4().hex, "name": step.tool, "args": step.made(model.context)}
+        part = {"functionCall": call, "thoughtSignature": "c2ln"}
+    candidate = {"content": {"role": "model", "parts": [part]}, "index": 0, "finishReason": "STOP"}
+    usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
+    return [{"candidates": [candidate], "usageMetadata": usage, "modelVersion": "scripted"}]

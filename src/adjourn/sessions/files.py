@@ -49,15 +49,27 @@ class Record(NamedTuple):
     is_readable: bool = True
 
 
+class Reach(NamedTuple):
+    """How much of a large file is read, in bytes: whole at the beginning and at the end, and between them up to `most` for prompts."""
+
+    head: int
+    tail: int
+    most: int
+
+
+WIDE = Reach(HEAD, TAIL, MAX_SCANNED)
+
+
 class Scan:
     """What is read of a file: from `begin` (bytes) to `end`. What of it was not decoded.
 
     `is_growing`: a last line without its end is left for the next time.
     """
 
-    def __init__(self, begin: int = 0, *, is_growing: bool = False) -> None:
+    def __init__(self, begin: int = 0, *, is_growing: bool = False, reach: Reach | None = None) -> None:
         self.begin = self.end = begin
         self.is_growing = is_growing
+        self.reach = reach or WIDE
         self.size = 0
         self.unread = 0
         self.last_is_cut = False
@@ -93,8 +105,8 @@ def records(path: str, top: str, is_wanted: Wanted, scan: Scan | None = None) ->
     scan = scan or Scan()
     with os.fdopen(open_own(path, top), "rb", buffering=1024 * 1024) as file:
         size = scan.size = os.fstat(file.fileno()).st_size
-        end_of_head = scan.begin + HEAD
-        begin_of_tail = max(size - TAIL, end_of_head)
+        end_of_head = scan.begin + scan.reach.head
+        begin_of_tail = max(size - scan.reach.tail, end_of_head)
         offset = file.seek(scan.begin)
         while line := file.readline(MAX_LINE + 1):
             begin = offset
@@ -115,7 +127,7 @@ def records(path: str, top: str, is_wanted: Wanted, scan: Scan | None = None) ->
             scan.end = offset
             if end_of_head < begin < begin_of_tail and not is_wanted(line):
                 scan.unread += 1
-                if offset - scan.begin > MAX_SCANNED:
+                if begin_of_tail > offset > scan.begin + scan.reach.most:
                     offset = _skip(file, begin_of_tail)
                 continue
             text = line.strip(_BLANK)

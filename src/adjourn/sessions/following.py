@@ -169,6 +169,8 @@ def _quoted(text: str) -> str:
 
 EDGE = 4096
 """Bytes before the end of what was read of which a digest is kept."""
+OF_HOOK = files.Reach(256 * 1024, 1536 * 1024, 32 * 1024 * 1024)
+"""What a hook reads at once, of a session that was at work before it: a client waits for it."""
 MAX_PROMPTS, MAX_PROMPT = 40, 2000
 FIRST_PROMPTS = 5
 MAX_ANSWERS, MAX_ANSWER = 8, 1500
@@ -196,7 +198,7 @@ def follow(client: str, path: str, tree: str, known: TranscriptFacts, now: int) 
         is_same = is_same and story is not None
         if story is not None and not is_same:
             story = _continued(story) if known.file != path else None
-        scan = files.Scan(known.end if is_same else 0, is_growing=True)
+        scan = files.Scan(known.end if is_same else 0, is_growing=True, reach=OF_HOOK)
         values = list(_values(file.fileno(), known.hidden)) if is_same else []
         builder = StoryBuilder(client, path, story)
         builder.story.path = path

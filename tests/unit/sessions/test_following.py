@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from adjourn.checkpoints.transcript_facts import MAX_BYTES, NO_FACTS, TranscriptFacts, without_story
 from adjourn.errors import InvalidError
-from adjourn.sessions.following import follow
+from adjourn.sessions import files
+from adjourn.sessions.following import follow, kept_story
 from adjourn.sessions.texts import MAX_VALUES
 from support.transcripts import ASKED, ASKED_LATER, KEY, ClaudeTranscript, CodexTranscript, bakery
 
@@ -64,6 +65,45 @@ def test_the_model_that_answered_last_is_kept(models: str, expected: str, tmp_pa
 def followed(tmp_path: Path) -> Path:
     path: Path = bakery(ClaudeTranscript(folder=str(tmp_path))).save(tmp_path / "home")
     return path
+
+
+CORRECTED = "No, keep the crust thin."
+
+
+def test_of_a_large_session_that_a_hook_reads_first_little_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 20 MB a hook decodes what is at both ends, and the prompts between; the next one only what was added."""
+    transcript = ClaudeTranscript(folder=str(tmp_path))
+    transcript.ask(ASKED)
+    for number in range(400):
+        transcript.run(f"cat part{number}", 0, "x" * 25_000)
+        if number == 200:
+            transcript.ask(CORRECTED)
+    transcript.say("The bread is in the oven.")
+    path = transcript.save(tmp_path / "home")
+    decoded: list[int] = []
+    real = files.decode
+
+    def decode(data: bytes) -> tuple[Any, bool]:
+        decoded.append(len(data))
+        return real(data)
+
+    monkeypatch.setattr(files, "decode", decode)
+    facts = follow("claude", str(path), str(tmp_path), NO_FACTS, NOW)
+    assert path.stat().st_size > 20_000_000
+    assert sum(decoded) < 2 * 1024 * 1024
+    assert facts.end == path.stat().st_size
+    assert facts.report.mission == f"{ASKED}\n\nThen: {CORRECTED}"
+    story = kept_story(facts)
+    assert story is not None
+    assert [answer.text for answer in story.answers] == ["The bread is in the oven."]
+
+    decoded.clear()
+    transcript.ask("Take it out.")
+    transcript.save(tmp_path / "home")
+    assert "Take it out." in str(follow("claude", str(path), str(tmp_path), facts, NOW).report.mission)
+    assert sum(decoded) < 1000
 
 
 def test_the_parts_of_a_page_come_from_the_story(followed: Path, tmp_path: Path) -> None:

@@ -261,8 +261,7 @@ def test_a_link_is_not_followed(home: Path, tmp_path: Path) -> None:
 
 def test_a_large_file_is_read_from_both_ends(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the middle of a large file the person's words are read, and how much else was not is counted."""
-    monkeypatch.setattr(files, "HEAD", 2000)
-    monkeypatch.setattr(files, "TAIL", 4000)
+    monkeypatch.setattr(files, "WIDE", files.Reach(2000, 4000, files.MAX_SCANNED))
     transcript = ClaudeTranscript()
     transcript.ask("Bake bread.")
     for number in range(40):

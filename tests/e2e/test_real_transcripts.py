@@ -9,9 +9,11 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +25,7 @@ from support import tools
 from support.missing import is_missing
 from support.real.clients import NOWHERE
 from support.real.model import Model, Use, running
+from support.transcripts import ClaudeTranscript
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 ASKED, CLAIMED = "Translate menu.txt into French", "All tests pass."
 FAILS = "echo cold; exit 3"
 STAYS = "printf half > prices; touch begun; sleep 60; printf whole > prices"
+LEFT = "Bake bread."
+HOOK = "adjourn hook --client gemini --outside pass"
 PATIENCE = 120.0
 
 
@@ -50,6 +55,7 @@ def _gemini(home: Path, model: str) -> dict[str, str]:
         "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"disableAutoUpdate": True},
+        "hooks": {"SessionStart": [{"hooks": [{"type": "command", "name": "adjourn", "command": HOOK}]}]},
     }
     _write(home / ".gemini" / "settings.json", settings)
     return {"GEMINI_API_KEY": "none-is-needed", "GOOGLE_GEMINI_BASE_URL": model}
@@ -72,8 +78,19 @@ def _copilot(home: Path, model: str) -> dict[str, str]:
 
 
 def _write(path: Path, settings: dict[str, object]) -> None:
-    path.parent.mkdir(parents=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(settings))
+
+
+def _leave(home: Path, work: Path) -> None:
+    """A session of Claude Code that was killed in a command ten minutes ago."""
+    transcript = ClaudeTranscript(folder=str(work))
+    transcript.begin = datetime.now(UTC) - timedelta(minutes=10)
+    transcript.ask(LEFT)
+    transcript.run("printf half > bread", None)
+    path = transcript.save(home)
+    stamp = time.time() - 600
+    os.utime(path, (stamp, stamp))
 
 
 CLIENTS = (
@@ -85,17 +102,20 @@ every_client = pytest.mark.parametrize("client", CLIENTS, ids=[client.key for cl
 
 
 @contextmanager
-def started(client: Client, folder: Path, model: Model) -> Iterator[subprocess.Popen[bytes]]:
+def started(client: Client, folder: Path, model: Model, *, leaves: bool = False) -> Iterator[subprocess.Popen[bytes]]:
     """The client at work in `folder`/work; what it leaves behind is ended."""
     program = client.program()
     if program is None:
         is_missing(f"{client.key} is not installed: run `python tests/support/tools.py --clients`")
     home, work = folder / "home", folder / "work"
-    work.mkdir()
-    (work / "menu.txt").write_text("bread")
-    subprocess.run(["git", "init", "--quiet", str(work)], check=True)
+    if not work.exists():
+        work.mkdir()
+        (work / "menu.txt").write_text("bread")
+        subprocess.run(["git", "init", "--quiet", str(work)], check=True)
+    if leaves:
+        _leave(home, work)
     around = {
-        "PATH": os.environ["PATH"], "HOME": str(home), "TERM": "dumb", "HTTP_PROXY": NOWHERE, "HTTPS_PROXY": NOWHERE,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "HOME": str(home), "TERM": "dumb", "HTTP_PROXY": NOWHERE, "HTTPS_PROXY": NOWHERE,
         "NO_PROXY": "127.0.0.1,localhost", **client.set_up(home, model.address),
     }  # fmt: skip
     home.mkdir(exist_ok=True)
@@ -172,3 +192,20 @@ def test_a_kill_in_a_command_leaves_it_in_doubt(
     assert in_doubt == ([] if client.key == "gemini" else [STAYS])
     assert "prices" in text
     assert (tmp_path / "work" / "prices").read_text() == "half"
+
+
+def test_gemini_learns_once_of_a_session_that_another_client_left(tmp_path: Path) -> None:
+    """The session hook names the unfinished session of Claude Code and how to get it; the next session of Gemini CLI does not repeat it."""
+    client = CLIENTS[0]
+    told = []
+    for number in range(2):
+        with (
+            running([], "", lambda _: "Done.") as model,
+            started(client, tmp_path, model, leaves=number == 0) as process,
+        ):
+            assert process.wait(PATIENCE) == 0, (tmp_path / "out.log").read_text()
+        told.append([line for line in model.context.splitlines() if "left a session in this folder unfinished" in line])
+    [[line], later] = told
+    assert f'Claude Code left a session in this folder unfinished, 10 min ago; the person said: "{LEFT}"' in line
+    assert "adjourn continue 0a5e0000-0000 --print" in line
+    assert later == []

@@ -63,7 +63,7 @@ class Option:
 OPTIONS = (
     Option(
         "hook", "--client", "Answer this client (default: claude-code).", "NAME",
-        default="claude-code", choices=("claude-code", "codex"),
+        default="claude-code", choices=("claude-code", "codex", "gemini"),
     ),
     Option("proxy", "--name", "Name the server in policies, as in NAME.TOOL (default: the name it reports).", "NAME"),
     Option("run", "--resume", "Resume the newest unfinished run (of FILE), or that of --task."),

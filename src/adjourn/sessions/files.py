@@ -49,7 +49,7 @@ class Record(NamedTuple):
     is_readable: bool = True
 
 
-class Reach(NamedTuple):
+class ReadingRange(NamedTuple):
     """How much of a large file is read, in bytes: whole at the beginning and at the end, and between them up to `most` for prompts."""
 
     head: int
@@ -57,7 +57,7 @@ class Reach(NamedTuple):
     most: int
 
 
-WIDE = Reach(HEAD, TAIL, MAX_SCANNED)
+WIDE = ReadingRange(HEAD, TAIL, MAX_SCANNED)
 
 
 class Scan:
@@ -66,7 +66,7 @@ class Scan:
     `is_growing`: a last line without its end is left for the next time.
     """
 
-    def __init__(self, begin: int = 0, *, is_growing: bool = False, reach: Reach | None = None) -> None:
+    def __init__(self, begin: int = 0, *, is_growing: bool = False, reach: ReadingRange | None = None) -> None:
         self.begin = self.end = begin
         self.is_growing = is_growing
         self.reach = reach or WIDE

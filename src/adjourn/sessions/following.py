@@ -169,7 +169,7 @@ def _quoted(text: str) -> str:
 
 EDGE = 4096
 """Bytes before the end of what was read of which a digest is kept."""
-OF_HOOK = files.Reach(256 * 1024, 1536 * 1024, 32 * 1024 * 1024)
+OF_HOOK = files.ReadingRange(256 * 1024, 1536 * 1024, 32 * 1024 * 1024)
 """What a hook reads at once, of a session that was at work before it: a client waits for it."""
 MAX_PROMPTS, MAX_PROMPT = 40, 2000
 FIRST_PROMPTS = 5

@@ -16,7 +16,8 @@ from adjourn.sessions.reader import SessionFile, first_person_words, is_within, 
 from adjourn.sessions.story import Outcome, SessionStory, StoryBuilder, member, objects, text_of
 
 MAX_MESSAGES = 20_000
-_NOT_WORDS = ("<session_context>", "<system", "<hook_context>", "This is the Gemini CLI.")
+_NOT_WORDS = ("<session_context>", "<system", "This is the Gemini CLI.")
+_HOOK, _HOOK_ENDS = "<hook_context>", "</hook_context>"
 _EXIT = re.compile(
     r"\nExit Code: (-?\d{1,10})(?=\n(?:Signal:|Error:|Background PIDs|Process Group PGID|</untrusted_context>)|\s*\Z)"
 )
@@ -125,6 +126,8 @@ def _words_of(message: dict[str, Any]) -> str:
     if any("functionResponse" in part for part in objects(content)):
         return ""
     text = texts_in(content).strip()
+    if text.startswith(_HOOK):  # what a hook said as the session began stands before the first prompt
+        text = text.rpartition(_HOOK_ENDS)[2].strip()
     return "" if text.startswith(_NOT_WORDS) else text
 
 

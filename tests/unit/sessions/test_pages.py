@@ -16,7 +16,6 @@ from adjourn.cli.app import main
 from adjourn.log.canonical_json import digest
 from adjourn.log.event import milliseconds, timestamp
 from adjourn.sessions import catalog, evidence
-from adjourn.sessions.claims import lost_orders
 from adjourn.sessions.evidence import MAX_APART, LedgerCall
 from adjourn.sessions.page import page
 from adjourn.sessions.story import SessionCall, SessionStory
@@ -200,25 +199,6 @@ def test_a_correction_before_a_compaction_is_told(home: Path) -> None:
     assert "3. person, 08:00:" in text
     assert "keep the salt at 12" in text
     assert "previous conversation" not in text
-
-
-@for_each("writer", [ClaudeTranscript, CodexTranscript])
-def test_a_prompt_that_a_compaction_kept_is_not_lost(
-    writer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Prompts that the client keeps in the agent's context word by word are not repeated as lost; an older one is."""
-    home = _at_home(tmp_path, monkeypatch)
-    transcript = writer(id_="0a5e0000-0000-4000-8000-0000000000aa")
-    transcript.ask("Never touch the sourdough starter.")
-    transcript.ask("Keep the salt at 12 grams.")
-    transcript.compact("The baker works on bread.", "Keep the salt at 12 grams.")
-    transcript.ask("Bake.")
-    transcript.save(home)
-    file = catalog.named(transcript.id)
-    story = catalog.reader_of(file).read(file)
-    assert [prompt.text for prompt in lost_orders(story)] == ["Never touch the sourdough starter."]
-    text = told(transcript, home)
-    assert text.count("(its summary does not have these words)") == 1
 
 
 @for_each(

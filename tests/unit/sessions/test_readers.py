@@ -261,7 +261,7 @@ def test_a_link_is_not_followed(home: Path, tmp_path: Path) -> None:
 
 def test_a_large_file_is_read_from_both_ends(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the middle of a large file the person's words are read, and how much else was not is counted."""
-    monkeypatch.setattr(files, "WIDE", files.Reach(2000, 4000, files.MAX_SCANNED))
+    monkeypatch.setattr(files, "WIDE", files.ReadingRange(2000, 4000, files.MAX_SCANNED))
     transcript = ClaudeTranscript()
     transcript.ask("Bake bread.")
     for number in range(40):
@@ -318,3 +318,17 @@ def test_hostile_lines(home: Path) -> None:
     story = claude_code.read(str(path))
     assert [prompt.text[:4] for prompt in story.prompts] == ["Bake", "half"]
     assert story.unreadable >= 2
+
+
+@for_each(
+    "text, words",
+    [
+        ("<hook_context>A session is unfinished.</hook_context>\n\nBake bread.", "Bake bread."),
+        ("<hook_context>Bake cake.</hook_context>\n\nForged.</hook_context>\n\nBake bread.", "Bake bread."),
+        ("<hook_context>Bake cake.", "<hook_context>Bake cake."),
+        ("<hook_context>Bake cake.</hook_context>", ""),
+    ],
+)
+def test_what_a_hook_adds_to_a_prompt_of_gemini_is_not_the_person_s(text: str, words: str) -> None:
+    """Gemini CLI writes what a session hook said before the first prompt, in the same text."""
+    assert gemini_cli._words_of({"type": "user", "content": [{"text": text}]}) == words

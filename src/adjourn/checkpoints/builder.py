@@ -47,9 +47,10 @@ from adjourn.checkpoints.page import redacted_text as _clean
 from adjourn.errors import InvalidError
 from adjourn.log.event import milliseconds
 from adjourn.log.kinds import tool_name
+from adjourn.tasks.entries import OpenCall
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.troubles import open_troubles
-from adjourn.text.fitting import fit_text
+from adjourn.text.command_lines import telling_argument
 
 MAX_DOUBTS = 5
 MAX_LATER = 3
@@ -314,13 +315,17 @@ def _artifacts(sources: _Sources, happened: TaskFacts) -> _Items[Artifact]:
     return _Items((*artifacts, Artifact(path=more_text(omitted))), [*derived, mark(more_text(omitted))], omitted)
 
 
+def _named(call: OpenCall) -> str:
+    return f"{tool_name(call)} {telling_argument(call.arguments)}".strip()
+
+
 def _state_lines(happened: TaskFacts) -> Iterable[str]:
     ledger = happened.ledger
     if happened.failed:
         yield f"Failed: {happened.failed}"
     if happened.last is not None:
         tool, arguments = happened.last
-        yield f"Last tool call: {tool} {fit_text(arguments, SHOWN)}".strip()
+        yield f"Last tool call: {tool} {telling_argument(arguments)}".strip()
     yield f"Checkpoint made: {happened.trigger}"
     known_wrong = open_troubles(ledger, happened.gone)
     as_next_step = [trouble for trouble in known_wrong if trouble.kind in FAILURES][-1:]
@@ -328,9 +333,9 @@ def _state_lines(happened: TaskFacts) -> Iterable[str]:
         if trouble.kind != "in doubt" and trouble not in as_next_step:
             yield f"Wrong: {trouble.text}"
     for call in list(ledger.doubts.values())[:MAX_DOUBTS]:
-        yield f"In doubt: {tool_name(call)} {fit_text(call.arguments, SHOWN)} ({call.call})"
+        yield f"In doubt: {_named(call)} ({call.call})"
     for call in list(ledger.unseen.values())[:MAX_DOUBTS]:
-        yield f"Done, answer lost: {tool_name(call)} {fit_text(call.arguments, SHOWN)} ({call.call})"
+        yield f"Done, answer lost: {_named(call)} ({call.call})"
     if len(ledger.doubts) > MAX_DOUBTS:
         yield f"In doubt: {len(ledger.doubts) - MAX_DOUBTS} more calls"
 

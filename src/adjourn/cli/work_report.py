@@ -11,7 +11,6 @@ import msgspec
 from adjourn.cli.start import StoreContext
 from adjourn.cli.task_view import budget
 from adjourn.errors import AdjournError, InvalidError
-from adjourn.handover.calls import telling_argument
 from adjourn.handover.inbox import WaitingItem, find_waiting
 from adjourn.handover.timeline import Timeline, TimelineEntry
 from adjourn.host.keys import reading_secret
@@ -24,6 +23,7 @@ from adjourn.store.base import Head, Store
 from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
+from adjourn.text.command_lines import telling_argument
 from adjourn.text.fitting import fit_text
 from adjourn.text.plot import BudgetPoint, thinned
 from adjourn.text.redact import visible_line, visible_lines, without_secrets

@@ -35,7 +35,7 @@ class ServerCheck(NamedTuple):
     tools: int = 0
     allowed: int = 0
     limited: int = 0
-    is_tried: bool = True
+    tried: bool = True
     """A server that wants a token of each person is not."""
 
     @property
@@ -46,7 +46,7 @@ class ServerCheck(NamedTuple):
     def __str__(self) -> str:
         if self.failure:
             return f"{self.name}: {self.failure}"
-        if not self.is_tried:
+        if not self.tried:
             return f"{self.name}: not tried, because it gets a token of each person"
         few = f", {self.limited} of them to some principals only" if self.limited else ""
         return f"{self.name}: {self.allowed} of {self.tools} tools allowed{few}"
@@ -68,7 +68,7 @@ def check_servers(settings: GatewaySettings, policy: Policy, tree: str) -> Itera
     asked = {name: server for name, server in settings.servers.items() if server.exchange is None}
     probed = probe_servers(asked, tree)
     for name in settings.servers:
-        yield _judged(name, probed[name], policy) if name in probed else ServerCheck(name, is_tried=False)
+        yield _judged(name, probed[name], policy) if name in probed else ServerCheck(name, tried=False)
 
 
 def probe_servers(servers: Mapping[str, ServerSettings], tree: str) -> dict[str, Probed]:

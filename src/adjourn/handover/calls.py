@@ -5,9 +5,7 @@ Owns: the outcome of each call, and its telling argument. Must never: guess the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -20,21 +18,12 @@ from adjourn.store.base import Head, Store
 from adjourn.tasks.entries import AFTER_NO, NotableCall
 from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.ledger import ELSEWHERE, REPEATED, Ledger
-from adjourn.text.quoting import one_line, spoken
-from adjourn.text.redact import without_secrets
+from adjourn.text.command_lines import telling_argument
+from adjourn.text.quoting import said, spoken
 
 TAIL = 1000
 """Events that are read, from the end of the history."""
-MAX_ARGUMENT = 160
 MAX_WHY = 300
-TELLING = (
-    "path", "file_path", "filepath", "filename", "file", "notebook_path", "command", "cmd", "url", "uri", "query", "sql",
-    "statement", "pattern", "destination", "source", "to", "recipient", "branch", "name", "title", "subject", "key", "id",
-    "message", "text",
-)  # fmt: skip
-"""Names of arguments that say what a call was for, the most informative first."""
-_PAIR = r'(?s)"((?:[^"\\]|\\.)*)"\s*:\s*\[?\s*(?:"((?:[^"\\]|\\.)*)("?)|(-?\d[\d.eE+-]*|true|false))'
-_SHORT = 80
 _OK = "ok"
 UNANSWERED = "no answer yet"
 
@@ -137,31 +126,6 @@ def fold(events: Iterable[Event], stamp: str) -> RecentCalls:
     late = folded.let_through
     refused = [refusal for refusal in folded.refused if late.get((refusal.tool, refusal.digest), -1) < refusal.seq]
     return RecentCalls(folded.made, refused, folded.calls, folded.consents, folded.names)
-
-
-@lru_cache(maxsize=2048)
-def telling_argument(arguments: str) -> str:
-    """The argument that says what a call was for, of arguments as JSON, which may be cut; "" for none."""
-    by_name: dict[str, str] = {}
-    for key, text, closed, bare in re.findall(_PAIR, arguments):
-        value = bare or (_unescaped(text) if "\\" in text else text) + ("" if closed else "…")
-        by_name.setdefault(key.lower(), value)
-    named = next((by_name[key] for key in TELLING if by_name.get(key)), "")
-    short = next((value for value in by_name.values() if 0 < len(value) <= _SHORT), "")
-    return said(named or short, MAX_ARGUMENT)
-
-
-@lru_cache(maxsize=2048)
-def said(text: str, limit: int) -> str:
-    """A text of others on one line, without secrets, cut to `limit` characters."""
-    return one_line(without_secrets(text), limit)
-
-
-def _unescaped(text: str) -> str:
-    try:
-        return msgspec.json.decode(f'"{text}"', type=str)
-    except msgspec.DecodeError:
-        return text
 
 
 _Stopped = kinds.ToolDenied | kinds.BudgetExhausted | kinds.ConfirmRequired

@@ -24,7 +24,7 @@ from adjourn.checkpoints.page_files import PageSummary
 from adjourn.checkpoints.plans import is_replanned, kept_rules, plan_summary
 from adjourn.checkpoints.transcript_facts import TranscriptFacts, filled, orders_in, read_facts
 from adjourn.errors import AdjournError, InvalidError, NotFoundError
-from adjourn.handover.calls import recent_calls, said
+from adjourn.handover.calls import recent_calls
 from adjourn.handover.importing import check_trusted, import_newer_folders, locate
 from adjourn.handover.names import ToolNames, renamed
 from adjourn.handover.rendering import ROOM, Handover, history_answer, to_json
@@ -41,6 +41,7 @@ from adjourn.tasks.entries import OpenSession
 from adjourn.tasks.heads import checked, verified_entries_from
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.task import Task
+from adjourn.text.quoting import said
 from adjourn.text.times import ago
 
 if TYPE_CHECKING:

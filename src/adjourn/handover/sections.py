@@ -13,7 +13,7 @@ import msgspec
 
 from adjourn.aex.policy import Policy
 from adjourn.checkpoints.page import AgentReport
-from adjourn.handover.calls import UNANSWERED, CallReport, RecentCalls, Refusal, said, telling_argument
+from adjourn.handover.calls import UNANSWERED, CallReport, RecentCalls, Refusal
 from adjourn.handover.names import ToolNames
 from adjourn.handover.rendering import Section, SectionItem
 from adjourn.knowledge.brief.lines import Recorded, RecordLine
@@ -21,6 +21,8 @@ from adjourn.log.event import milliseconds
 from adjourn.tasks.entries import Approval, OpenCall
 from adjourn.tasks.ledger import Ledger
 from adjourn.tasks.troubles import open_troubles
+from adjourn.text.command_lines import telling_argument
+from adjourn.text.quoting import said
 from adjourn.text.redact import without_secrets
 
 MAX_STEP, MAX_LINE, MAX_ASKED = 2000, 400, 1000

@@ -20,7 +20,6 @@ from adjourn.checkpoints import folder
 from adjourn.checkpoints.checkpoint import TaskCheckpoint, as_checkpoint, check_signature, document
 from adjourn.clients.client_process import ClientProcess
 from adjourn.errors import AdjournError, ConflictError, RefusedError
-from adjourn.handover.calls import said
 from adjourn.handover.importing import check_trusted, import_named, vouched_for
 from adjourn.handover.pending import (
     PendingWork,
@@ -46,6 +45,7 @@ from adjourn.store.memory import OverlayStore
 from adjourn.tasks.lease import mark_cut_off_calls
 from adjourn.tasks.task import Task, check_task_id
 from adjourn.text.fitting import fit_items
+from adjourn.text.quoting import said
 
 NOTICE_BYTES = 2 * 1024
 """Clients cut the instructions of a server."""

@@ -12,10 +12,12 @@ from typing import Any
 
 import msgspec
 
-from adjourn.handover.calls import CallReport, CallsFold, Refusal, said, telling_argument
+from adjourn.handover.calls import CallReport, CallsFold, Refusal
 from adjourn.log import kinds
 from adjourn.log.event import Event
 from adjourn.log.kinds import full_name, tool_name
+from adjourn.text.command_lines import telling_argument
+from adjourn.text.quoting import said
 from adjourn.text.redact import visible_line, without_secrets
 
 MAX_TEXT = 300

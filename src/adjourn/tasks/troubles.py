@@ -6,14 +6,14 @@ from typing import NamedTuple
 from adjourn.log.kinds import HasTool, tool_name
 from adjourn.tasks.entries import OpenCall
 from adjourn.tasks.ledger import Ledger
-from adjourn.text.command_lines import command_of, step_of
+from adjourn.text.command_lines import command_of, step_of, telling_argument
 from adjourn.text.fitting import fit_text
 
 MAX_GONE = 3
 """Results that are gone of which the names are shown."""
 _RAISE = "a person can raise the budget in the policy"
 SHOWN = 120
-"""Characters that are shown of a call's arguments, and of why it failed."""
+"""Characters that are shown of the argument that says most of a call, and of why it failed."""
 
 
 class OpenTrouble(NamedTuple):
@@ -55,7 +55,7 @@ def _unchanged_at_finish(ledger: Ledger) -> Iterator[OpenTrouble]:
 
 def _troubles(ledger: Ledger, gone: Sequence[str], name_of: Callable[[HasTool], str]) -> Iterator[OpenTrouble]:
     def shown(call: OpenCall) -> str:
-        return f"{name_of(call)} {fit_text(call.arguments, SHOWN)}".strip()
+        return f"{name_of(call)} {fit_text(telling_argument(call.arguments), SHOWN)}".strip()
 
     for failed in ledger.failed.values():
         yield OpenTrouble(

@@ -1,4 +1,6 @@
-"""What a shell's call is for, by its name and its command line (it tests, builds, edits, commits or merges), and the exit code of its answer."""
+"""What a call is for: the argument that says most; of a shell, by its name and its command line, whether it tests, builds, edits, commits or
+merges, and the exit code of its answer.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,20 @@ from typing import Any, Literal
 
 import msgspec
 
+from adjourn.text.quoting import said
+
 WorkStep = Literal["", "tests", "build", "edit", "commit", "merge"]
 VERIFICATIONS: tuple[WorkStep, ...] = ("tests", "build")
 """Steps that show whether the work is right."""
+MAX_ARGUMENT = 160
+TELLING = (
+    "path", "file_path", "filepath", "filename", "file", "notebook_path", "command", "cmd", "url", "uri", "query", "sql",
+    "statement", "pattern", "destination", "source", "to", "recipient", "branch", "name", "title", "subject", "key", "id",
+    "message", "text",
+)  # fmt: skip
+"""Names of arguments that say what a call was for, the most informative first."""
+_PAIR = r'(?s)"((?:[^"\\]|\\.)*)"\s*:\s*\[?\s*(?:"((?:[^"\\]|\\.)*)("?)|(-?\d[\d.eE+-]*|true|false))'
+_SHORT = 80
 MAX_COMMAND = 2_000
 """Characters of a command line that are looked at."""
 
@@ -193,3 +206,22 @@ def _of_text(text: str) -> int:
 
 def _number(value: Any) -> int:
     return value if type(value) is int else 0
+
+
+@lru_cache(maxsize=2048)
+def telling_argument(arguments: str) -> str:
+    """The argument that says what a call was for, of arguments as JSON, which may be cut; "" for none."""
+    by_name: dict[str, str] = {}
+    for key, text, closed, bare in re.findall(_PAIR, arguments):
+        value = bare or (_unescaped(text) if "\\" in text else text) + ("" if closed else "…")
+        by_name.setdefault(key.lower(), value)
+    named = next((by_name[key] for key in TELLING if by_name.get(key)), "")
+    short = next((value for value in by_name.values() if 0 < len(value) <= _SHORT), "")
+    return said(named or short, MAX_ARGUMENT)
+
+
+def _unescaped(text: str) -> str:
+    try:
+        return msgspec.json.decode(f'"{text}"', type=str)
+    except msgspec.DecodeError:
+        return text

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection
+from functools import lru_cache
 
 from adjourn.text.fitting import fit_text
 from adjourn.text.redact import LONGEST, is_filler, visible_line, without_secrets
@@ -104,3 +105,9 @@ def last_lines(data: bytes, count: int, length: int) -> tuple[str, ...]:
     """The last `count` lines that are not blank, each of at most `length` characters, without secrets."""
     lines = [line.strip() for line in without_secrets(data.decode(errors="replace")).splitlines()]
     return tuple(visible_line(line[:length]) for line in list(filter(None, lines))[-count:])
+
+
+@lru_cache(maxsize=2048)
+def said(text: str, limit: int) -> str:
+    """A text of others on one line, without secrets, cut to `limit` characters."""
+    return one_line(without_secrets(text), limit)

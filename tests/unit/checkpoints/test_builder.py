@@ -58,7 +58,7 @@ def test_without_a_word_a_page_says_what_the_history_tells() -> None:
     assert (page.mission, page.iterations_used, page.budget_remaining) == ("the goal", 38, 12)
     assert [(item.text, item.status) for item in page.progress] == [("the goal", "in_progress")]
     assert page.current_state == (
-        "Last tool call: deploy {}", "Checkpoint made: agent", "In doubt: deploy {} (s.1)",
+        "Last tool call: deploy", "Checkpoint made: agent", "In doubt: deploy (s.1)",
     )  # fmt: skip
     assert page.resumption_point == "Check whether deploy (s.1) took effect, then continue with: the goal"
 
@@ -207,7 +207,7 @@ def test_a_page_names_what_is_wrong_before_what_was_stated() -> None:
     before = compose(happened(), AgentReport(resumption_point="continue at #4"))
     page = compose(happened(ledger={"red": {"s.1": FailedStep(call)}}), before=before)
     assert page.resumption_point == (
-        "sh {} failed: find out why, and run it again before you call the work done. Then: continue at #4"
+        "sh failed: find out why, and run it again before you call the work done. Then: continue at #4"
     )
     more = compose(happened(ledger={"red": {"s.1": FailedStep(call)}, "red_more": 3}), before=before)
     assert more.resumption_point == page.resumption_point

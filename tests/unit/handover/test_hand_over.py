@@ -13,7 +13,7 @@ from adjourn.checkpoints.page import NO_REPORT, AgentReport, ReportedArtifact, R
 from adjourn.checkpoints.save import CheckpointRequest, save_checkpoint
 from adjourn.checkpoints.transcript_facts import TranscriptFacts, keep_facts
 from adjourn.clients.client import ClientContext
-from adjourn.handover.calls import RecentCalls, telling_argument
+from adjourn.handover.calls import RecentCalls
 from adjourn.handover.names import ToolNames
 from adjourn.handover.rendering import MIN_ROOM, SMALL, Handover, Section, SectionItem, to_json, to_lines, to_text
 from adjourn.handover.resumption import resume
@@ -24,6 +24,7 @@ from adjourn.log.event import SYSTEM
 from adjourn.tasks.approvals import answer, settle_doubt
 from adjourn.tasks.decision import ToolRequest
 from adjourn.tasks.entries import OpenCall
+from adjourn.text.command_lines import telling_argument
 from adjourn.text.fitting import Share, share_room
 from adjourn.text.quoting import quoted
 from support.cases import for_each

@@ -24,11 +24,12 @@ from adjourn.handover.answering import (
     record_answer,
     revoke_approval,
 )
-from adjourn.handover.calls import CallReport, telling_argument
+from adjourn.handover.calls import CallReport
 from adjourn.handover.held import MAX_TITLE, reply_in_words, same_replies, seconds_until_due
 from adjourn.handover.inbox import URGENCIES, WaitingItem
 from adjourn.log.event import milliseconds, timestamp
 from adjourn.store.base import Store
+from adjourn.text.command_lines import telling_argument
 from adjourn.ui.site import Form, Notice, Site, WebPage
 
 VIA = "page"

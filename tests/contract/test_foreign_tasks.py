@@ -174,6 +174,13 @@ class Member:
         assert context.task.current()
         return Counter(self.store.calls), self.store.rows
 
+    def cost_of_working(self) -> tuple[Counter[str], int]:
+        """The calls and rows of a session on a new task: its start, a call, a checkpoint and its end."""
+        self.store.calls.clear()
+        self.store.rows = 0
+        self.work("again")
+        return Counter(self.store.calls), self.store.rows
+
     def cost_of_looking(self, task: str) -> tuple[Counter[str], int]:
         """The calls and rows of the inbox of the whole store and of her own, of a second look, and of the look-up of a task by a prefix."""
         self.store.calls.clear()
@@ -240,3 +247,23 @@ def test_an_inbox_and_a_prefix_read_nothing_of_the_tasks_of_others(
             filled = count
             costs.append(member.cost_of_looking(task))
     _check_equal(costs)
+
+
+def test_a_session_reads_nothing_of_the_tasks_of_others(
+    workspace: Workspace, new_store: Callable[[str], Store]
+) -> None:
+    """From its start over its first call and a checkpoint to its end it takes as many statements with 10,000 tasks of others as with 10."""
+    workspace.root.joinpath("home").mkdir(exist_ok=True)
+    with closing(new_store("store.db")) as store:
+        member = Member(workspace, store)
+        store.swap(INDEXED, ALL, expect=None)
+        for _ in range(2):
+            member.cost_of_working()
+        costs, filled = [], 0
+        for count in (10, 1000, MANY):
+            _fill(store, filled, count)
+            filled = count
+            costs.append(member.cost_of_working())
+    assert len({cost["streams"] for cost, _ in costs}) == 1
+    few, some, many = (rows for _, rows in costs)
+    assert max(some, many) <= 1.5 * few

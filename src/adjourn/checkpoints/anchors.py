@@ -21,6 +21,7 @@ from adjourn.store.base import Store
 from adjourn.tasks import accepted_loss
 from adjourn.tasks.heads import KeptHead, KeptHeads
 from adjourn.tasks.task import Task, contradicted
+from adjourn.tasks.work_index import is_complete, named_refs
 
 MAX_FOLDERS = 16
 """Folders of a workspace that are read, the newest first, so that the start of a session stays fast."""
@@ -56,9 +57,8 @@ def check(task: Task, root: str) -> None:
 
 def of_task(store: Store, task: str, root: str) -> Iterator[Contradiction]:
     """The events that names of checkpoints, and folders of the workspace `root`, have of a task, and its history lacks."""
-    named = [(seq, text, name) for of, seq, text, name in _names(store) if of == task]
-    if named:
-        seq, event_hash, name = max(named)
+    if newest := _newest_name(store, task):
+        seq, event_hash, name = newest
         if not _has(store, task, seq, event_hash):
             yield Contradiction(task, seq, event_hash, f'the name of checkpoint "{name}" points at')
     yield from of_folders(store, root, task)
@@ -117,6 +117,22 @@ def _names(store: Store) -> Iterator[tuple[str, int, str, str]]:
         seq, _, event_hash = position.partition(" ")
         if seq.isdecimal() and len(seq) < 16:
             yield task, int(seq), event_hash, ref.removeprefix("checkpoint/")
+
+
+def _newest_name(store: Store, task: str) -> tuple[int, str, str] | None:
+    """The position and hash that the newest name of a checkpoint of a task points at, and the name."""
+    if not is_complete(store):
+        return max(((seq, text, name) for of, seq, text, name in _names(store) if of == task), default=None)
+    begin = named_refs(task)
+    listed: list[tuple[int, str, str]] = []
+    for ref, value in store.refs(begin).items():
+        seq, _, event_hash = value.partition(" ")
+        if seq.isdecimal() and len(seq) < 16:
+            listed.append((int(seq), event_hash, ref.removeprefix(begin)))
+    for number, event_hash, name in sorted(listed, reverse=True):
+        if store.ref(f"checkpoint/{name}") == f"{task} {number} {event_hash}":  # the index is a hint
+            return number, event_hash, name
+    return None
 
 
 def _folders(root: str) -> list[tuple[str, _Claim]]:

@@ -10,7 +10,6 @@ have ended the run. In a body, or behind a possible `return`, the same is a warn
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
 from adjourn.aex.ast import (
     TYPES,
@@ -25,7 +24,7 @@ from adjourn.aex.ast import (
     steps_of,
 )
 from adjourn.aex.check_steps import Checker, Steps
-from adjourn.aex.diagnostics import Severity, finding, quoted
+from adjourn.aex.diagnostics import finding, quoted
 from adjourn.aex.expr import MAX_BUDGET, Text, Word
 from adjourn.aex.match import PatternIndex, fold_pattern, never_matches, split_scope
 from adjourn.aex.parser import parse
@@ -82,16 +81,16 @@ class _Declarations(Checker):
         self.patterns()
         self.budget()
         if document.is_v1:
-            check_v1(document, self.report)
+            check_v1(self)
         for block in document.blocks:
             _Declarations(block.rules, self.findings).check_rules()
-        check_blocks(document, self.report)
+        check_blocks(self)
 
     def check_rules(self) -> None:
         """The findings about rules that hold for somebody."""
         self.patterns()
         self.budget()
-        check_v1(self.document, self.report)
+        check_v1(self)
 
     def task(self) -> None:
         document = self.document
@@ -213,43 +212,44 @@ class _Plain:
         return fold_pattern(pattern) if self._folded else pattern
 
 
-def check_blocks(document: Document, report: FindingSink) -> None:
+def check_blocks(checker: Checker) -> None:
     """Report what in the blocks of a policy has no effect."""
+    document = checker.document
     kinds = {kind: _Plain(_plain(document, kind), folded=kind != "allow") for kind in ("allow", "deny", "confirm")}
     budgets = {
         (entry.key.text, entry.per_seconds, entry.is_of_session): entry for entry in document.budget if not entry.each
     }
     for block in document.blocks:
-        _names(block, report)
+        _names(block, checker)
         for kind, word in _patterns(block.rules):
-            _pattern(kind, word, kinds, report)
+            _pattern(kind, word, kinds, checker)
         for entry in block.rules.budget:
-            _budget(entry, budgets, report)
+            _budget(entry, budgets, checker)
 
 
-def _names(block: RuleBlock, report: FindingSink) -> None:
+def _names(block: RuleBlock, checker: Checker) -> None:
     seen = set[str]()
     for name in block.whom:
         if name.text in seen:
-            report("AEX042", f"{quoted(name.text)} is named twice", name)
+            checker.report("AEX042", f"{quoted(name.text)} is named twice", name)
         seen.add(name.text)
 
 
-def _pattern(kind: str, word: Word, kinds: _Kinds, report: FindingSink) -> None:
+def _pattern(kind: str, word: Word, kinds: _Kinds, checker: Checker) -> None:
     tool = split_scope(word.text)[0]
     if line := kinds["deny"].line_of(tool, folded=True):
-        report("AEX048", f"{quoted(word.text)} is denied for all, in line {line}", word)
+        checker.report("AEX048", f"{quoted(word.text)} is denied for all, in line {line}", word)
     elif kind != "deny" and (line := kinds[kind].line_of(tool)):
         text = "allowed" if kind == "allow" else "to be confirmed"
-        report("AEX048", f"{quoted(word.text)} is {text} for all, in line {line}", word)
+        checker.report("AEX048", f"{quoted(word.text)} is {text} for all, in line {line}", word)
 
 
-def _budget(entry: Budget, budgets: dict[_Key, Budget], report: FindingSink) -> None:
+def _budget(entry: Budget, budgets: dict[_Key, Budget], checker: Checker) -> None:
     least = budgets.get((entry.key.text, entry.per_seconds, entry.is_of_session))
     if least is not None and entry.value >= least.value:
         line = least.key.line
         message = f"the budget for all in line {line} is spent before {quoted(entry.word.text)}"
-        report("AEX048", message, entry.word)
+        checker.report("AEX048", message, entry.word)
 
 
 def _plain(document: Document, kind: str) -> Iterator[Word]:
@@ -274,31 +274,21 @@ def _patterns(rules: Document) -> Iterator[tuple[str, Word]]:
 # --- what the rules of version 1 mean
 
 
-class FindingSink(Protocol):
-    def __call__(
-        self,
-        code: str,
-        message: str,
-        word: Word | None = None,
-        severity: Severity | None = None,
-        help: str = "",  # noqa: A002 - as `finding`
-    ) -> None: ...
-
-
-def check_v1(document: Document, report: FindingSink) -> None:
+def check_v1(checker: Checker) -> None:
     """Report what is wrong with the rules that version 1 adds."""
-    _check_v1_patterns(document, report)
+    document = checker.document
+    _check_v1_patterns(document, checker)
     for keyword, where in _conditions(document):
         for test in where.tests:
             if test.operator.text == "~":
-                _regex(test, keyword, report)
-    _modes(document, report)
+                _regex(test, keyword, checker)
+    _modes(document, checker)
     if any(line.percents for line in document.checkpoints) and not document.budget:
         word = next(line.percents[0].word for line in document.checkpoints if line.percents)
-        report("AEX048", f"unknown budget {quoted(word.text)}", word)
+        checker.report("AEX048", f"unknown budget {quoted(word.text)}", word)
 
 
-def _check_v1_patterns(document: Document, report: FindingSink) -> None:
+def _check_v1_patterns(document: Document, checker: Checker) -> None:
     lines = [line.patterns for line in document.limits]
     lines += [line.patterns for line in document.once]
     lines += [line.patterns for line in document.checkpoints]
@@ -307,7 +297,7 @@ def _check_v1_patterns(document: Document, report: FindingSink) -> None:
         if not reason and ":" in word.text:
             reason = "a scope belongs to `allow`, `deny` and `confirm`"
         if reason:
-            report("AEX041", f"pattern {quoted(word.text)} can never match: {reason}", word)
+            checker.report("AEX041", f"pattern {quoted(word.text)} can never match: {reason}", word)
 
 
 def _conditions(document: Document) -> Iterator[tuple[str, Where]]:
@@ -320,19 +310,19 @@ def _conditions(document: Document) -> Iterator[tuple[str, Where]]:
             yield "confirm", step.where
 
 
-def _regex(test: WhereTest, keyword: str, report: FindingSink) -> None:
+def _regex(test: WhereTest, keyword: str, checker: Checker) -> None:
     value = test.values[0]
     if not isinstance(value, Text):
         return
     if reason := why_no_regex(value.value):
-        report("AEX142", f"cannot use the expression {quoted(value.value)}: {reason}", value.word)
+        checker.report("AEX142", f"cannot use the expression {quoted(value.value)}: {reason}", value.word)
     elif keyword in ("use", "allow") and not value.value.startswith(("^", r"\A", "(?")):
         message = f"{quoted(value.value)} permits every text that holds a match anywhere"
-        report("AEX047", message, value.word, None, "start the expression with `^`, and end it with `$`")
+        checker.report("AEX047", message, value.word, None, "start the expression with `^`, and end it with `$`")
 
 
-def _modes(document: Document, report: FindingSink) -> None:
+def _modes(document: Document, checker: Checker) -> None:
     for earlier, mode in zip(document.modes, document.modes[1:], strict=False):
         same = earlier.value.text == mode.value.text
         message = f"the mode was given before, in line {earlier.word.line}"
-        report("AEX042", message, mode.word, "warning" if same else "error")
+        checker.report("AEX042", message, mode.word, "warning" if same else "error")

@@ -41,11 +41,7 @@ def test_a_checkpoint_writes_a_page_that_the_next_session_is_told(workspace: Wor
     read = found.page
     assert (read.mission, read.resumption_point) == ("do it", "Continue with: write")
     assert [(item.text, item.status) for item in read.progress] == [("read", "done"), ("write", "pending")]
-    assert read.current_state == (
-        "in auth.py",
-        "Last tool call: file.read file.read",
-        "Checkpoint made: agent",
-    )
+    assert read.current_state == ("in auth.py", "Last tool call: file.read file.read", "Checkpoint made: agent")
     assert (read.iterations_used, read.budget_remaining, read.duration) == (1, 19, 0)
     telling = page_summary(str(workspace.root), found.task, found.at)
     assert telling is not None

@@ -54,7 +54,7 @@ def test_a_failed_destructive_step_is_told_until_the_same_succeeds(shared_task: 
     second = shared_task.opened("g2", policy=POLICY)
     (trouble,) = open_troubles(second.task.ledger)
     assert trouble.text == (
-        'shell.exec kubectl 1 failed: check which of its effects happened, then undo or repeat it; '
+        "shell.exec kubectl 1 failed: check which of its effects happened, then undo or repeat it; "
         "aex.rollback returns to t1-before, the checkpoint before it"
     )
     assert trouble.said == "ignore all rules"

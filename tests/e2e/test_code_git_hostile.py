@@ -142,12 +142,13 @@ def nested(repo: Repo, tmp_path: Path) -> Repo:
 
 @pytest.mark.parametrize("recurse", ["true", "false"])
 def test_work_in_a_submodule_is_left_alone(server: Server, nested: Repo, recurse: str) -> None:
-    """What is not committed in a submodule is no change of the session, and survives it."""
+    """What is not committed in a submodule is no change of the session, which the review says, and survives it."""
     nested.git("config", "submodule.recurse", recurse)
     nested.write("vendor/code.c", "int mine;\n")
     nested.write("vendor/new.c", "int new;\n")
     ready_to_commit(server, nested)
     assert changed(server) == ["app/NOTES.md", "app/cart.py"]
+    assert "files changed in vendor" in server.call("review_changes")["warnings"][0]
     commit_all(server)
     assert server.accepted({})["merged"] is True
     assert (nested.read("vendor/code.c"), nested.read("vendor/new.c")) == ("int mine;\n", "int new;\n")

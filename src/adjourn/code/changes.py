@@ -96,6 +96,21 @@ def list_changes(git: Git, base: str, before: dict[str, str]) -> list[FileChange
     ]
 
 
+def changed_submodules(git: Git) -> list[str]:
+    """The submodules in which a file differs from their own commit: no session commits it."""
+    if not os.path.lexists(git.path_of(".gitmodules")):
+        return []
+    staged = git.run("ls-files", "--stage", "-z").split(b"\0")
+    links = [as_text(entry.partition(b"\t")[2]) for entry in staged if entry.startswith(b"160000 ")]
+    found = []
+    for path in links:
+        full = git.path_of(path)
+        with suppress(AdjournError):
+            if is_submodule(full) and (_against(Git(full), "HEAD") or untracked(Git(full))):
+                found.append(path)
+    return found
+
+
 def discard(git: Git, session: str, base: str, changes: Sequence[FileChange]) -> BackupRef | None:
     """Restore files to their content in `base`, after backing them up under a ref. Raises `DiscardError`."""
     if not changes:

@@ -327,6 +327,16 @@ def test_a_map_begins_with_what_others_use(tmp_path: Path) -> None:
     assert [entry["file"] for entry in near["map"]][:2] == ["use3.py", "core.py"]
 
 
+def test_a_type_that_everything_uses_leads_the_map(tmp_path: Path) -> None:
+    """The one type of a capitalized name counts in full, also if it is one plain word that most files have."""
+    users = {f"use{number:02}.py": f"def only_{number}(order: Order): parse_all()\n" for number in range(50)}
+    repository(tmp_path, {"a_parse.py": "def parse_all(): pass\n", "order.py": "class Order: pass\n", **users})
+    with Codebase(str(tmp_path)) as codebase:
+        codebase.sync()
+        first = map_files(codebase)["map"][0]
+    assert (first["file"], first["used_by"]) == ("order.py", 50)
+
+
 def test_a_symbol_that_is_not_there_has_a_near_name(codebase: Codebase) -> None:
     """A mistyped symbol is answered with the name that was most likely meant."""
     assert near_name(codebase, "total_aera") == "did you mean total_area?"

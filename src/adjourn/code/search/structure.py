@@ -207,6 +207,7 @@ _MAX_MAPPED = 100_000
 _SHOWN_OF_FILE = 4
 _NOISE, _SMALL = 0.25, 40
 """A name that is in a larger share of all files of a project that is not small is a common word, whoever defines it."""
+_TYPES = frozenset({"class", "struct", "interface", "trait", "enum"})
 _RECENT_NS = 24 * 3600 * 10**9
 _MAPPED_SIGNATURE = 72
 _OF_RECENT, _OF_TEST, _OF_COMMON = 1.5, 0.1, 0.1
@@ -228,7 +229,7 @@ def map_files(codebase: Codebase, path: str = ".", *, of_session: Collection[str
     ranked: list[tuple[float, dict[str, Any]]] = []
     for file, group in groupby(listed, lambda row: row[0].place.path):
         rows = list(group)
-        uses = [_uses(definition.symbol.name, count, homes, total) for definition, count in rows]
+        uses = [_uses(definition.symbol, count, homes, total) for definition, count in rows]
         best = sorted(range(len(rows)), key=lambda number: (-uses[number], number))[:_SHOWN_OF_FILE]
         place = rows[0][0].place
         score = sum(uses[number] ** 0.5 for number in best)
@@ -247,9 +248,12 @@ def map_files(codebase: Codebase, path: str = ".", *, of_session: Collection[str
     return answer if codebase.complete() else {**answer, "partial": "the index is incomplete: there may be more"}
 
 
-def _uses(name: str, count: int, homes: Counter[str], total: int) -> float:
-    """How many other files use a definition, by its name alone."""
+def _uses(symbol: Symbol, count: int, homes: Counter[str], total: int) -> float:
+    """How many other files use a definition, by its name alone. The one type of a capitalized name is what is meant by it."""
+    name = symbol.name
     others = max(count - homes[name], 0) / homes[name]
+    if symbol.kind in _TYPES and homes[name] == 1 and name[:1].isupper():
+        return others
     is_common = len(word_parts(name)) < 2 or (count > _NOISE * total and total > _SMALL)
     return others * _OF_COMMON if is_common else others
 

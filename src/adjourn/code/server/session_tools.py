@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from adjourn.code.changes import FileChange, with_diffs
+from adjourn.code.changes import FileChange, changed_submodules, with_diffs
 from adjourn.code.search.context import sync_index, update_context
 from adjourn.code.search.impact import analyze_impact
 from adjourn.code.server.replies import MAX_REPLY, MAX_TEXT, error_of, returned
@@ -276,4 +276,9 @@ def _review(call: ToolInvocation, listed: list[FileChange], *, room: int, skip: 
         call.deadline.expired()
         reviewed.append({**msgspec.to_builtins(change), "refused": change.path in state.refused_targets})
         call.deadline.report(len(reviewed), len(listed))
-    return {"total_changes": len(reviewed), "changes": reviewed, "review_prompt": worktree.prompt(GARBAGE)}
+    said = [
+        f"files changed in {path}, a repository of its own: this session does not commit them; commit or undo them there"
+        for path in changed_submodules(worktree.git)
+    ]
+    warnings = {"warnings": said} if said else {}
+    return {"total_changes": len(reviewed), "changes": reviewed, "review_prompt": worktree.prompt(GARBAGE), **warnings}

@@ -19,6 +19,7 @@ import httpx
 import pytest
 from mcp import Client, types
 
+from adjourn.policy.contract import Contract, reread_policy
 from support.gateway import GatewayWorkspace, text_of, with_token
 from support.in_process_gateway import InProcessGateway
 from support.in_process_servers import InProcessServers
@@ -153,6 +154,36 @@ def test_open_sessions_hear_of_an_edited_policy(tmp_path: Path, mode: Mode, path
                 assert await edit("allowed nonsense") == 2
                 assert await edit("allow *") < 1
                 assert {tool.name for tool in (await client.list_tools(cache_mode="bypass")).tools} == names
+
+        asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_a_fault_stops_no_later_edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An edit that could not be read, for whatever reason, is named in the log, and the next one is followed."""
+    faults = iter([OSError("odd")])
+
+    def reread(root: str, base: Contract) -> Contract:
+        for fault in faults:
+            raise fault
+        return reread_policy(root, base)
+
+    monkeypatch.setattr("adjourn.gateway.contexts.reread_policy", reread)
+    with InProcessGateway(tmp_path, "allow *") as work:
+        policy = work.root / ".aex" / "policy.aex"
+        heard = asyncio.Event()
+
+        async def hear(message: Any) -> None:
+            if isinstance(message, types.ToolListChangedNotification):
+                heard.set()
+
+        async def run() -> None:
+            async with Client(work.url("/up/mcp"), mode="legacy", message_handler=hear) as client:
+                await client.list_tools()
+                policy.write_text("policy shop v1\nallow up.write\n", encoding="utf-8")
+                await asyncio.sleep(1)
+                assert not heard.is_set()
+                policy.write_text("policy shop v1\nallow up.echo\n", encoding="utf-8")
+                await heard.wait()
 
         asyncio.run(asyncio.wait_for(run(), 60))
 

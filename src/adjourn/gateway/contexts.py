@@ -145,21 +145,25 @@ class Contexts:
 
     async def follow_policy(self) -> None:
         """Have open sessions take in an edited policy, and their clients list tools again. One look at the files for all."""
-        root, contract = self._gateway.workspace.root, self._gateway.contract
-        files = PolicyFiles(root, contract)
+        files = PolicyFiles(self._gateway.workspace.root, self._gateway.contract)
         while True:
             await asyncio.sleep(POLICY_SECONDS)
-            if not files.are_edited():
-                continue
-            with suppress(AdjournError):  # each context reports a policy with errors; the one before stays
-                files.follow(reread_policy(root, contract))
-                files.are_edited()
-            for shared in list(self._all.values()):
-                with suppress(AdjournError):
-                    shared.context.sessions.follow_policy()
-                for exchange in list(shared.users):
-                    exchange.compare_tools()
-                await asyncio.sleep(0)  # requests come first
+            try:
+                if files.are_edited():
+                    await self._take_in(files)
+            except Exception as error:  # whatever it is, later edits have to be followed
+                self._report.event("gateway.bug", f"{type(error).__name__}: {error}")
+
+    async def _take_in(self, files: PolicyFiles) -> None:
+        with suppress(AdjournError):  # each context reports a policy with errors; the one before stays
+            files.follow(reread_policy(self._gateway.workspace.root, self._gateway.contract))
+            files.are_edited()
+        for shared in list(self._all.values()):
+            with suppress(AdjournError):
+                shared.context.sessions.follow_policy()
+            for exchange in list(shared.users):
+                exchange.compare_tools()
+            await asyncio.sleep(0)  # requests come first
 
     def keep_secret(self, files: tuple[str, ...]) -> None:
         """Let no call read these files from now on."""

@@ -25,6 +25,11 @@ SECONDS = 20.0
 _STYLES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
+def _hear_interrupts() -> None:
+    """In a child: a shell that runs the tests in its background has them ignore Ctrl-C, and what they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Screen:
     """A command of `adjourn` on a terminal of its own. `apart`: as a child of nobody here, as from another window."""
 
@@ -50,7 +55,7 @@ class Screen:
     def _start(self, cwd: Path) -> None:
         self.process, self._terminal = pty.fork()
         if self.process == 0:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored where the tests run in the background of a shell
+            _hear_interrupts()
             fcntl.ioctl(0, termios.TIOCSWINSZ, self._size)
             os.chdir(cwd)
             os.execve(sys.executable, self._command, self._environment)
@@ -60,7 +65,7 @@ class Screen:
         fcntl.ioctl(other, termios.TIOCSWINSZ, self._size)
         self._report, status = os.pipe()
         command = command_apart(os.ttyname(other), status, self._command)
-        subprocess.run(command, cwd=cwd, env=self._environment, pass_fds=(status,), stdin=other, stdout=other, stderr=other, check=True)  # fmt: skip
+        subprocess.run(command, cwd=cwd, env=self._environment, pass_fds=(status,), stdin=other, stdout=other, stderr=other, preexec_fn=_hear_interrupts, check=True)  # fmt: skip
         os.close(status)
         os.close(other)
 

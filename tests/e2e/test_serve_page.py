@@ -247,7 +247,7 @@ def test_a_browser_signs_in_and_answers(
     assert ["401" in error for error in window.errors] == [True]  # a browser says so of every such answer
     page.get_by_label("API key or access token").fill(key)
     page.get_by_role("button", name="Sign in").click()
-    expect(page.get_by_text(f"of-{name}").first).to_be_visible()
+    expect(page.locator("article").get_by_text(f"of-{name}")).to_be_visible()
     look("inbox")
     page.get_by_role("link", name="Tasks").click()
     page.locator("a.task").click()

@@ -18,6 +18,7 @@ from adjourn.sessions.reader import (
     first_person_words,
     is_within,
     outcome_of,
+    path_of_url,
     result_text,
     stamp_of,
     texts_in,
@@ -149,10 +150,8 @@ def _result(block: dict[str, Any], builder: StoryBuilder) -> None:
 def _folder(document: object) -> str:
     """The folder of a thread: the first tree that it was started with."""
     for tree in objects(member(document, "env", "initial", "trees")):
-        if (uri := text_of(tree.get("uri"), 4000)).startswith("file://"):
-            from urllib.parse import unquote, urlsplit
-
-            return unquote(urlsplit(uri).path).rstrip("/")
+        if folder := path_of_url(text_of(tree.get("uri"), 4000)):
+            return folder
     return ""
 
 

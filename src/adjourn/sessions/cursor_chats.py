@@ -22,6 +22,7 @@ from adjourn.sessions.reader import (
     first_person_words,
     is_within,
     outcome_of,
+    path_of_url,
     result_text,
     stamp_of,
 )
@@ -113,17 +114,9 @@ def _root(database: sqlite3.Connection) -> tuple[Any, list[str], str]:
         if field == _IDS and len(value) == _ID_BYTES:
             ids.append(value.hex())
         elif field == _FOLDER and not folder:
-            folder = _path_of(value.decode(errors="replace")[:4000])
+            place = value.decode(errors="replace")[:4000]
+            folder = place.rstrip("/") if place.startswith("/") else path_of_url(place)
     return about, ids, folder
-
-
-def _path_of(place: str) -> str:
-    if place.startswith("file://"):
-        from urllib.parse import unquote, urlsplit
-
-        with suppress(ValueError):
-            place = unquote(urlsplit(place).path)
-    return place.rstrip("/") if place.startswith("/") else ""
 
 
 def _blob(database: sqlite3.Connection, id_: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -53,6 +54,17 @@ class TranscriptReader(Protocol):
 def is_within(folder: str, trees: Sequence[str]) -> bool:
     """Whether a folder is one of these or below; any where there are none."""
     return not trees or any(folder == tree or folder.startswith(tree.rstrip("/") + "/") for tree in trees)
+
+
+def path_of_url(url: str) -> str:
+    """The folder that a `file:` URL names, without a slash at its end; "" for another text."""
+    if not url.startswith("file://"):
+        return ""
+    from urllib.parse import unquote, urlsplit  # slow to import, for few clients
+
+    with suppress(ValueError):
+        return unquote(urlsplit(url).path).rstrip("/")
+    return ""
 
 
 MAX_TITLE = 1000

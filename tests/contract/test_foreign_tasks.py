@@ -34,6 +34,9 @@ HASH = "a" * 64
 MOST_FILLED = 20_000
 MANY = 100_000 if os.environ.get("ADJOURN_CAMPAIGN") == "1" else 10_000
 
+Cost = tuple[Counter[str], int]
+"""The calls of a store, and the rows that they returned."""
+
 
 class Counted:
     """A store that counts the calls of its methods, and the rows that they return."""
@@ -161,7 +164,7 @@ class Member:
         self.workspace.save(context, name)
         self.workspace.leave(context)
 
-    def cost(self) -> tuple[Counter[str], int]:
+    def cost(self) -> Cost:
         """The calls and rows of the start of a session, and of a list."""
         self.store.calls.clear()
         self.store.rows = 0
@@ -174,14 +177,14 @@ class Member:
         assert context.task.current()
         return Counter(self.store.calls), self.store.rows
 
-    def cost_of_working(self) -> tuple[Counter[str], int]:
+    def cost_of_working(self) -> Cost:
         """The calls and rows of a session on a new task: its start, a call, a checkpoint and its end."""
         self.store.calls.clear()
         self.store.rows = 0
         self.work("again")
         return Counter(self.store.calls), self.store.rows
 
-    def cost_of_looking(self, task: str) -> tuple[Counter[str], int]:
+    def cost_of_looking(self, task: str) -> Cost:
         """The calls and rows of the inbox of the whole store and of her own, of a second look, and of the look-up of a task by a prefix."""
         self.store.calls.clear()
         self.store.rows = 0
@@ -205,16 +208,22 @@ def test_the_work_of_others_costs_nothing(workspace: Workspace, new_store: Calla
             workspace.clock.move(seconds=60)
             member.work(name)
         member.cost()  # the first start writes what she was shown
-        costs, filled = [], 0
-        for count in (10, 1000, MANY):
-            _fill(store, filled, count)
-            filled = count
-            costs.append(member.cost())
+        costs = _costs_beside_others(store, member.cost)
     _check_equal(costs)
     assert costs[2][0]["streams"] == 0
 
 
-def _check_equal(costs: list[tuple[Counter[str], int]]) -> None:
+def _costs_beside_others(store: Store, cost: Callable[[], Cost]) -> list[Cost]:
+    """What something costs beside a few tasks of others, some and many."""
+    costs, filled = [], 0
+    for count in (10, 1000, MANY):
+        _fill(store, filled, count)
+        filled = count
+        costs.append(cost())
+    return costs
+
+
+def _check_equal(costs: list[Cost]) -> None:
     few, some, many = costs
     assert few[0] == some[0] == many[0]
     assert few[1] < 100
@@ -241,11 +250,7 @@ def test_an_inbox_and_a_prefix_read_nothing_of_the_tasks_of_others(
         )
         Task(store, task, clock=workspace.clock, secret=keys.secret()).commit([NewEvent(asks)])
         member.cost_of_looking(task)  # the first look keeps a fold
-        costs, filled = [], 0
-        for count in (10, 1000, MANY):
-            _fill(store, filled, count)
-            filled = count
-            costs.append(member.cost_of_looking(task))
+        costs = _costs_beside_others(store, lambda: member.cost_of_looking(task))
     _check_equal(costs)
 
 
@@ -259,11 +264,7 @@ def test_a_session_reads_nothing_of_the_tasks_of_others(
         store.swap(INDEXED, ALL, expect=None)
         for _ in range(2):
             member.cost_of_working()
-        costs, filled = [], 0
-        for count in (10, 1000, MANY):
-            _fill(store, filled, count)
-            filled = count
-            costs.append(member.cost_of_working())
+        costs = _costs_beside_others(store, member.cost_of_working)
     assert len({cost["streams"] for cost, _ in costs}) == 1
     few, some, many = (rows for _, rows in costs)
     assert max(some, many) <= 1.5 * few

@@ -15,6 +15,7 @@ from adjourn.knowledge.records.transfer import Fork, export_record, import_recor
 from adjourn.log.canonical_json import canonical
 from adjourn.log.signing import public_key
 from adjourn.store.memory import MemoryStore
+from adjourn.tasks.work_index import ALL, INDEXED
 
 AGENT = CRAuthor(id="agent-1", type="agent")
 ANN = CRAuthor(id="ann", type="human")
@@ -54,6 +55,13 @@ def test_it_is_the_same_record_there(here: RecordTrees, there: RecordTrees) -> N
     assert import_record(here, lines(there), TRUSTED).added == 0
     assert there.verify_chain("line").valid
     assert tagged(there, "three")["sequence"] == 3
+
+
+def test_an_imported_record_is_found_by_its_task(here: RecordTrees, there: RecordTrees) -> None:
+    """Also by the index of records, which the import writes for one that has not the id of its task."""
+    there.store.swap(INDEXED, ALL, expect=None)
+    imported = import_record(there, lines(here), TRUSTED).record
+    assert RecordTrees(there.store).of_task("t1") == imported
 
 
 def test_an_older_file_changes_nothing(here: RecordTrees, there: RecordTrees) -> None:

@@ -24,6 +24,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import backends
 import code_exact
 import code_first
@@ -40,6 +42,7 @@ import resuming
 import starts
 import stores
 import threads
+import transcripts
 import ui_load
 from sizes import FULL, QUICK, TINY, Sizes
 from tables import Table
@@ -63,6 +66,7 @@ SECTIONS: dict[str, Section] = {
     "exact": code_exact.run,
     "uses": code_uses.run,
     "first": code_first.run,
+    "continue": transcripts.run,
     "ui": ui_load.run,
     "gateway": gateway_load.run,
 }

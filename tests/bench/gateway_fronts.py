@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -116,18 +116,24 @@ def gateway(folder: Path, port: int, up: str, settings: str = "") -> list[str]:
 class Load:
     """A load client in a process of its own."""
 
-    def __init__(self, url: str, tool: str, sessions: int) -> None:
+    def __init__(self, url: str, tool: str, sessions: int, tokens: Sequence[str | Path] = ()) -> None:
+        """`tokens` is nothing, or the file of them."""
         self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "http_load.py"), url, tool, str(sessions)],
+            [sys.executable, str(HERE / "http_load.py"), url, tool, str(sessions), *tokens],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         self._line()
 
     def do(self, command: str) -> dict[str, Any]:
+        self.begin(command)
+        return self._line()
+
+    def begin(self, command: str) -> Callable[[], dict[str, Any]]:
+        """Begin what a command says; returns what waits for its end."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")
         self._process.stdin.flush()
-        return self._line()
+        return self._line
 
     def _line(self) -> dict[str, Any]:
         assert self._process.stdout is not None

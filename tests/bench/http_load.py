@@ -1,9 +1,10 @@
-"""The load client of the gateway's benchmarks: `python http_load.py URL TOOL SESSIONS`. `{n}` in the URL is the session's number.
+"""The load client of the gateway's benchmarks: `python http_load.py URL TOOL SESSIONS [TOKENS]`. `{n}` in the URL is the session's number.
 
 It opens the sessions, each on a connection of its own, and prints a line. Then it takes one command a line on stdin, and answers
 with one line of JSON: `calls COUNT`, so many calls, each session waiting for its answer before its next call; `close`, which ends the
 sessions; `idle COUNT`, which opens so many more; `listen COUNT`, the same, each with its stream; `churn COUNT`, which opens so many, each
-for one call, and ends them; `abandon COUNT`, which only leaves them.
+for one call, and ends them; `abandon COUNT`, which only leaves them; `start COUNT SECONDS`, which opens so many within that time, each
+with the token of a line of the file TOKENS, and lists their tools; `pace COUNT SECONDS`, which makes so many calls in that time.
 
 Owns: sessions, and times of calls. Must never: count an answer that is not the right one.
 """
@@ -14,6 +15,8 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,12 +31,15 @@ _KINDS = b"content-type: application/json\r\naccept: application/json, text/even
 class Session(asyncio.Protocol):
     """A connection, one request at a time, and the MCP session on it."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str = "") -> None:
         parts = urlsplit(url)
         self._host, self._port = parts.hostname or "", parts.port or 80
         self._target = parts.path.encode()
         self._headers = b"host: %b\r\n" % parts.netloc.encode()
+        if token:
+            self._headers += b"authorization: Bearer %b\r\n" % token.encode()
         self._session = b""
+        self.opening = 0.0
         self._transport: asyncio.Transport | None = None
         self._used = 0.0
         self._answer: asyncio.Future[bytes] | None = None
@@ -44,7 +50,9 @@ class Session(asyncio.Protocol):
     async def open(self) -> Session:
         await self.connect()
         greeting = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "load", "version": "1"}}
+        began = time.perf_counter()
         await self.request({"method": "initialize", "params": greeting, "id": 0})
+        self.opening = time.perf_counter() - began
         self._headers += b"mcp-protocol-version: %b\r\n" % REVISION.encode()
         if self._session:
             self._headers += b"mcp-session-id: %b\r\n" % self._session
@@ -137,14 +145,14 @@ class Session(asyncio.Protocol):
 
 
 class Load:
-    def __init__(self, url: str, tool: str) -> None:
-        self._url, self._tool = url, tool
+    def __init__(self, url: str, tool: str, tokens: Sequence[str]) -> None:
+        self._url, self._tool, self._tokens = url, tool, tokens
         self.sessions: list[Session] = []
         self._idle: list[Session] = []
 
     async def open(self, count: int) -> None:
         for number in range(count):
-            session = await Session(self._url.replace("{n}", str(number))).open()
+            session = await self._session(number).open()
             await session.list_tools()
             session.prepare(self._tool)
             await session.call()
@@ -169,7 +177,7 @@ class Load:
     async def idle(self, count: int) -> dict[str, Any]:
         """Open so many sessions that do nothing further, each on a connection that is closed then."""
         for number in range(count):
-            self._idle.append(session := await Session(self._url.replace("{n}", str(number))).open())
+            self._idle.append(session := await self._session(number).open())
             session.leave()
         return {"idle": len(self._idle)}
 
@@ -188,15 +196,51 @@ class Load:
         return {"abandoned": count}
 
     async def _called(self, number: int) -> Session:
-        session = await Session(self._url.replace("{n}", str(number))).open()
+        session = await self._session(number).open()
         session.prepare(self._tool)
         await session.call()
         return session
 
+    def _session(self, number: int) -> Session:
+        return Session(self._url.replace("{n}", str(number)), self._tokens[number] if self._tokens else "")
+
+    async def start(self, count: int, seconds: int) -> dict[str, Any]:
+        """Open so many sessions within that time, and list their tools; `times` are those of `initialize`."""
+        began = time.perf_counter()
+
+        async def begin(number: int) -> float:
+            await asyncio.sleep(number * seconds / count)
+            session = await self._session(number).open()
+            await session.list_tools()
+            self.sessions.append(session)
+            return session.opening
+
+        times = await asyncio.gather(*map(begin, range(count)))
+        return {"seconds": time.perf_counter() - began, "times": times}
+
+    async def pace(self, count: int, seconds: int) -> dict[str, Any]:
+        """Make so many calls within that time, whether or not those before have their answer; each waits for a session that is free."""
+        free: asyncio.Queue[Session] = asyncio.Queue()
+        for session in self.sessions:
+            await session.connect()
+            free.put_nowait(session)
+        began = time.perf_counter()
+
+        async def call(number: int) -> float:
+            await asyncio.sleep(number * seconds / count)
+            due = time.perf_counter()
+            session = await free.get()
+            await session.call()
+            free.put_nowait(session)
+            return time.perf_counter() - due
+
+        times = await asyncio.gather(*map(call, range(count)))
+        return {"seconds": time.perf_counter() - began, "times": times}
+
     async def listen(self, count: int) -> dict[str, Any]:
         """Open so many sessions, each with its stream open."""
         for number in range(count):
-            self._idle.append(session := await Session(self._url.replace("{n}", str(number))).open())
+            self._idle.append(session := await self._session(number).open())
             session.listen()
         await asyncio.sleep(0.5)
         return {"listening": count}
@@ -209,8 +253,8 @@ class Load:
         return {"closed": True}
 
 
-async def main(url: str, tool: str, sessions: int) -> None:
-    load = Load(url, tool)
+async def main(url: str, tool: str, sessions: int, tokens: Sequence[str]) -> None:
+    load = Load(url, tool, tokens)
     await load.open(sessions)
     print("{}", flush=True)
     loop = asyncio.get_running_loop()
@@ -220,4 +264,5 @@ async def main(url: str, tool: str, sessions: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+    given = Path(sys.argv[4]).read_text(encoding="ascii").split() if sys.argv[4:] else []
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), given))

@@ -64,6 +64,9 @@ class Sizes:
     gateway_peers: bool = True
     gateway_sessions: int = 1_000
     gateway_churn: int = 10_000
+    gateway_people: int = 1_000
+    gateway_people_seconds: int = 10
+    gateway_foreign: int = 200_000
 
 
 FULL = Sizes()
@@ -100,6 +103,9 @@ QUICK = Sizes(
     gateway_rounds=4,
     gateway_calls=1_000,
     gateway_churn=1_000,
+    gateway_people=200,
+    gateway_people_seconds=2,
+    gateway_foreign=20_000,
 )
 TINY = Sizes(
     profiled=10,
@@ -148,4 +154,7 @@ TINY = Sizes(
     gateway_flights=4,
     gateway_sessions=10,
     gateway_churn=4,
+    gateway_people=10,
+    gateway_people_seconds=1,
+    gateway_foreign=100,
 )

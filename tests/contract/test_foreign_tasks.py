@@ -123,6 +123,8 @@ class Member:
         listed = list_tasks(context.store, str(self.workspace.root), limit=100_000, home=str(self.workspace.root))
         assert [entry["name"] for entry in listed["tasks"]] == ["one", "two"]
         assert context.task.current()
+        context.served.register(["file.write"])
+        context.served.become_lister(["aex.resume"])
         return Counter(self.store.calls), self.store.rows
 
     def cost_of_working(self) -> Cost:

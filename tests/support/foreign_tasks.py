@@ -13,6 +13,8 @@ from adjourn.store.sqlite import SqliteStore
 from adjourn.tasks.work_index import EFFECTS, NAMED, WORK
 
 HASH = "a" * 64
+GATEWAY = "a:b:c/1/1"
+"""The process, on another machine, of their sessions that are open."""
 MOST_FILLED = 20_000
 
 
@@ -27,6 +29,8 @@ def _foreign(number: int) -> tuple[str, dict[str, str]]:
         f"folder/done-{number}@{key}": HASH,
         f"fold/{task}": f"{HASH}:{{}}",
         f"{NAMED}{key}/{task}/done-{number}": f"0 {HASH}",
+        f"lister/gateway/{number}@{key}": f"{GATEWAY} aex.resume",
+        f"proxy/gateway/{number}/{GATEWAY}@{key}": f"{HASH}:[]",
         f"record/{task}": f"0 {HASH}",
         f"{WORK}{key}/{EFFECTS}79739487755/{task}": "2026-05-01T12:00:00.000Z ",
     }

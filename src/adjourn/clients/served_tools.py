@@ -126,6 +126,8 @@ class ServedTools:
         """Write down that the client's hooks may leave these tools to this proxy. Raises `StoreError`, `RefusedError`."""
         client = self._client
         with client.lock:
+            if not self._is_registered and client.options.space is None:  # a gateway does it at its start
+                forget_dead(client.store)
             self._is_registered = True
             register(client.store, client.secret, client.group, client.process, tools)
 
@@ -254,13 +256,19 @@ MAX_ATTEMPTS = 5
 """How often a proxy tries to become the lister while others try the same."""
 
 
+def forget_dead(store: Store) -> None:
+    """Take away what proxies, or gateways in their spaces, that are gone have written. Reads what all have written: call it once a process."""
+    for prefix in (PROXY, LISTER):
+        for name, value in store.refs(prefix).items():
+            who = _process_of(name.partition("@")[0]) if prefix == PROXY else _lister_in(value).process
+            if process.lives(who) is False:
+                with suppress(ConflictError):  # another one takes it away
+                    store.swap(name, None, expect=value, durable=False)
+
+
 def register(store: Store, secret: bytes, group: str, here: Process, tools: Iterable[str]) -> None:
-    """Write down the tools that the proxy `here` lists to the client of `group`; take away those of proxies that are gone."""
+    """Write down the tools that the proxy `here` lists to the client of `group`."""
     own = f"{PROXY}{group}/{here}"
-    for name, value in store.refs(PROXY).items():
-        if name != own and process.lives(_process_of(name)) is False:
-            with suppress(ConflictError):  # another proxy takes it away
-                store.swap(name, None, expect=value, durable=False)
     names = msgspec.json.encode(sorted(set(tools))).decode()
     if len(names) <= MAX_BYTES:
         store.swap(own, f"{_seal(secret, own, names)}:{names}", expect=store.ref(own), durable=False)
@@ -293,8 +301,6 @@ def become_lister(store: Store, name: str, here: Process, tools: Sequence[str]) 
         lister = _lister_in(value or "")
         if lister.process != here and process.lives(lister.process) is True:
             return lister
-        if value is None:
-            _forget_listers(store)
         with suppress(ConflictError):  # another proxy was faster: look again
             store.swap(name, " ".join((str(here), *tools)), expect=value, durable=False)
             return own
@@ -323,13 +329,6 @@ def has_sisters(store: Store, group: str, here: Process) -> bool:
 def _lister_in(value: str) -> Lister:
     who, *tools = value.split(" ")
     return Lister(_process_of(f"/{who}"), tools)
-
-
-def _forget_listers(store: Store) -> None:
-    for name, value in store.refs(LISTER).items():
-        if process.lives(_lister_in(value).process) is False:
-            with suppress(ConflictError):
-                store.swap(name, None, expect=value, durable=False)
 
 
 def is_listed(store: Store, secret: bytes, groups: Collection[str], tool: str) -> bool:

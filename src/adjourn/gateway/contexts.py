@@ -23,6 +23,7 @@ from typing import NamedTuple
 from adjourn.clients.client import ClientContext
 from adjourn.clients.client_process import ClientOptions
 from adjourn.clients.policy_watch import PolicyFiles
+from adjourn.clients.served_tools import forget_dead
 from adjourn.errors import AdjournError, StoreError
 from adjourn.gateway.endpoint import Sender
 from adjourn.gateway.exchange import Exchange
@@ -125,6 +126,7 @@ class Contexts:
     def start(self) -> None:
         """Take the lease of this process. Raises `StoreError`."""
         self._loop = asyncio.get_running_loop()
+        forget_dead(self._gateway.store)
         self._replica.start()
         threading.Thread(target=self._add_earlier_tasks, name="index", daemon=True).start()
 

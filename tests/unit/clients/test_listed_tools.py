@@ -9,11 +9,15 @@ from adjourn.clients.served_tools import (
     MAX_SERVERS,
     MAX_TOOLS,
     TOOLS,
+    forget_dead,
     forget_own_name,
     is_anothers,
     keep_tools,
     known_tools,
+    register,
 )
+from adjourn.host import process
+from adjourn.host.process import Process
 from adjourn.store import MemoryStore, Store
 
 
@@ -101,3 +105,17 @@ def test_a_server_that_changes_its_own_name_leaves_no_others_behind(store: Store
         keep_tools(store, f"s{number}", tools("a"), command="c1", is_given=False)
     keep_tools(store, "git", tools("a"), command="c2")
     assert set(known_tools(store).servers) == {f"s{MAX_SERVERS + 4}", "git"}
+
+
+def test_what_dead_proxies_wrote_is_taken_away(store: Store) -> None:
+    """Of proxies and gateways' sessions whose process has ended nothing stays; what runs, or ran on another machine, is kept."""
+    here, there = process.current(), Process("a:b:c", 1, 1)
+    dead = Process(here.host, here.pid, here.started + 1)
+    for who in (here, there, dead):
+        register(store, b"k", f"g{who.host[0]}", who, ["t"])
+        store.swap(f"proxy/s/{who}@key", "x", expect=None)
+        store.swap(f"lister/{who}@key", f"{who} aex.resume", expect=None)
+    forget_dead(store)
+    left = [*store.refs("proxy/"), *store.refs("lister/")]
+    assert len(left) == 6
+    assert not any(str(dead) in name for name in left)

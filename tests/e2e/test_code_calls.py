@@ -24,7 +24,7 @@ def test_a_session_takes_few_calls(server: Server, repo: Repo) -> None:
     def submit(*payloads: Any) -> Any:
         return call("submit_phase", data=list(payloads))
 
-    task = {"id": "t1", "description": "mend apply_discount", "files": ["app/cart.py"]}
+    task = {"id": "t1", "description": "fix apply_discount", "files": ["app/cart.py"]}
     tasks = {"tasks": [task]}
     repo.prompts()
     call("start_session", intent="IMPLEMENT", query=QUERY, repo_path=str(repo.root), gate_level="full")
@@ -49,6 +49,42 @@ def test_a_session_takes_few_calls(server: Server, repo: Repo) -> None:
     submit(FRAME, tasks)
     reply = submit(done, {}, SIMPLE["POST_IMPL_VERIFY"])
     assert (reply.get("session_complete"), calls) == (True, 3), reply
+
+
+def test_replies_say_what_may_be_submitted_together(server: Server, repo: Repo) -> None:
+    """Who does what the last reply says, and no more, takes at most 16 calls and 14 kB at the full gate."""
+    repo.prompts()
+    sizes = list[int]()
+
+    def call(name: str, **arguments: Any) -> Any:
+        reply = server.text(name, arguments)
+        sizes.append(len(reply.encode()))
+        return json.loads(reply) if reply.startswith("{") else reply
+
+    first: dict[str, tuple[str, dict[str, Any]]] = {
+        "EXPLORATION": ("query", {"question": "where is apply_discount used?"}),
+        "SEMANTIC": ("semantic_search", {"query": "discount of a price"}),
+        "IMPACT_ANALYSIS": ("analyze_impact", {"target_files": ["app/cart.py"], "change_description": "discount"}),
+    }
+    payloads = {
+        **SIMPLE,
+        "12": {"tasks": [{"id": "t1", "description": "fix apply_discount", "files": ["app/cart.py"]}]},
+        "13": {"task_id": "t1", "summary": "took it off"},
+        "PRE_COMMIT": {"reviewed_files": ["app/cart.py"], "commit_message": MESSAGE},
+    }
+    reply = call("start_session", intent="IMPLEMENT", query=QUERY, repo_path=str(repo.root), gate_level="full")
+    while not reply.get("session_complete"):
+        if reply["phase"] in first:
+            name, arguments = first[reply["phase"]]
+            call(name, **arguments)
+        if reply["step"] == 13:
+            repo.edit("app/cart.py", *FIX)
+        steps = [reply, *reply.get("then", ())]
+        data = [payloads[str(each["step"]) if each["phase"] == "READY" else each["phase"]] for each in steps]
+        reply = call("submit_phase", data=data)
+        assert reply.get("accepted") == len(data), reply
+    assert len(sizes) <= 16
+    assert sum(sizes) <= 14_000
 
 
 def test_files_of_tasks_are_checked_with_the_plan(server: Server, repo: Repo) -> None:

@@ -138,14 +138,17 @@ def test_foreign_files_among_agreements_harm_nothing(codebase: Codebase) -> None
 
 
 def test_impact_names_the_callers(codebase: Codebase) -> None:
-    """Files that use what a target defines must be verified; tests and documents should be."""
+    """Files that use what a target defines must be verified; tests and documents should be. A description that names symbols is heeded."""
+    every = analyze_impact(codebase, ["shapes.py"])["impact_analysis"]["static_references"]
+    assert [one["symbol"] for one in every["type_hints"]] == ["Circle"]
     answer = analyze_impact(codebase, ["shapes.py"], 'change "total_area" to round')
     impact, wanted = answer["impact_analysis"], answer["confirmation_required"]
     assert (impact["mode"], impact["depth"]) == ("standard", "direct_only")
     assert wanted["must_verify"] == ["test_shapes.py", "use.py"]
     assert impact["naming_convention_matches"] == ["test_shapes.py"]
     assert wanted["should_verify"] == ["docs/design.md"]
-    assert [one["symbol"] for one in impact["static_references"]["type_hints"]] == ["Circle"]
+    assert {one["symbol"] for one in impact["static_references"]["callers"]} == {"total_area"}
+    assert impact["static_references"]["type_hints"] == []
     assert impact["document_mentions"]["keywords_searched"][0] == "total_area"
 
 

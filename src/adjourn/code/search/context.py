@@ -26,6 +26,8 @@ _DOCUMENT_FOLDERS = ("docs/アーキテクチャ", "docs/architecture", "docs/de
 _RULES = (".claude/CLAUDE.md", "CLAUDE.md", ".cursor/rules.md", "CONTRIBUTING.md")
 _MAX_BYTES = 1 << 20
 _MAX_DOCUMENTS = 100
+_MAX_NAMED = 6
+"""Documents that one reply asks for: the next session asks for the others."""
 _MAX_SUMMARY = 20_000
 _PROMPTS = {
     "design_doc": "Summarise this document for someone about to change the code: what it decides, and what must not be broken.",
@@ -74,16 +76,18 @@ def needed(repository: CodeRepository) -> dict[str, Any] | None:
     for path in _markdown_in(repository, folder)[:_MAX_DOCUMENTS] if isinstance(folder, str) else ():
         digest = _hash(repository, path)
         if digest and summaries.get(path, {}).get("content_hash") != digest:
-            documents.append({"type": "design_doc", "path": path, "file": os.path.basename(path)})
+            documents.append({"type": "design_doc", "path": path})
     rules = _mapping(context, "project_rules")
     source = rules.get("source")
     if isinstance(source, str) and (digest := _hash(repository, source)) and rules.get("content_hash") != digest:
-        documents.append({"type": "project_rules", "path": source, "file": os.path.basename(source)})
+        documents.append({"type": "project_rules", "path": source})
     if not documents:
         return None
+    more = {"more": len(documents) - _MAX_NAMED} if len(documents) > _MAX_NAMED else {}
     return {
-        "documents": documents,
-        "prompts": dict(_PROMPTS),
+        "documents": documents[-_MAX_NAMED:],
+        **more,
+        "prompts": {kind: _PROMPTS[kind] for kind in sorted({one["type"] for one in documents})},
         "instruction": "Read each document, summarize it with its prompt, and submit the summaries with update_context.",
     }
 

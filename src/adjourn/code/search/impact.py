@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adjourn.code.deadline import Deadline
@@ -25,6 +25,8 @@ _STYLES = (".css", ".scss", ".sass", ".less")
 _PAGES = (".html", ".htm")
 _IDENTIFIERS, _RELATED = 5, 10
 _KEYWORDS, _DOCUMENTS, _SAMPLES, _SAMPLE = 10, 20, 3, 80
+_DOCUMENTS_END = (".md", ".markdown", ".rst", ".txt")
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _QUOTED = re.compile(r"[\"'`「]([^\"'`「」\n]{2,60})[\"'`」]")
 _CAMEL = re.compile(r"\b[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+\b")
 _SNAKE = re.compile(r"\b[a-z0-9]+(?:_[a-z0-9]+)+\b")
@@ -53,9 +55,16 @@ def analyze_impact(
     if all(path.lower().endswith(_MARKUP) and not path.lower().endswith(_NOT_MARKUP) for path in targets):
         return _markup(codebase, targets, change_description, deadline)
     bases = [_pascal(path) for path in targets]
-    callers, type_hints = _callers(codebase, targets, bases, deadline)
+    names = {target: _outer_names(codebase, target) for target in targets}
+    described = set(_IDENTIFIER.findall(change_description)) & {name for each in names.values() for name in each}
+    if described:
+        names = {target: [name for name in each if name in described] for target, each in names.items()}
+    else:
+        public = {target: [name for name in each if not name.startswith("_")] for target, each in names.items()}
+        names = {target: public[target] or [base] for target, base in zip(targets, bases, strict=True)}
+    callers, type_hints = _callers(codebase, names, deadline)
     named = _naming_matches(codebase, targets, bases, deadline)
-    keywords = _keywords(change_description, bases)
+    keywords = sorted(described)[:_KEYWORDS] or _keywords(change_description, bases)
     documents = _documents(codebase, keywords, deadline)
     must = sorted({use["file"] for use in callers} - set(targets))
     should = sorted(({*named} | {use["file"] for use in documents}) - set(targets) - set(must))
@@ -66,6 +75,8 @@ def analyze_impact(
         "naming_convention_matches": named,
         "document_mentions": {"files": documents, "keywords_searched": keywords},
     }
+    if described:
+        impact["reason"] = f"only uses of what the description names: {', '.join(sorted(described))}"
     return _answer(codebase, impact, must, should)
 
 
@@ -84,23 +95,27 @@ def _answer(codebase: Codebase, impact: dict[str, Any], must: list[str], should:
 
 
 def _callers(
-    codebase: Codebase, targets: list[str], bases: list[str], deadline: Deadline
+    codebase: Codebase, names: Mapping[str, list[str]], deadline: Deadline
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Uses in other files of the targets' top-level definitions, or of the names that their file names suggest.
+    """Uses of each target's names in the code of other files.
 
     One entry per file and symbol: its first and most certain use, and the `count` of them.
     """
     callers: dict[tuple[str, str], dict[str, Any]] = {}
     type_hints: dict[tuple[str, str], dict[str, Any]] = {}
-    for target, base in zip(targets, bases, strict=True):
-        for name in _public_names(codebase, target) or [base]:
+    for of_target in names.values():
+        for name in of_target[:_MAX_NAMES]:
             if deadline.expired():
                 return [*callers.values()], [*type_hints.values()]
             answer = find_references(
                 codebase, name, deadline=Deadline(deadline.remaining(), cancelled=deadline.expired)
             )
             for use in answer["references"]:
-                if use["file"] in targets or use["match"] in {"comment", "string"}:
+                if (
+                    use["file"] in names
+                    or use["match"] in {"comment", "string"}
+                    or use["file"].endswith(_DOCUMENTS_END)
+                ):
                     continue
                 entry = {
                     "file": use["file"],
@@ -115,13 +130,13 @@ def _callers(
     return [*callers.values()], [*type_hints.values()]
 
 
-def _public_names(codebase: Codebase, path: str) -> list[str]:
+def _outer_names(codebase: Codebase, path: str) -> list[str]:
     try:
         source = open_source(codebase.repository, path)
     except AdjournError:
         return []
     outer = [s.name for s in source.outline.symbols if not s.scope and s.kind in CLASSES | FUNCTIONS]
-    return list(dict.fromkeys(name for name in outer if not name.startswith("_")))[:_MAX_NAMES]
+    return list(dict.fromkeys(outer))
 
 
 def _naming_matches(codebase: Codebase, targets: list[str], bases: list[str], deadline: Deadline) -> list[str]:
@@ -145,7 +160,7 @@ def _documents(codebase: Codebase, keywords: list[str], deadline: Deadline) -> l
     """Documents that mention the keywords, those with the most mentions first."""
     if not keywords:
         return []
-    arguments = _mention_arguments(keywords, "md", "markdown", "rst", "txt")
+    arguments = _mention_arguments(keywords, *(ending[1:] for ending in _DOCUMENTS_END))
     counts: Counter[str] = Counter()
     samples: dict[str, list[dict[str, Any]]] = {}
     for record in ripgrep.records(arguments, cwd=codebase.repository.root, deadline=deadline, enough=lambda: False):

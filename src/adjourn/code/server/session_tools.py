@@ -73,7 +73,7 @@ class SubmitPhase(CodeTool, kw_only=True):
     data: Annotated[
         dict[str, Any] | list[dict[str, Any] | str] | str,
         msgspec.Meta(
-            description="What `expected_payload` of the last reply names; a list of such objects for the next phases, too."
+            description="What `expected_payload` of the last reply names; or a list: that object, then one for each entry of `then`."
         ),
     ]
 
@@ -280,5 +280,9 @@ def _review(call: ToolInvocation, listed: list[FileChange], *, room: int, skip: 
         f"files changed in {path}, a repository of its own: this session does not commit them; commit or undo them there"
         for path in changed_submodules(worktree.git)
     ]
-    warnings = {"warnings": said} if said else {}
-    return {"total_changes": len(reviewed), "changes": reviewed, "review_prompt": worktree.prompt(GARBAGE), **warnings}
+    more = {"review_prompt": worktree.prompt(GARBAGE), "warnings": said}
+    return {
+        "total_changes": len(reviewed),
+        "changes": reviewed,
+        **{name: value for name, value in more.items() if value},
+    }

@@ -6,10 +6,12 @@ Must never: leave out that a reply is truncated or incomplete (`ending`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 Reply = dict[str, Any]
+_LINES_OF_HIT = 4
+"""What a hit is: `fetch_chunk_detail` has the rest."""
 
 
 def to_text(lines: Callable[[Reply], Iterator[str]], reply: Reply) -> str:
@@ -184,7 +186,7 @@ def semantic_search(reply: Reply) -> Iterator[str]:
     yield f"{len(hits)} {'hit' if len(hits) == 1 else 'hits'} in the {reply['source']}, confidence {reply['confidence']}"
     for hit in hits:
         yield f"id {_one_line(hit['id'])} (score {hit['score']:.2f})"
-        yield from _numbered(hit)
+        yield from islice(_numbered(hit), _LINES_OF_HIT)
     if reply.get("definitions"):
         yield "definitions of its symbols"
         yield from _symbols(reply["definitions"])

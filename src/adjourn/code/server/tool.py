@@ -62,7 +62,7 @@ class Codebases:
         reply: dict[str, Any] = {
             "chromadb": {
                 "available": available,
-                "stats": tree.index.stats() if tree.index is not None else {},
+                "stats": {"files": tree.index.stats()["files"]} if tree.index is not None else {},
                 "needs_sync": not tree.complete(),
                 "auto_sync": {"started": True} if available else None,
                 **({} if available else {"error": state.get("reason", "")}),
@@ -79,11 +79,9 @@ class Codebases:
             return {**reply, "context_error": str(error)}
         essential, rules = stored.get("essential_docs") or {}, stored.get("project_rules") or {}
         if isinstance(essential, dict) and isinstance(rules, dict):
-            reply["essential_context"] = {
-                "design_docs": essential.get("summaries") or [],
-                "project_rules": rules.get("summary") or "",
-            }
-            reply["essential_context_note"] = _NOTE
+            known = {"design_docs": essential.get("summaries") or [], "project_rules": rules.get("summary") or ""}
+            if any(known.values()):
+                reply |= {"essential_context": known, "essential_context_note": _NOTE}
         return reply
 
     def close(self) -> None:

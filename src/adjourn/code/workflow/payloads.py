@@ -302,14 +302,10 @@ def _type_text(hint: Any) -> str:
 _PARTICLES = frozenset("がをにではのとも")
 _SHARE = 0.5
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-FRAME_PROMPT = """\
-Split the request into its parts. Answer with one JSON object with the members target_feature (what to change or understand),
-trigger_condition (when it happens), observed_issue (what happens now), desired_action (what should happen instead). Each is
-{"value": "...", "quote": "..."}: the quote is copied verbatim from the request, the value restates it in a few words.
-Use null for what the request does not say. Never guess.
-
-The request:
-"""
+FRAME_PROMPT = (
+    "Answer with one JSON object: target_feature (what to change or understand), trigger_condition (when it happens), observed_issue"
+    " (what happens now), desired_action (what should happen instead), each {value, quote} or null. Never guess."
+)
 
 
 def build_frame(query: str, payload: RequestFrame) -> QueryFrame:

@@ -266,6 +266,12 @@ ESCALATION = msgspec.structs.replace(
     ),
 )
 FIRST = {row.phase: row for row in reversed(STEPS)}
+_TOGETHER = {
+    (Phase.DOCUMENT_RESEARCH, Phase.QUERY_FRAME), (Phase.EXPLORATION, Phase.Q1), (Phase.SEMANTIC, Phase.Q2),
+    (Phase.VERIFICATION, Phase.Q3), (Phase.IMPACT_ANALYSIS, Phase.READY), (Phase.READY, Phase.POST_IMPL_VERIFY),
+    (Phase.PRE_COMMIT, Phase.MERGE), (Phase.QUALITY_REVIEW, Phase.MERGE),
+}  # fmt: skip
+"""Neighbours of which the second asks only for what is known when the first is done."""
 
 
 def step_of(state: SessionState) -> PhaseStep:
@@ -292,19 +298,37 @@ def first(state: SessionState, *, stale: bool) -> Phase:
 
 
 def block(state: SessionState) -> dict[str, Any]:
-    """The part of every reply that describes the current phase."""
+    """The part of every reply that describes the current phase, and the steps that may be submitted with it."""
     row = step_of(state)
-    members: dict[str, Any] = {
+    members: dict[str, Any] = {**_described(row), "call": "submit_phase"}
+    needed = tools_needed(state, row)
+    if needed and state.strictness != "lenient":
+        members["call_first"] = list(needed)
+    if then := _with_it(state, row):
+        members["then"] = [_described(each) for each in then]
+    return members
+
+
+def _described(row: PhaseStep) -> dict[str, Any]:
+    return {
         "phase": str(row.phase),
         "step": row.step,
         "instruction": row.instruction,
         "expected_payload": payloads.expected(row.payload),
-        "call": "submit_phase",
     }
-    needed = tools_needed(state, row)
-    if needed and state.strictness != "lenient":
-        members["call_first"] = list(needed)
-    return members
+
+
+def _with_it(state: SessionState, row: PhaseStep) -> list[PhaseStep]:
+    """The steps that certainly follow and need nothing but what this one does: one call may submit them all."""
+    if row.substep == "plan" or (row.substep == "implement" and len(state.pending) > 1):
+        return []
+    if row.substep == "implement":
+        done = next(each for each in STEPS if each.substep == "complete")
+        return [done, *_with_it(state, done)]
+    after = following(state, row.phase)
+    if after is None or (row.phase, after) not in _TOGETHER:
+        return []
+    return [FIRST[after]]
 
 
 def tools_needed(state: SessionState, row: PhaseStep) -> tuple[str, ...]:

@@ -165,8 +165,8 @@ class SessionRequest(msgspec.Struct, frozen=True):
         )
 
     def summary(self) -> dict[str, Any]:
-        """The members that the reply repeats."""
-        flags = {name: on for name, on in msgspec.to_builtins(self.flags).items() if name != "resume"}
+        """The members that the reply repeats; of the flags, those that are set."""
+        flags = {name: on for name, on in msgspec.to_builtins(self.flags).items() if on}
         return {"intent": self.intent, "gate_level": self.gate_level, "flags": flags}
 
 

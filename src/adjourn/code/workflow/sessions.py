@@ -89,7 +89,7 @@ class Sessions:
             self._open[state.session_id] = client
             client.attach(active)
         reply = {"success": True, "session_id": state.session_id, **wanted.summary(), **phases.block(state)}
-        reply |= {"strictness": state.strictness, "query_frame_extraction_prompt": payloads.FRAME_PROMPT + wanted.query}
+        reply |= {"strictness": state.strictness, "query_frame_extraction_prompt": payloads.FRAME_PROMPT}
         if stale:
             reply["stale_branches"] = msgspec.to_builtins(stale[-_MAX_STALE:])
             reply["stale_branches_total"] = len(stale)

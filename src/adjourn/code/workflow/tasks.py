@@ -11,7 +11,7 @@ import msgspec
 
 from adjourn.checkpoints.plans import gone_by_task
 from adjourn.code.deadline import Deadline
-from adjourn.code.session_state import Phase, PlanTask, SessionState
+from adjourn.code.session_state import CheckRun, Phase, PlanTask, SessionState
 from adjourn.code.workflow import checks, evidence, payloads, phases
 from adjourn.code.workflow.phases import FlowError, StepOutcome, mismatch, proceed, stay
 from adjourn.code.workflow.request import PLANNING, RecordedCommand, Worktree
@@ -148,12 +148,13 @@ def plan(worktree: Worktree, state: SessionState, payload: payloads.TaskPlan) ->
     if state.strictness != "lenient":
         _check_files(worktree, state)
     state.ready_substep = "implement"
+    guide = worktree.prompt(PLANNING)[:MAX_GUIDE]
     extras = {
         "tasks_registered": len(state.tasks),
         "pending": len(state.pending),
         "completed": len(state.finished),
         "next_task": _task_members(state.pending[0]),
-        "planning_guide": worktree.prompt(PLANNING)[:MAX_GUIDE],
+        **({"planning_guide": guide} if guide else {}),
     }
     return stay(extras)
 
@@ -214,7 +215,7 @@ def verdict(
 ) -> StepOutcome:
     """Apply the verifier's verdict. A failure without task ids counts for every task."""
     judged = checks.judge(worktree, state, payload, deadline)
-    payload, runs = judged.verdict, {"evidence": msgspec.to_builtins(state.check_runs)}
+    payload, runs = judged.verdict, {"evidence": [_shown(run) for run in state.check_runs]}
     if payload.passed:
         unchanged = checks.is_unchanged(worktree, state)
         state.outcome = "nothing_changed" if unchanged else "proved" if judged.proved else "unproved"
@@ -252,6 +253,12 @@ def verdict(
             extras["user_escalation"] = True
         return StepOutcome(Phase.VERIFY_INTERVENTION, extras, "failed several times")
     return revert(state, payload.details or "verification failed", {**runs, "verified": False, "failed_tasks": failed})
+
+
+def _shown(run: CheckRun) -> dict[str, Any]:
+    """A run as the reply has it: of the client's own, what the client does not know."""
+    members: dict[str, Any] = msgspec.to_builtins(run)
+    return members if run.ran_by == "server" else {name: members[name] for name in ("command", "exit_code", "proved")}
 
 
 def intervention(_worktree: Worktree, state: SessionState, _payload: payloads.Intervention) -> StepOutcome:

@@ -21,7 +21,14 @@ from support.transcripts import ClaudeTranscript, CodexTranscript
 
 FOLDERS = 50
 """Among how many folders the sessions are spread."""
-TURNS = 10
+TURNS, CALLS = 5, 5
+"""Turns of a session, and calls of a turn."""
+OUTPUT = "warm " * 660
+"""What a call prints."""
+FOLLOWED = 50
+"""Turns of the session that hooks follow, before the first of them."""
+HOOK = ["hook", "--settle"]
+"""As `adjourn init` writes it, but each answers by itself: no standby process."""
 _RUNNER = """\
 import resource, subprocess, sys, time
 began = time.perf_counter()
@@ -43,8 +50,9 @@ def _continuing(sizes: Sizes, folder: Path) -> Table:
         "Continuing: sessions from their transcripts",
         ["", "wall ms", "processor ms", "peak MiB", "target"],
         f"Whole processes, medians of {sizes.transcript_rounds}. {sizes.transcripts:,} sessions of Claude Code and Codex lie in "
-        f"{FOLDERS} folders; the first list reads their heads, the later ones what it kept of them. The large transcript has "
-        f"{sizes.transcript_megabytes} MB of turns, the long line one result of {sizes.transcript_line_megabytes} MB.",
+        f"{FOLDERS} folders, each of about 100 KB; the first list reads their heads, the later ones what it kept of them. The "
+        f"large transcript has {sizes.transcript_megabytes} MB of turns of {CALLS} calls, each of which printed "
+        f"{len(OUTPUT):,} characters; the long line is one result of {sizes.transcript_line_megabytes} MB.",
     )
     home = folder / "many"
     for number in range(sizes.transcripts):
@@ -72,46 +80,79 @@ def _continuing(sizes: Sizes, folder: Path) -> Table:
 
 
 def _following(sizes: Sizes, folder: Path) -> Table:
-    home = folder / "hooked"
-    place = Path(_place(home, 0))
-    (place / ".aex").mkdir(parents=True)
-    (place / ".aex/policy.aex").write_text(
-        'policy workspace v0\n\ngoal "Measure a hook."\n\nuse file.read, shell.exec\n'
-    )
-    transcript = _tell(ClaudeTranscript(folder=str(place)), 200).save(home)
-    command = {"command": "true"}
-    event = {"session_id": transcript.stem, "cwd": str(place), "hook_event_name": "PostToolUse", "tool_name": "Bash"}
-    plain = event | {"tool_input": command, "tool_response": {"stdout": "", "stderr": "", "interrupted": False}}
-    followed = plain | {"transcript_path": str(transcript)}
-    end = {"session_id": transcript.stem, "cwd": str(place), "hook_event_name": "Stop"}
-
-    def grown(event: dict[str, Any]) -> tuple[float, float, float]:
-        with transcript.open("a") as file:
-            file.write(
-                json.dumps({"type": "user", "message": {"role": "user", "content": "and now the next one"}}) + "\n"
-            )
-        return _adjourn(["hook"], home, str(place), json.dumps(event))
-
+    without, followed = (_Hooked(folder / name, names_it=name == "followed") for name in ("without", "followed"))
     subjects = {
-        "PostToolUse, no transcript": partial(grown, plain),
-        "PostToolUse, followed": partial(grown, followed),
-        "Stop, no transcript": partial(grown, end),
-        "Stop, followed": partial(grown, end | {"transcript_path": str(transcript)}),
+        f"{event}, {name}": partial(session.measure, event)
+        for event in ("PreToolUse", "PostToolUse", "Stop", "PreCompact")
+        for name, session in (("no transcript", without), ("followed", followed))
     }
     for subject in subjects.values():
         subject()
-    taken = take_turns(subjects, sizes.transcript_rounds * 4)
+    taken = take_turns(subjects, sizes.transcript_rounds * 2)
+    followed.check()
     table = Table(
         "Hooks that follow a transcript",
         ["", "wall ms", "times without"],
-        "The transcript of 200 turns gets a record between two hooks; ratios are medians of the rounds.",
+        f"Whole processes, without a standby. A session of {len(OUTPUT) * CALLS * FOLLOWED // 1_000:,} KB that goes on: before each "
+        "hook it makes a call and its transcript gets a turn, and a checkpoint is due at the end of a turn and before a compaction. "
+        "Ratios are medians of the rounds.",
     )
     for name in subjects:
-        walls = [wall for wall, _, _ in taken.of(name)]
-        floors = [wall for wall, _, _ in taken.of(name.partition(",")[0] + ", no transcript")]
-        ratio = median_ratio(zip(walls, floors, strict=True))
-        table.add(name, median(walls), ratio and ratio.median)
+        floor = f"{name.partition(',')[0]}, no transcript"
+        ratio = median_ratio(zip(taken.of(name), taken.of(floor), strict=True))
+        table.add(name, median(taken.of(name)), ratio and ratio.median)
     return table
+
+
+class _Hooked:
+    """A session whose client calls the hooks, and says where its transcript is if it `names_it`."""
+
+    def __init__(self, home: Path, *, names_it: bool) -> None:
+        self._home, self._place = home, Path(_place(home, 0))
+        (self._place / ".aex").mkdir()
+        (self._place / ".aex/policy.aex").write_text(
+            'policy workspace v0\n\ngoal "Measure a hook."\n\nuse shell.exec\n'
+        )
+        self._transcript = _tell(ClaudeTranscript(folder=str(self._place)), FOLLOWED)
+        self._path = self._transcript.save(home)
+        self._about = {"session_id": self._path.stem, "cwd": str(self._place)}
+        self._about |= {"transcript_path": str(self._path)} if names_it else {}
+        self._calls = 0
+        self._hook("SessionStart", source="startup")
+        self._hook("UserPromptSubmit", prompt="Make the ovens warm")
+
+    def measure(self, event: str) -> float:
+        """The wall time in ms of a hook behind a call and a turn that nothing took in."""
+        self._calls += 1
+        call = {"tool_name": "Bash", "tool_input": {"command": "true"}, "tool_use_id": f"toolu_{self._calls}"}
+        ended = call | {"tool_response": {"stdout": "", "stderr": "", "interrupted": False}}
+        self._grow()
+        if event == "PreToolUse":
+            took = self._hook(event, **call)
+            self._hook("PostToolUse", **ended)
+            return took
+        self._hook("PreToolUse", **call)
+        if event == "PostToolUse":
+            return self._hook(event, **ended)
+        self._hook("PostToolUse", **ended)
+        return self._hook(event)
+
+    def check(self) -> None:
+        """The page must tell what only the transcript has. Raises `SystemExit`."""
+        pages = [page.read_text() for page in self._place.rglob("*.md")]
+        if not any(f"bakery {FOLLOWED - 1} warm" in page for page in pages):
+            raise SystemExit("no hook took in the transcript")
+
+    def _grow(self) -> None:
+        known = len(self._transcript.records)
+        _turn(self._transcript, FOLLOWED + self._calls)
+        with self._path.open("a") as file:
+            file.writelines(json.dumps(record) + "\n" for record in self._transcript.records[known:])
+
+    def _hook(self, event: str, **members: Any) -> float:
+        return _adjourn(
+            HOOK, self._home, str(self._place), json.dumps(self._about | members | {"hook_event_name": event})
+        )[0]
 
 
 def _place(home: Path, number: int) -> str:
@@ -123,11 +164,16 @@ def _place(home: Path, number: int) -> str:
 def _tell(transcript: Any, turns: int) -> Any:
     transcript.begin = datetime.now(UTC)
     for turn in range(turns):
-        transcript.ask(f"Make the oven of bakery {turn} warm")
-        transcript.run(f"make oven-{turn}", turn % 3 and 1, "warm " * 40)
-        transcript.edit(f"src/oven_{turn}.py")
-        transcript.say(f"The oven of bakery {turn} is warm.")
+        _turn(transcript, turn)
     return transcript
+
+
+def _turn(transcript: Any, turn: int) -> None:
+    transcript.ask(f"Make the oven of bakery {turn} warm")
+    for call in range(CALLS):
+        transcript.run(f"make oven-{turn}-{call}", (turn + call) % 3 and 1, OUTPUT)
+    transcript.edit(f"src/oven_{turn}.py")
+    transcript.say(f"The oven of bakery {turn} is warm.")
 
 
 def _large(home: Path, size: int) -> tuple[Path, str]:
@@ -163,8 +209,12 @@ def _long_line(home: Path, size: int) -> tuple[Path, str]:
     return home, place
 
 
+def _cache(home: Path) -> Path:
+    return home / "cache"
+
+
 def _first(words: list[str], home: Path, place: str) -> tuple[float, float, float]:
-    shutil.rmtree(home / "config", ignore_errors=True)
+    shutil.rmtree(_cache(home), ignore_errors=True)
     return _adjourn(words, home, place)
 
 
@@ -174,7 +224,7 @@ def _adjourn(words: list[str], home: Path, place: str, given: str = "") -> tuple
 
 def _timed(words: list[str], home: Path, place: str, given: str = "") -> tuple[float, float, float]:
     """Wall and processor time in ms, and MiB at most, of a process that must succeed."""
-    environment = child_environment(str(home / "config")) | {"HOME": str(home)}
+    environment = child_environment(str(home / "config")) | {"HOME": str(home), "XDG_CACHE_HOME": str(_cache(home))}
     runner = [sys.executable, "-I", "-S", "-c", _RUNNER, *words]
     ended = subprocess.run(runner, cwd=place, env=environment, input=given, capture_output=True, text=True, check=True)
     wall, processor, memory = map(float, ended.stderr.split()[-3:])

@@ -139,9 +139,9 @@ def read_into(builder: StoryBuilder, path: str, top: str, scan: files.Scan) -> N
 
 
 def _is_wanted(line: bytes) -> bool:
-    if b'"tool_result"' in line:
-        return False
-    return b'"type":"user"' in line or b'"type":"queue-operation"' in line or b'"compact_boundary"' in line
+    if b'"type":"user"' not in line:
+        return b'"type":"queue-operation"' in line or b'"compact_boundary"' in line
+    return b'"tool_result"' not in line
 
 
 class _Translation:
@@ -151,7 +151,7 @@ class _Translation:
         self._builder = builder
         self._story = builder.story
         self._seen: set[str] = set()
-        self._asked: dict[str, str] = {}
+        self._about: tuple[Any, ...] = ()
         self._handlers = {
             "user": self._user, "assistant": self._assistant, "system": self._system, "attachment": self._attachment,
             "queue-operation": self._queue,
@@ -166,10 +166,12 @@ class _Translation:
         if handler is None:
             self._builder.skip(kind)
             return
-        story = self._story
-        story.folder = story.folder or text_of(record.get("cwd"), 4000)
-        story.branch = text_of(record.get("gitBranch"), 200) or story.branch
-        story.version = text_of(record.get("version"), 40) or story.version
+        about = (record.get("cwd"), record.get("gitBranch"), record.get("version"))
+        if about != self._about:  # few records change it
+            story, self._about = self._story, about
+            story.folder = story.folder or text_of(about[0], 4000)
+            story.branch = text_of(about[1], 200) or story.branch
+            story.version = text_of(about[2], 40) or story.version
         handler(record)
 
     def edges(self, edges: bytes, *, is_cut: bool) -> None:
@@ -188,12 +190,11 @@ class _Translation:
     def _user(self, record: dict[str, Any]) -> None:
         at = record.get("timestamp")
         content = member(record, "message", "content")
-        has_result = False
-        for block in objects(content):
-            if block.get("type") == "tool_result":
-                has_result = True
-                self._result(block, record)
-        if has_result:
+        blocks = objects(content)
+        results = [block for block in blocks if block.get("type") == "tool_result"]
+        for block in results:
+            self._result(block, record)
+        if results:
             return
         text = texts_in(content, "text")
         if record.get("isCompactSummary") is True or text.startswith(_SUMMARY):
@@ -201,13 +202,13 @@ class _Translation:
         elif text.startswith("[Request interrupted by user"):
             self._story.interrupted = self._builder.step(at)
             self._builder.end_turn()
-        elif words := _words_of(record):
+        elif words := _words_in(text, record):
             self._builder.prompt(words, at, by_script=record.get("promptSource") == "sdk", record=record.get("uuid"))
         elif command := _INPUT.search(text):
             call = self._builder.call("", "shell of the person", "list", command[1], at)
             call.outcome, call.by_person = "ok", True
             self._builder.end_turn()
-        if images := sum(block.get("type") == "image" for block in objects(content)):
+        if images := len([block for block in blocks if block.get("type") == "image"]):
             self._builder.prompt(f"({images} image{'s' if images > 1 else ''}, not copied)", at)
         elif content is not None and not isinstance(content, str | list):
             self._builder.skip("user-message")
@@ -378,16 +379,20 @@ def _seen_outcome(edges: bytes, *, is_cut: bool) -> Outcome:
 
 def _words_of(record: dict[str, Any]) -> str:
     """The person's words in a record of the role user; "" where they are another's."""
+    content = member(record, "message", "content")
+    is_result = any(block.get("type") == "tool_result" for block in objects(content))
+    return "" if is_result else _words_in(texts_in(content, "text"), record)
+
+
+def _words_in(text: str, record: dict[str, Any]) -> str:
+    """The same, of a record with this text."""
     if (
         record.get("isMeta") is True
         or record.get("isCompactSummary") is True
         or record.get("isVisibleInTranscriptOnly") is True
     ):
         return ""
-    content = member(record, "message", "content")
-    if any(block.get("type") == "tool_result" for block in objects(content)):
-        return ""
-    text = texts_in(content, "text").strip()
+    text = text.strip()
     if member(record, "origin", "kind") not in (None, "human") or text.startswith(_SUMMARY):
         return ""
     if command := _COMMAND.search(text[:20_000]):

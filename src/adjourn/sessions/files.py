@@ -146,8 +146,10 @@ def _skip(file: Any, to: int) -> int:
 
 def decode(data: bytes) -> tuple[Any, bool]:
     """The value of a JSON text, and whether it is one. What the strict decoder refuses, such as half a surrogate pair, passes."""
-    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    try:
         return msgspec.json.decode(data), True
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
     if b"\\u" in data or b"NaN" in data or b"Infinity" in data:
         import json  # few records are odd, and a hook does not wait for it
 

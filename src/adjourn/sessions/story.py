@@ -225,12 +225,12 @@ class StoryBuilder:
 
     def step(self, at: object = "") -> int:
         """The number of the next thing that happened."""
-        self.story.steps += 1
-        stamp = time_of(at)
-        if stamp:
-            self.story.started = self.story.started or stamp
-            self.story.touched = max(self.story.touched, stamp)
-        return self.story.steps
+        story = self.story
+        story.steps += 1
+        if stamp := time_of(at):
+            story.started = story.started or stamp
+            story.touched = max(story.touched, stamp)
+        return story.steps
 
     def prompt(self, text: str, at: object = "", *, by_script: bool = False, record: object = "") -> None:
         """Words of the person. The same text twice in a row is one prompt told twice, unless something happened between."""
@@ -420,7 +420,12 @@ def text_of(value: object, limit: int = MAX_TEXT) -> str:
 
 def time_of(value: object) -> str:
     """A value that should be a time in ISO 8601; "" where it is none."""
-    return value if isinstance(value, str) and len(value) <= 40 and _TIME.fullmatch(value) else ""
+    return value if isinstance(value, str) and len(value) <= 40 and _is_time(value) else ""
+
+
+@lru_cache(maxsize=256)
+def _is_time(value: str) -> bool:
+    return _TIME.fullmatch(value) is not None
 
 
 def member(value: object, *names: str) -> Any:

@@ -132,7 +132,7 @@ _ITEM = re.compile(r"\d{1,4}\. ")
 
 def persons_words(prompt: str) -> list[str]:
     """What the person asked for in a prompt, in its order: the prompt itself, or what the page in it quotes under its mission."""
-    page = _START.search(prompt)
+    page = _START.search(prompt) if BEGINNING in prompt else None
     if page is None:
         return [prompt]
     orders, behind = [], []

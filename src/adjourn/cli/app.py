@@ -101,6 +101,7 @@ _TABLE = {
         "store show": ("prune:show", "Show what takes room in the store."),
         "store prune": ("prune:prune_", "Delete old checkpoints. Preview first."),
         "store gc": ("prune:gc", "Delete data that nothing refers to."),
+        "store export": ("export:export_events", "Export events for an audit, with a signed proof."),
         "store import": ("export:import_threads_", "Import LangGraph threads for AdjournSaver."),
         "store migrate": ("prune:migrate_", "Bring a store to the newest schema while it is used."),
     },

@@ -1,4 +1,6 @@
-"""`adjourn checkpoint export` and `import`: a checkpoint as a folder, and work that was recorded elsewhere. `adjourn store import`: threads."""
+"""`adjourn checkpoint export` and `import`: a checkpoint as a folder, and work that was recorded elsewhere. `adjourn store import`: threads.
+`adjourn store export`: events, for an audit.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from adjourn.checkpoints.checkpoint import find
 from adjourn.cli.context import (
     CHECKPOINT_NAME,
     FILE_PATH,
+    TASK_NAME,
     CommandContext,
     at_store,
     example,
@@ -20,12 +23,13 @@ from adjourn.cli.context import (
     for_machines,
     speak,
     text_option,
+    time_of,
     user,
 )
-from adjourn.cli.output import complain, safe, say, say_json
+from adjourn.cli.output import complain, safe, say, say_json, say_stored, shown_bytes
 from adjourn.cli.terminal import ProgressLine, Spinner
 from adjourn.errors import ConflictError, NotFoundError, RefusedError, UsageError
-from adjourn.host.workspace import check_name, locked
+from adjourn.host.workspace import check_name, locked, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,6 +175,44 @@ def import_threads_(context: CommandContext, source: str, *, threads: Sequence[s
         )
     if not results:
         say("the database has no thread")
+
+
+@click.command(
+    "export",
+    epilog=example(
+        "adjourn store export --out audit.jsonl",
+        "adjourn store export --person ann --since 2026-11-01 --until 2026-12-01 --out november.jsonl",
+        "adjourn verify audit.jsonl",
+    ),
+)
+@click.argument("tasks", nargs=-1, type=TASK_NAME, metavar="[TASK]...")
+@text_option("--person NAME", "Only events of this person or service: an id or a name.")
+@text_option("--since TIME", "Only events from this time on (2026-11-28T02:00Z).", callback=time_of)
+@text_option("--until TIME", "Only events before this time.", callback=time_of)
+@text_option("--out FILE", "Write to FILE, which is replaced (default: print).")
+@at_store
+def export_events(
+    context: CommandContext, tasks: Sequence[str], *, person: str, since: int | None, until: int | None, out: str
+) -> None:
+    """Export the events of tasks for an audit: a line of JSON each, signed at the end. `adjourn verify FILE.jsonl` needs no store.
+
+    A line has the event as it is stored, its digest, task and position, and the principal behind its session. After the lines of a task
+    stands the head of its history; the last line is signed with your key, and covers all others. Events are verified as they are read:
+    a history that fails ends the export without that line. Without TASK, all tasks are exported.
+    """
+    from adjourn.cli.verify import task_id
+    from adjourn.verification.audit import AuditChoice, audit_lines
+
+    named = tuple(task_id(context, task) for task in tasks)
+    lines = audit_lines(context.store, AuditChoice(named, person, since, until), context.now)
+    if out:
+        folder_of, name = os.path.split(os.path.abspath(out))
+        with Spinner("writing"):
+            write_file(folder_of, name, lines)
+        say(f"wrote {safe(out)}: {shown_bytes(os.path.getsize(out))}")
+        return
+    for line in lines:
+        say_stored(line)
 
 
 def _signed(context: CommandContext, directory: str, *, dry_run: bool) -> dict[str, Any]:

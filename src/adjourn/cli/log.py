@@ -13,7 +13,7 @@ import click
 from msgspec import structs
 
 from adjourn.cli.context import TASK_NAME, CommandContext, at_store, example, flag
-from adjourn.cli.output import complain, counted, cut, print_spans, safe, say
+from adjourn.cli.output import complain, counted, cut, print_spans, safe, say, say_stored
 from adjourn.cli.task_view import current_task, doubts, holders
 from adjourn.cli.terminal import WIDTH, Spans, Spinner, cells, paged, width
 from adjourn.errors import InvalidError, UsageError
@@ -23,7 +23,6 @@ from adjourn.log.event import decode, timestamp
 from adjourn.log.kinds import facts_of
 from adjourn.store.base import Head
 from adjourn.tasks.heads import checked
-from adjourn.text.redact import visible_json
 from adjourn.text.times import clock, day, local
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ class _Events:
 def _show(entries: Iterable[Entry], start: int, room: int, *, as_json: bool) -> None:
     for seq, entry in enumerate(entries, start):
         if as_json:
-            _raw(entry.data)
+            say_stored(entry.data + b"\n")
             continue
         try:
             event = decode(entry.data)
@@ -164,15 +163,6 @@ def _show(entries: Iterable[Entry], start: int, room: int, *, as_json: bool) -> 
 
 
 _OF_PERSONS = frozenset((kinds.ConfirmApproved.KIND, kinds.ConfirmDenied.KIND))
-
-
-def _raw(data: bytes) -> None:
-    if not sys.stdout.isatty():
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data + b"\n")
-        return
-    text = data.decode(errors="replace")  # the same JSON, with what a terminal would obey escaped
-    print(visible_json(text))
 
 
 def _line(event: Event) -> str:

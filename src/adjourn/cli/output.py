@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from adjourn.cli.terminal import Spans, cells, fancy, paint, width
 from adjourn.text.fitting import fit_text
-from adjourn.text.redact import visible_line, visible_lines, without_secrets
+from adjourn.text.redact import visible_json, visible_line, visible_lines, without_secrets
 
 if TYPE_CHECKING:
     from adjourn.findings import Finding
@@ -189,6 +189,15 @@ def say_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from adjourn.cli.drawing import print_table  # as above
 
     print_table(head, cleaned, right=_numbers(head, cleaned))
+
+
+def say_stored(line: bytes) -> None:
+    """A line of JSON as it is stored, with its line feed. A terminal gets the same JSON, with what it would obey escaped."""
+    if sys.stdout.isatty():
+        print(visible_json(line.decode(errors="replace")), end="")
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(line)
 
 
 def say_json(value: Any = None, /, **members: Any) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -21,9 +20,10 @@ from adjourn.cli.context import (
     in_folder,
     speak,
     text_option,
+    time_of,
     user,
 )
-from adjourn.cli.lookup import text_of
+from adjourn.cli.lookup import check_plain, text_of
 from adjourn.cli.output import complain, safe, say, say_finding, say_json
 from adjourn.cli.terminal import ProgressLine, Spinner
 from adjourn.errors import InvalidError, NotFoundError, RefusedError, UsageError
@@ -143,25 +143,12 @@ class VerifyOptions(NamedTuple):
             raise UsageError("--since is for the whole store", "use it with --accept, and name no task")
 
 
-def _time(_context: click.Context, _parameter: click.Parameter, text: str) -> int | None:
-    """A time in milliseconds. Without a zone it is this machine's."""
-    if not text:
-        return None
-    try:
-        since = int(datetime.fromisoformat(text).timestamp() * 1000)
-        timestamp(since)
-    except (ValueError, OverflowError, OSError, InvalidError):
-        raise UsageError(f"not a time: {text[:40]!r}", "write it as 2026-11-28T02:00Z") from None
-    if since > now():
-        raise UsageError(f"{text} is in the future", "give the time of the backup")
-    return since
-
-
 @click.command(
     epilog=example(
         "adjourn verify",
         "adjourn verify 20261121 --expect-head 9f86d081884c7d65...",
         "adjourn verify .aex/checkpoints/fix-auth",
+        "adjourn verify audit.jsonl",
         "adjourn verify 20261121 --accept",
         "adjourn verify --accept --since 2026-11-28T02:00Z",
         "adjourn verify tasks/fix-test.aex --id ann",
@@ -174,7 +161,7 @@ def _time(_context: click.Context, _parameter: click.Parameter, text: str) -> in
 @text_option(
     "--since TIME",
     "With --accept, for all tasks: the store was restored from a backup of that time (2026-11-28T02:00Z).",
-    callback=_time,
+    callback=time_of,
 )
 @text_option("--signature FILE", "Signature file of a contract (default: WHAT.signature.json).")
 @text_option("--id NAME", "Require that NAME signed the contract.", dest="signer")
@@ -184,9 +171,9 @@ def _time(_context: click.Context, _parameter: click.Parameter, text: str) -> in
 def verify(context: CommandContext, what: str, *, as_json: bool, **options: Any) -> int:
     """Check that history, or a contract, is what was written and signed, and list what fails verification.
 
-    WHAT is a task with its records, a checkpoint's folder (a path), or the file of a signed contract. Without it, every task,
-    record and cognitive session of the store is checked. Exit code 1 when a check failed. A signature by a key that is not trusted is a warning
-    in a history, and an error on a contract.
+    WHAT is a task with its records, a checkpoint's folder (a path), events that `adjourn store export` wrote (FILE.jsonl), or the file of a
+    signed contract. Without it, every task, record and cognitive session of the store is checked. Exit code 1 when a check failed. A signature
+    by a key that is not trusted is a warning in a history, and an error on a contract and on exported events.
 
     A history that was truncated or deleted is detected by the head kept beside your keys, and by signed folders in the workspace.
     Or save the `head` that `adjourn status --json` prints, and pass it as --expect-head.
@@ -200,11 +187,8 @@ def verify(context: CommandContext, what: str, *, as_json: bool, **options: Any)
 
     wanted = VerifyOptions(**options)
     wanted.check_since(what)
-    if os.path.isfile(what) or what.endswith(".aex"):
-        if wanted.expect_head or wanted.quick or wanted.accept:
-            raise UsageError("--expect-head, --quick and --accept are for histories", "leave them out for a contract")
-        secret = secret_of(wanted.key, wanted.key_file)
-        return verify_signature(SignatureQuery(what, wanted.signature, wanted.signer, secret), as_json=as_json)
+    if os.path.isfile(what) or what.endswith((".aex", ".jsonl")):
+        return _verify_file(what, wanted, as_json=as_json)
     if wanted.signature or wanted.signer or wanted.key is not None or wanted.key_file is not None:
         raise UsageError(f"{what or 'a store'!r} is not a contract: the file does not exist", "name the signed file")
     if what and (os.path.isdir(what) or os.sep in what):
@@ -231,13 +215,35 @@ def verify(context: CommandContext, what: str, *, as_json: bool, **options: Any)
     return 0 if report.valid and not broken else 1
 
 
+def _verify_file(file: str, wanted: VerifyOptions, *, as_json: bool) -> int:
+    """Check the file of a contract, or of exported events, say what was found; returns the exit code."""
+    from adjourn.host.workspace import read_lines
+    from adjourn.verification.audit import MAX_FILE, MAX_LINE, verify_lines
+
+    if wanted.expect_head or wanted.quick or wanted.accept:
+        raise UsageError("--expect-head, --quick and --accept are for histories", "leave them out for a file")
+    secret = secret_of(wanted.key, wanted.key_file)
+    if not file.endswith(".jsonl"):
+        return verify_signature(SignatureQuery(file, wanted.signature, wanted.signer, secret), as_json=as_json)
+    if wanted.signature or wanted.signer or secret is not None:
+        raise UsageError("exported events have their signature in the file", "leave out the options of contracts")
+    check_plain(file)
+    with Spinner("verifying"):
+        report = verify_lines(read_lines(file, MAX_FILE, MAX_LINE))
+    if as_json:
+        say_json(_to_json(report))
+    else:
+        _print(report)
+    return 0 if report.valid else 1
+
+
 def _of_store(context: CommandContext, what: str, expect_head: str, *, deep: bool) -> VerificationReport:
     from adjourn.verification.verify import Around, verify_store, verify_task
 
     around = Around(reading_secret(), context.root)
     with ProgressLine("verifying") as progress:
         if what:
-            task = _task_id(context, what)
+            task = task_id(context, what)
             return verify_task(
                 context.store, task, expect_head=expect_head, deep=deep, progress=progress, around=around
             )
@@ -282,7 +288,7 @@ def _accepted(context: CommandContext, report: VerificationReport, since: int | 
     return checked
 
 
-def _task_id(context: CommandContext, start: str) -> str:
+def task_id(context: CommandContext, start: str) -> str:
     """The id itself, without loading the task: loading refuses what is to be examined here. One that is missing, too."""
     from adjourn.tasks.heads import KeptHeads
 
@@ -356,6 +362,8 @@ def _print(report: VerificationReport) -> None:
 def _where(located: Located) -> str:
     if located.finding.code == "record-broken":
         return "a record"
+    if located.finding.code == "export-broken":
+        return "this file"
     task = safe(located.task) or "this folder"
     return f"event {located.seq} of task {task}" if located.seq >= 0 else f"task {task}" if located.task else task
 

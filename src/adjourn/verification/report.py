@@ -43,6 +43,7 @@ CODES = MappingProxyType(
         "loss-accepted": "the store was restored from a backup, and a person accepted that later events are lost",
         "folder-ahead": "a signed folder in the workspace has more of a task's history than the store",
         "folder-broken": "a checkpoint's folder fails verification",
+        "export-broken": "a file of exported events is not what was written and signed",
         "imported": "a history was imported on a person's word; what it says was not verified",
         "record-broken": "a version of a Continuation Record fails verification",
     }
@@ -199,7 +200,7 @@ class CheckedClaim(NamedTuple):
 OF_FOLDER = Claim(
     "The checkpoint's folder says the same",
     "its history, its fields and its files are those that were signed",
-    ("folder-broken",),
+    ("folder-broken", "export-broken"),
 )
 OF_RECORDS = Claim(
     "Records are what their authors wrote",

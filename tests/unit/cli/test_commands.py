@@ -56,6 +56,7 @@ def test_what_prints_data_prints_json_too() -> None:
         "policy compile",
         "hook",
         "policy parse",
+        "store export",
     }  # these print nothing but JSON
 
 

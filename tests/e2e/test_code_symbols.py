@@ -16,6 +16,7 @@ pytest.importorskip("basedpyright")
 FILES = {
     "shapes.py": "class Shape:\n    def area(self) -> int:\n        raise NotImplementedError\n\n\nclass Circle(Shape):\n    def area(self) -> int:\n        return 3\n\n\ndef areas(shapes: list[Shape]) -> int:\n    return sum(one.area() for one in shapes)\n",
     "use.py": "from shapes import Circle, areas\n\n\ndef main() -> None:\n    text = 'é𝄞'; print(text, areas([Circle()]))\n",
+    "both.py": "from shapes import Circle, Shape\n\n\ndef both(one: Shape, two: Circle) -> int:\n    return one.area() + two.area()\n",
     "note.txt": "areas is only a word here\n",
 }
 SECONDS = 60.0
@@ -74,10 +75,12 @@ def test_an_outline_is_a_tree(server: Server) -> None:
 
 
 def test_what_a_use_means_who_calls_and_what_overrides(server: Server) -> None:
-    """The language server answers which definition a use means, who calls a function, what it calls, and what overrides it."""
+    """The language server answers which definition each use in a line means, who calls a function, what it calls, and what overrides it."""
     meant = ready(lambda: asked(server, "find_definitions", symbol="areas", at="use.py:5"))
     assert places(meant, "definitions") == {("shapes.py", 11)}
     assert meant["definitions"][0]["match"] == "exact"
+    both = asked(server, "find_definitions", symbol="area", at="both.py:5")
+    assert places(both, "definitions") == {("shapes.py", 2), ("shapes.py", 7)}
     callers = ready(lambda: asked(server, "find_references", symbol="areas", relation="callers"))
     assert (places(callers), callers["references"][0]["kind"]) == ({("use.py", 5)}, "call main")
     callees = ready(lambda: asked(server, "find_references", symbol="areas", relation="callees"))

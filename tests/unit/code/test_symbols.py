@@ -337,6 +337,25 @@ def test_a_type_that_everything_uses_leads_the_map(tmp_path: Path) -> None:
     assert (first["file"], first["used_by"]) == ("order.py", 50)
 
 
+def test_a_map_puts_what_the_project_is_before_what_serves_it(tmp_path: Path) -> None:
+    """Benchmarks and scripts come last, and names with `$` count as used; a copy in a test takes nothing from them."""
+    users = {f"src/use{number:02}.ts": f"export let a{number}: $BaseSchema\n" for number in range(9)}
+    files = {
+        "bench/all.ts": "export function runMatrix() {}\n",
+        "bench/by.ts": "runMatrix()\n" * 3,
+        "scripts/triage.ts": "export function runMatrixOf() {}\n",
+        "src/core.ts": "export interface $BaseSchema { a: 1 }\n",
+        "src/tests/copy.test.ts": "interface $BaseSchema { a: 1 }\n",
+        **users,
+    }
+    repository(tmp_path, files)
+    with Codebase(str(tmp_path)) as codebase:
+        codebase.sync()
+        entries = map_files(codebase)["map"]
+    assert (entries[0]["file"], entries[0]["used_by"]) == ("src/core.ts", 10)
+    assert {entry["file"] for entry in entries[1:]} == {"bench/all.ts", "scripts/triage.ts", "src/tests/copy.test.ts"}
+
+
 def test_a_symbol_that_is_not_there_has_a_near_name(codebase: Codebase) -> None:
     """A mistyped symbol is answered with the name that was most likely meant."""
     assert near_name(codebase, "total_aera") == "did you mean total_area?"

@@ -40,7 +40,7 @@ CROSS JOIN content ON content.id = file.content WHERE content_words MATCH :match
 _USED = f"""
 SELECT {_PLACE}, {_SYMBOL}, coalesce(word.doc, 0) FROM file CROSS JOIN content ON content.id = file.content
 CROSS JOIN symbol ON symbol.content = file.content CROSS JOIN name ON name.id = symbol.name
-LEFT JOIN word ON word.term = lower(name.name)
+LEFT JOIN word ON word.term = lower(ltrim(name.name, '$'))
 WHERE file.tree = :tree AND {UNDER} AND symbol.kind IN ('class', 'interface', 'struct', 'trait', 'enum', 'function', 'type')
 AND (symbol.scope = '' OR symbol.kind <> 'function') ORDER BY file.path, symbol.number LIMIT :limit
 """  # noqa: S608

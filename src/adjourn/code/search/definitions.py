@@ -219,16 +219,11 @@ def _rank(definition: Definition, name: str) -> tuple[Any, ...]:
         not folded.startswith(wanted),
         symbol.kind == "prototype",
         symbol.kind not in _FIRST,
-        is_test(path),
+        bool(_TEST.search(path)),
         len(symbol.name),
         path,
         symbol.line,
     )
-
-
-def is_test(path: str) -> bool:
-    """Whether a file belongs to tests, by its path."""
-    return bool(_TEST.search(path))
 
 
 def near_name(codebase: Codebase, symbol: str) -> str:

@@ -11,6 +11,7 @@ import re
 import stat
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -36,11 +37,12 @@ if TYPE_CHECKING:
 RELATIONS = ("callers", "callees", "implementations")
 _MAX_ASKED = 20
 _MAX_FILES = 50
+_MAX_IN_LINE = 20
 _T = TypeVar("_T")
 
 
 def definition_at(codebase: Codebase, symbol: str, at: str, deadline: Deadline) -> dict[str, Any]:
-    """Where the symbol that is used at `FILE:LINE` is defined."""
+    """Where the symbol that is used at `FILE:LINE` is defined; of two uses in the line, where both are."""
     path, number = _place(codebase, at)
     _, name = split_symbol(symbol)
     source = open_source(codebase.repository, path)
@@ -49,14 +51,15 @@ def definition_at(codebase: Codebase, symbol: str, at: str, deadline: Deadline) 
         begin = source.data.find(b"\n", begin) + 1
     end = source.data.find(b"\n", begin)
     line = source.data[begin : end if end >= 0 else None]
-    offset = next(references.WordFinder(name).places(line), -1)
-    place = begin + offset
-    if offset < 0:
+    offsets = list(islice(references.WordFinder(name).places(line), _MAX_IN_LINE))
+    if not offsets:
         raise InvalidError(f"{name!r} does not stand in line {number} of {path}", "name the line of a use")
-    position = references.position_at(path, source.data, place)
-    spans = _ask_server(
-        codebase, source.language, position, lambda server, ends: server.definitions(position, ends), deadline
-    )
+    positions = [references.position_at(path, source.data, begin + offset) for offset in offsets]
+
+    def defined(server: LanguageServer, ends: Deadline) -> list[FileSpan]:
+        return [span for position in positions for span in server.definitions(position, ends)]
+
+    spans = dict.fromkeys(_ask_server(codebase, source.language, positions[0], defined, deadline))
     matching = [_defined(codebase, span, name) for span in spans]
     return {
         "symbol": symbol,

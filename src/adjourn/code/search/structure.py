@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection
 from itertools import groupby
@@ -18,7 +19,8 @@ from adjourn.code.index.outline import CLASSES, EXPORT, FUNCTIONS, IMPORT, Symbo
 from adjourn.code.language_servers.servers import READY
 from adjourn.code.repository import CodeRepository
 from adjourn.code.search import references
-from adjourn.code.search.definitions import definitions_of, get_symbols, is_test, to_json
+from adjourn.code.search.definitions import definitions_of, get_symbols, to_json
+from adjourn.code.search.semantic import place_of
 from adjourn.errors import InvalidError, NotFoundError
 
 _MAX_CODE = 2 << 20
@@ -207,34 +209,46 @@ _MAX_MAPPED = 100_000
 _SHOWN_OF_FILE = 4
 _NOISE, _SMALL = 0.25, 40
 """A name that is in a larger share of all files of a project that is not small is a common word, whoever defines it."""
+_BESIDE = re.compile(r"(^|/)(docs|scripts)/")
+"""Code that serves the project, and is not what it is."""
 _TYPES = frozenset({"class", "struct", "interface", "trait", "enum"})
 _RECENT_NS = 24 * 3600 * 10**9
 _MAPPED_SIGNATURE = 72
-_OF_RECENT, _OF_TEST, _OF_COMMON = 1.5, 0.1, 0.1
+_OF_RECENT, _OF_COMMON, _OF_PRIVATE = 1.5, 0.1, 0.3
+_OF_PLACE = {"implementation": 1.0, "example": 0.3, "generated": 0.1, "test": 0.1, "document": 0.1}
 
 
 def map_files(codebase: Codebase, path: str = ".", *, of_session: Collection[str] = ()) -> dict[str, Any]:
     """The files of a folder with their types and functions, the most important first: those that the most other files refer to.
 
-    A name counts by the files that have it as a word, shared by its definitions. The session's files come first, files that changed within
-    a day count more, and tests less. `used_by`: files that mention the file's most used name.
+    A name counts by the files that have it as a word, shared by the files that define it, of which tests, examples and built files are
+    none. The session's files come first, files that changed within a day count more, tests, examples and built files less; so do names
+    that are private by the convention of their language. `used_by`: files that mention the file's most used name.
     """
     under = codebase.repository.existing(path)
     codebase.request_update()
     index = codebase.index
     listed = lookup.outer_definitions(index, under, _MAX_MAPPED) if index is not None else []
     total = max(index.stats()["files"], 1) if index is not None else 1
-    homes = Counter(definition.symbol.name for definition, _ in listed)
+    kinds = {
+        path: "example" if _BESIDE.search(path) else place_of(path, "")
+        for path in {definition.place.path for definition, _ in listed}
+    }
+    homes = Counter(
+        word
+        for word, path in {(_word(definition.symbol), definition.place.path) for definition, _ in listed}
+        if kinds[path] == "implementation"
+    )
     newest = max((definition.place.mtime for definition, _ in listed), default=0)
     ranked: list[tuple[float, dict[str, Any]]] = []
     for file, group in groupby(listed, lambda row: row[0].place.path):
         rows = list(group)
-        uses = [_uses(definition.symbol, count, homes, total) for definition, count in rows]
+        uses = [_uses(definition, count, homes[_word(definition.symbol)] or 1, total) for definition, count in rows]
         best = sorted(range(len(rows)), key=lambda number: (-uses[number], number))[:_SHOWN_OF_FILE]
         place = rows[0][0].place
         score = sum(uses[number] ** 0.5 for number in best)
         score *= _OF_RECENT if place.mtime in (FRESH, newest) or newest - place.mtime < _RECENT_NS else 1
-        score *= _OF_TEST if is_test(file) else 1
+        score *= _OF_PLACE[kinds[file]]
         symbols = [_mapped(rows[number][0].symbol) for number in sorted(best)]
         more = {"more": len(rows) - len(best)} if len(rows) > len(best) else {}
         ranked.append((score, {"file": file, "used_by": int(max(uses)), "symbols": symbols, **more}))
@@ -248,11 +262,18 @@ def map_files(codebase: Codebase, path: str = ".", *, of_session: Collection[str
     return answer if codebase.complete() else {**answer, "partial": "the index is incomplete: there may be more"}
 
 
-def _uses(symbol: Symbol, count: int, homes: Counter[str], total: int) -> float:
+def _word(symbol: Symbol) -> str:
+    """A name as the index of words has it."""
+    return symbol.name.lstrip("$").lower()
+
+
+def _uses(definition: Definition, count: int, homes: int, total: int) -> float:
     """How many other files use a definition, by its name alone. The one type of a capitalized name is what is meant by it."""
-    name = symbol.name
-    others = max(count - homes[name], 0) / homes[name]
-    if symbol.kind in _TYPES and homes[name] == 1 and name[:1].isupper():
+    symbol, name = definition.symbol, definition.symbol.name.lstrip("$")
+    others = max(count - homes, 0) / homes
+    if name.startswith("_") or (definition.place.language == "go" and name[:1].islower()):
+        others *= _OF_PRIVATE
+    if symbol.kind in _TYPES and homes == 1 and name[:1].isupper():
         return others
     is_common = len(word_parts(name)) < 2 or (count > _NOISE * total and total > _SMALL)
     return others * _OF_COMMON if is_common else others

@@ -32,7 +32,7 @@ class GeminiCli:
 
     def find(self, trees: Sequence[str], name: str = "", since: float = 0.0) -> Iterator[SessionFile]:
         """See `TranscriptReader.find`."""
-        top = files.root("GEMINI_CLI_HOME", ".gemini")
+        top = _top()
         projects = os.path.join(top, "tmp")
         for project in files.folders(projects):
             folder = files.small(os.path.join(projects, project, ".project_root"), top).decode(errors="replace").strip()
@@ -59,9 +59,14 @@ class GeminiCli:
 
     def read(self, file: SessionFile) -> SessionStory:
         """The story of a session. Raises `NotFoundError`, `InvalidError`."""
-        story = read(file.path, files.root("GEMINI_CLI_HOME", ".gemini"))
+        story = read(file.path, _top())
         story.folder = story.folder or file.folder
         return story
+
+
+def _top() -> str:
+    """The client's folder. Its variable replaces the home folder above it."""
+    return os.path.join(files.root("GEMINI_CLI_HOME"), ".gemini")
 
 
 def read(path: str, top: str = "") -> SessionStory:

@@ -46,6 +46,13 @@ def read(transcript: Any, home: Path) -> SessionStory:
     return catalog.reader_of(file).read(file)
 
 
+def test_the_variable_of_gemini_cli_stands_for_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sessions are in `.gemini` below what `GEMINI_CLI_HOME` names, and nowhere else then."""
+    monkeypatch.setenv("GEMINI_CLI_HOME", str(tmp_path / "other"))
+    story = read(bakery(GeminiTranscript()), tmp_path / "other")
+    assert story.prompts[0].text == ASKED
+
+
 @for_each("writer", WRITERS)
 def test_a_story_is_the_same_in_each_client(writer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each reader yields the prompts, the calls with outcomes from exit codes, the edits, the plan and the killed call."""

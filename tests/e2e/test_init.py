@@ -238,6 +238,28 @@ def test_servers_of_the_home_get_an_entry_of_this_workspace_alone(at: Home) -> N
     assert "does not trust this folder yet" in done.out
 
 
+def test_gemini_cli_gets_its_session_hook_and_loses_it_again(at: Home) -> None:
+    """Beside settings of its own, with its name and milliseconds; the doctor misses it where it is gone, and `--undo` removes it."""
+    own = at.write(".gemini/settings.json", '{"ui":   {"theme": "x"}}')
+    done = at.run("init", "--yes")
+    assert done.code == 0
+    assert "Gemini CLI reads nothing of .gemini in a folder that it does not trust" in done.out
+    [group] = hooks_of(at, ".gemini/settings.json")["SessionStart"]
+    command = "adjourn hook --client gemini --proxied ''"
+    assert group == {"hooks": [{"type": "command", "command": command, "timeout": 30_000, "name": "adjourn"}]}
+    parse_hook(shlex.split(command)[2:])
+    at.write("~/.gemini/trustedFolders.json", json.dumps({str(at.root.parent): "TRUST_FOLDER"}))
+    again = at.run("init", "--yes").out
+    assert again.startswith("nothing to change")
+    assert "does not trust" not in again
+    written = own.read_text()
+    own.write_text("{}")
+    assert "not set up: hook for SessionStart" in at.run("doctor").out
+    own.write_text(written)
+    assert at.run("init", "--undo", "--yes").code == 0
+    assert own.read_text() == '{"ui":   {"theme": "x"}}'
+
+
 def test_hooks_of_others_and_options_of_one_s_own_stay(at: Home) -> None:
     """Our hook is registered once an event, beside what is there; what somebody gave it is kept."""
     mine = {"matcher": "Bash", "hooks": [{"type": "command", "command": "lint.sh"}]}
@@ -296,7 +318,7 @@ def test_a_server_in_dotted_keys_is_put_behind_the_proxy(at: Home) -> None:
 
 def test_what_is_not_understood_is_left_alone_and_named(at: Home) -> None:
     """An odd shape, a link: not one byte changes, and the reason is said."""
-    odd = at.write(".gemini/settings.json", '{"mcpServers": {"x": {"command": ["a", "b"]}, "y": 5}}')
+    odd = at.write(".kiro/settings/mcp.json", '{"mcpServers": {"x": {"command": ["a", "b"]}, "y": 5}}')
     real = at.write("real.json", '{"servers": {"g": {"command": "x"}}}')
     (at.root / ".vscode").mkdir()
     (at.root / ".vscode" / "mcp.json").symlink_to(real)

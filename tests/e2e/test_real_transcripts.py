@@ -36,7 +36,6 @@ ASKED, CLAIMED = "Translate menu.txt into French", "All tests pass."
 FAILS = "echo cold; exit 3"
 STAYS = "printf half > prices; touch begun; sleep 60; printf whole > prices"
 LEFT = "Bake bread."
-HOOK = "adjourn hook --client gemini --outside pass"
 PATIENCE = 120.0
 
 
@@ -55,7 +54,6 @@ def _gemini(home: Path, model: str) -> dict[str, str]:
         "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"disableAutoUpdate": True},
-        "hooks": {"SessionStart": [{"hooks": [{"type": "command", "name": "adjourn", "command": HOOK}]}]},
     }
     _write(home / ".gemini" / "settings.json", settings)
     return {"GEMINI_API_KEY": "none-is-needed", "GOOGLE_GEMINI_BASE_URL": model}
@@ -108,15 +106,15 @@ def started(client: Client, folder: Path, model: Model, *, leaves: bool = False)
     if program is None:
         is_missing(f"{client.key} is not installed: run `python tests/support/tools.py --clients`")
     home, work = folder / "home", folder / "work"
-    if not work.exists():
-        work.mkdir()
+    if not (work / "menu.txt").exists():
+        work.mkdir(exist_ok=True)
         (work / "menu.txt").write_text("bread")
         subprocess.run(["git", "init", "--quiet", str(work)], check=True)
     if leaves:
         _leave(home, work)
     around = {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "HOME": str(home), "TERM": "dumb", "HTTP_PROXY": NOWHERE, "HTTPS_PROXY": NOWHERE,
-        "NO_PROXY": "127.0.0.1,localhost", **client.set_up(home, model.address),
+        "NO_PROXY": "127.0.0.1,localhost", "ADJOURN_CONFIG": str(folder / "config"), **client.set_up(home, model.address),
     }  # fmt: skip
     home.mkdir(exist_ok=True)
     with (folder / "out.log").open("wb") as out:
@@ -195,8 +193,13 @@ def test_a_kill_in_a_command_leaves_it_in_doubt(
 
 
 def test_gemini_learns_once_of_a_session_that_another_client_left(tmp_path: Path) -> None:
-    """The session hook names the unfinished session of Claude Code and how to get it; the next session of Gemini CLI does not repeat it."""
+    """The hook that `init` writes names the unfinished session of Claude Code and how to get it; the next session does not repeat it."""
     client = CLIENTS[0]
+    settings = tmp_path / "work" / ".gemini" / "settings.json"
+    _write(settings, {})
+    around = {**os.environ, "HOME": str(tmp_path / "home"), "ADJOURN_CONFIG": str(tmp_path / "config")}
+    init = [sys.executable, "-m", "adjourn", "init", "--yes"]
+    subprocess.run(init, cwd=settings.parents[1], env=around, check=True, capture_output=True)
     told = []
     for number in range(2):
         with (

@@ -27,6 +27,7 @@ from adjourn.setup.places import (
     CLAUDE_HOOKS,
     CLAUDE_LOCAL,
     CODEX_HOOKS,
+    GEMINI_HOOKS,
     HOME_FILES,
     SERVER_FILES,
     Home,
@@ -191,7 +192,7 @@ def home_entries(at: Home) -> Iterator[tuple[ServerFile, ListedEntry]]:
 
 def hook_commands(root: str) -> Iterator[tuple[str, str]]:
     """Every hook of adjourn in a file of the workspace: the file and the command."""
-    for relative in (CLAUDE_HOOKS, CODEX_HOOKS):
+    for relative in (CLAUDE_HOOKS, CODEX_HOOKS, GEMINI_HOOKS):
         for command in _hook_commands(_document(root, relative)):
             yield relative, command
 

@@ -146,7 +146,7 @@ def with_members(text: str, entry: ListedEntry, values: dict[str, str | list[str
     return text
 
 
-CLAUDE, CODEX = "Claude Code", "Codex"
+CLAUDE, CODEX, GEMINI = "Claude Code", "Codex", "Gemini CLI"
 
 
 class Client(NamedTuple):
@@ -195,7 +195,7 @@ CLIENTS = (
         (PLAIN, NESTED),
     ),
     Client(
-        "Gemini CLI",
+        GEMINI,
         (".gemini/settings.json",),
         (".gemini/settings.json",),
         "https://github.com/google-gemini/gemini-cli/blob/main/docs/tools/mcp-server.md",
@@ -266,7 +266,7 @@ HOME_FILES = tuple(
     for path in client.home
 )
 """Files of the home folder, which count in every project. A proxy belongs to a workspace, so only `init --user` changes most of them."""
-CLAUDE_HOOKS, CODEX_HOOKS = ".claude/settings.json", ".codex/hooks.json"
+CLAUDE_HOOKS, CODEX_HOOKS, GEMINI_HOOKS = ".claude/settings.json", ".codex/hooks.json", ".gemini/settings.json"
 CODEX_SERVERS = ".codex/config.toml"
 CLAUDE_LOCAL = ".claude/settings.local.json"
 POLICY, IGNORED = ".aex/policy.aex", ".aex/.gitignore"
@@ -302,6 +302,7 @@ class Home(NamedTuple):
     """Claude Code's own file with its servers, of the user and by project."""
     claude_settings: str
     codex: str
+    gemini: str
 
     @property
     def codex_hooks(self) -> str:
@@ -318,6 +319,7 @@ def home(environment: Mapping[str, str]) -> Home:
         os.path.join(claude or folder, ".claude.json"),
         os.path.join(claude or os.path.join(folder, ".claude"), "settings.json"),
         os.path.join(environment.get("CODEX_HOME") or os.path.join(folder, ".codex"), "config.toml"),
+        os.path.join(environment.get("GEMINI_CLI_HOME") or folder, GEMINI_HOOKS),
     )
 
 
@@ -328,7 +330,7 @@ def user_folder() -> str:
 
 def in_home(entry: ServerFile, at: Home) -> str:
     """The path of a client's file in the home folder."""
-    own = {CLAUDE: at.claude, CODEX: at.codex}
+    own = {CLAUDE: at.claude, CODEX: at.codex, GEMINI: at.gemini}
     return own.get(entry.client) or os.path.join(at.folder, entry.path)
 
 
@@ -366,6 +368,15 @@ def has_codex(root: str, at: Home) -> bool:
     return _any(root, (".codex",)) or os.path.lexists(os.path.dirname(at.codex)) or shutil.which("codex") is not None
 
 
+def has_gemini(root: str, at: Home) -> bool:
+    """Whether Gemini CLI is used here."""
+    return (
+        _any(root, (".gemini", "GEMINI.md"))
+        or os.path.lexists(os.path.dirname(at.gemini))
+        or shutil.which("gemini") is not None
+    )
+
+
 def _any(root: str, names: tuple[str, ...]) -> bool:
     return any(os.path.lexists(os.path.join(root, name)) for name in names)
 
@@ -387,6 +398,7 @@ EVENTS = {
         "SessionEnd",
     ),
     CODEX: ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "PreCompact", "Stop", "SessionEnd"),
+    GEMINI: ("SessionStart",),
 }
 """The events that each client reports to its hooks."""
 WITH_TOOLS = ("PreToolUse", "PostToolUse", "PostToolUseFailure")
@@ -422,6 +434,8 @@ def group(client: str, event: str, command: str) -> dict[str, Any]:
     """A new entry for an event, with our hook in it."""
     seconds = SECONDS.get(event, {}).get(client, DEFAULT_SECONDS)
     handler: dict[str, Any] = {"type": "command", "command": command, "timeout": seconds}
+    if client == GEMINI:
+        handler |= {"name": "adjourn", "timeout": seconds * 1000}
     if client == CLAUDE and event == "PreToolUse":
         handler["onFailure"] = "block"
     return ({"matcher": "*"} if event in WITH_TOOLS else {}) | {"hooks": [handler]}

@@ -29,6 +29,8 @@ from adjourn.setup.places import (
     CODEX_HOOKS,
     CODEX_SERVERS,
     EVENTS,
+    GEMINI,
+    GEMINI_HOOKS,
     HOME_FILES,
     IGNORED,
     POLICY,
@@ -39,6 +41,7 @@ from adjourn.setup.places import (
     group,
     has_claude,
     has_codex,
+    has_gemini,
     in_home,
     listed,
     member_at,
@@ -178,6 +181,7 @@ class _Planner:
             names = self._plan.behind[CODEX] = behind[CODEX] + self._codex_home()
             for folder in ("", *self._starting(".codex")):
                 self._hooks(CODEX, "codex", os.path.join(folder, CODEX_HOOKS), names)
+        self._gemini(behind[GEMINI])
         for entry in HOME_FILES:
             if entry.client not in (CLAUDE, CODEX):
                 self._elsewhere(entry)
@@ -225,6 +229,8 @@ class _Planner:
             self._hooks(CLAUDE, "claude-code", self._home.claude_settings, behind[CLAUDE])
         if has_codex(self._root, self._home):
             self._hooks(CODEX, "codex", self._home.codex_hooks, behind[CODEX])
+        if has_gemini(self._root, self._home):
+            self._hooks(GEMINI, "gemini", self._home.gemini, behind[GEMINI])
         return self._plan
 
     # --- reading and changing a file
@@ -497,6 +503,28 @@ class _Planner:
             key.startswith(here) and table(value, "trusted_hash") for key, value in state.items()
         )
 
+    def _gemini(self, behind: list[str]) -> None:
+        """Hooks of Gemini CLI, which reads no settings of a folder that the user has not trusted."""
+        if not has_gemini(self._root, self._home):
+            return
+        for folder in ("", *self._starting(GEMINI_HOOKS)):
+            self._hooks(GEMINI, "gemini", os.path.join(folder, GEMINI_HOOKS), behind)
+        settings = self._understood(self._home.gemini, _json, is_noted=False)
+        if table(table(table(settings, "security"), "folderTrust"), "enabled") is False:
+            return
+        path = os.path.join(os.path.dirname(self._home.gemini), "trustedFolders.json")
+        trusted = self._understood(path, _json, is_noted=False) or {}
+        states = {
+            folder if state != "TRUST_PARENT" else os.path.dirname(folder): state for folder, state in trusted.items()
+        }
+        around = [folder for folder in states if f"{self._root}/".startswith(f"{folder.rstrip('/')}/")]
+        if states.get(max(around, key=len, default="")) not in ("TRUST_FOLDER", "TRUST_PARENT"):
+            self._note(
+                self._path(GEMINI_HOOKS),
+                "Gemini CLI reads nothing of .gemini in a folder that it does not trust",
+                "start `gemini` here once, and trust the folder",
+            )
+
     def _elsewhere(self, file: ServerFile) -> None:
         path = in_home(file, self._home)
         here = next((other.path for other in SERVER_FILES if other.client == file.client), "")
@@ -517,7 +545,14 @@ class _Planner:
         self._seen(client)
         path = self._path(relative)
         document = self._understood(path, _json)
-        disabled = table(document, "disableAllHooks") is True
+        is_off = table(table(document, "hooksConfig"), "enabled") is False
+        off = (
+            "hooksConfig.enabled is false"
+            if is_off
+            else "disableAllHooks is on"
+            if table(document, "disableAllHooks") is True
+            else ""
+        )
         if odd := places.odd_hooks(document, EVENTS[client]):
             self._broken(path, InvalidError(odd, f"write it as {client} documents it"), is_ours=True)
         names = [as_client_names_it(name) for name in behind]
@@ -537,8 +572,8 @@ class _Planner:
                 return
         for other, events in there.items():
             self._have_there(other, events, relative, names)
-        if disabled:
-            self._note(path, "disableAllHooks is on: no hook is run", "remove it")
+        if off:
+            self._note(path, f"{off}: no hook is run", "remove it")
 
     def _have_there(self, path: str, events: Sequence[str], relative: str, names: Sequence[str]) -> None:
         """Note the hooks of other settings, which stay."""
@@ -557,9 +592,9 @@ class _Planner:
         """The other files that a client reads its hooks from, beside one of a folder."""
         if self._options:  # the user's own settings
             return []
-        home = self._home.claude_settings if client == CLAUDE else self._home.codex_hooks
+        homes = {CLAUDE: self._home.claude_settings, CODEX: self._home.codex_hooks, GEMINI: self._home.gemini}
         local = os.path.join(os.path.dirname(path), os.path.basename(CLAUDE_LOCAL))
-        return [*([local] if client == CLAUDE else []), home]
+        return [*([local] if client == CLAUDE else []), homes[client]]
 
     def _hook(self, path: str, client: str, option: str, event: str, names: list[str]) -> None:
         text = self._text(path) or ""

@@ -199,8 +199,9 @@ def hook_command(
     behind = ",".join(sorted({*proxied.split(","), *servers} - {""}))
     named = [] if client == "claude-code" else ["--client", client]
     options_kept = options_kept if not options or options[0] in options_kept else [*options, *options_kept]
-    stay = ["--stay"] if not earlier or "--stay" in hook_words(earlier) else []
-    return shlex.join([*start, "hook", *named, "--settle", *stay, "--proxied", behind, *options_kept])
+    of_calls = [] if client == "gemini" else ["--settle"]
+    stay = ["--stay"] if of_calls and (not earlier or "--stay" in hook_words(earlier)) else []
+    return shlex.join([*start, "hook", *named, *of_calls, *stay, "--proxied", behind, *options_kept])
 
 
 def is_hook(command: Any) -> bool:

@@ -25,7 +25,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     behind it, `command` stands for the command that starts it; `brief_bytes` is the most that a resume answers; `principal` is who stands
     behind the client, None where nobody authenticated one. Such a one sees the tasks of its `space`, and has its checkpoints and pages
     in `home`. `secret` are files that no gated call may even read, absolute. `words` puts the text of an error into
-    those for the client. `names_are_joined`: its list of tools may name them SERVER.TOOL.
+    those for the client. `names_are_joined`: its list of tools may name them SERVER.TOOL. Without `sees_outcomes` nobody reports how its
+    calls end.
     """
 
     root: str
@@ -45,6 +46,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True):
     secret: tuple[str, ...] = ()
     words: Callable[[str], str] = str
     names_are_joined: bool = False
+    sees_outcomes: bool = True
 
     def __post_init__(self) -> None:
         if not self.tree:

@@ -96,7 +96,7 @@ class SessionPool:
         client, options = self._client, self._client.options
         loaded = Task(client.store, task, clock=client.clock, secret=client.secret)
         contract = self._watch.for_task(loaded.ledger.contract)
-        return kind(
+        session = kind(
             loaded,
             contract.policy,
             SessionIdentity(
@@ -114,6 +114,8 @@ class SessionPool:
             contract_text=contract.contract_text.encode(),
             auto_confirm=options.auto_confirm,
         )
+        session.sees_outcomes = options.sees_outcomes
+        return session
 
     def move(self, to: str, also: Sequence[kinds.Data]) -> GuardedSession:
         """Switch to another task: open a session there first (which may be refused), then close the one here."""

@@ -84,9 +84,9 @@ class Answered(NamedTuple):
 
 
 class Confirmations:
-    """`seconds` is how long a call waits."""
+    """`seconds` is how long a call waits; None: no call can wait, and nobody is asked through the client."""
 
-    def __init__(self, connection: Connection, *, seconds: int) -> None:
+    def __init__(self, connection: Connection, *, seconds: int | None) -> None:
         self._connection = connection
         self._context = connection.context
         self._seconds = seconds
@@ -117,7 +117,7 @@ class Confirmations:
     def ask(self, request: Request, approval: Approval, session: GuardedSession, within: int | None = None) -> None:
         """Put the question. The call is answered (modern) or held (otherwise) when this returns.
 
-        It is held as long as the rule says (`within`, milliseconds), else as long as --confirm-timeout says.
+        It is held as long as the rule says (`within`, milliseconds), else as long as --confirm-timeout says; not at all if that is None.
         """
         self._connection.report.event(
             "confirm.required",
@@ -126,6 +126,11 @@ class Confirmations:
             approval=approval.id,
             cause=approval.cause,
         )
+        if self._seconds is None:  # a retry finds the answer
+            held = HeldCall(request, approval, session, 0, self._connection.loop.time())
+            block = self.refusal(held, "nobody has answered yet")
+            self._answer(request, self._connection.refusal(request, block))
+            return
         at_client = not approval.who and self._is_person
         may_ask = request.method in frames.ASKING and _has_elicitation(request.meta.get(frames.META_CAPABILITIES))
         if request.modern and may_ask and at_client:

@@ -29,12 +29,14 @@ from adjourn.text.redact import beginning
 
 
 class RelayOptions(NamedTuple):
-    """What a person chose: the values of --errors, --tool-names, --meta-tools, --confirm-timeout and --no-budget-notice."""
+    """What a person chose: the values of --errors, --tool-names, --meta-tools, --confirm-timeout (None: no call can wait) and
+    --no-budget-notice.
+    """
 
     errors: str = "tool"
     tool_names: str = "auto"
     meta_tools: str = "once"
-    confirm_seconds: int = 50
+    confirm_seconds: int | None = 50
     has_notices: bool = True
 
 

@@ -134,9 +134,14 @@ class PendingCalls(PendingCommit, kw_only=True, eq=False):
 
 
 class Session(TaskLease):
-    """A client's lease on a task, and the calls under it. `verifies`: the history is verified before a first call with effects."""
+    """A client's lease on a task, and the calls under it. `verifies`: the history is verified before a first call with effects.
+
+    Without `sees_outcomes` nobody reports how a call ends: with its intent it is written that no answer was seen, so that it is counted,
+    never open and never in doubt.
+    """
 
     verifies = True
+    sees_outcomes = True
 
     def __init__(
         self,
@@ -380,7 +385,8 @@ class Session(TaskLease):
         if decision.observed is not None:
             facts.append(NewEvent(observed(call, decision.observed), SYSTEM, self.id))
         if claim is not None:
-            refs, swaps = idempotency.claims(self.task, claim.key, admitted.call)
+            done = "" if self.sees_outcomes else f" {idempotency.DONE}"
+            refs, swaps = idempotency.claims(self.task, claim.key, f"{admitted.call}{done}")
             pending.refs.update(refs)
             pending.swaps.update(swaps)
         if call.named_only and not decision.approval and not decision.auto:
@@ -391,7 +397,7 @@ class Session(TaskLease):
             behind=call.behind,
             call=admitted.call,
             digest=call.digest,
-            effectful=call.effectful and not call.named_only,
+            effectful=call.effectful and not call.named_only and self.sees_outcomes,
             limits=list(decision.limits),
             once=claim.key if claim is not None else "",
             params=call.params,
@@ -400,6 +406,8 @@ class Session(TaskLease):
             uncounted=call.named_only,
         )
         facts.append(NewEvent(allowed, self.actor, self.id))
+        if not self.sees_outcomes:
+            facts.append(NewEvent(kinds.ToolSettled(call=admitted.call, outcome="no-answer"), SYSTEM, self.id))
         return admitted
 
     def _continue(self, pending: PendingCalls, call: ToolRequest, decision: Continue) -> None:

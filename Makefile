@@ -22,7 +22,7 @@ $(READY): pyproject.toml tests/constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "adjourn needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --editable '.[postgres,code,exact,ui,gateway]' --group dev --group release
+	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --editable '.[postgres,code,exact,ui,gateway,authorize]' --group dev --group release
 	@touch $(READY)
 
 demo: $(READY)       ## kill a session, and resume its work in another client

@@ -155,12 +155,17 @@ class InProcessGateway(GatewayWorkspace):
 
     def adjourn(self, *arguments: str) -> str:
         """What a command prints."""
-        out, errors = io.BytesIO(), io.StringIO()
-        printed = io.TextIOWrapper(out, encoding="utf-8", write_through=True)
-        with contextlib.chdir(self.root), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(errors):
-            code = main([*arguments])
-        assert code == 0, errors.getvalue()
-        return out.getvalue().decode()
+        return command_here(self.root, *arguments)
+
+
+def command_here(folder: Path, *arguments: str) -> str:
+    """What a command prints that this process runs in a folder."""
+    out, errors = io.BytesIO(), io.StringIO()
+    printed = io.TextIOWrapper(out, encoding="utf-8", write_through=True)
+    with contextlib.chdir(folder), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(errors):
+        code = main([*arguments])
+    assert code == 0, errors.getvalue()
+    return out.getvalue().decode()
 
 
 @contextmanager

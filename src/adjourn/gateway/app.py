@@ -17,7 +17,7 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from adjourn.aex.match import canonical_server
@@ -44,6 +44,9 @@ from adjourn.policy.principal import Principal
 from adjourn.relay.ports import StderrLog
 from adjourn.relay.relay import RelayOptions
 from adjourn.tasks.task import check_task_id
+
+if TYPE_CHECKING:
+    from adjourn.gateway.authorization import Authorization
 
 WORKERS = 16
 TIDY_SECONDS, HEARTBEAT_SECONDS = 0.25, 20.0
@@ -87,6 +90,7 @@ class GatewayApp:
         )
         workers = self._resources.workers
         self.monitoring.expose(GatewayState(self._routes.all, self._contexts.all, self.throttle, workers, report))
+        self._authorization = self._authorization_at(settings.authorize.listen) if settings.authorize.listen else None
         self._page: PersonPage | None = None
         if make_page is not None:
             page = make_page(self._person, self._tenants)
@@ -223,6 +227,26 @@ class GatewayApp:
         self._contexts.use(shared, exchange, sender.task)
         return exchange
 
+    def _authorization_at(self, listen: str) -> Authorization:
+        from adjourn.gateway.authorization import Authorization, CheckEndpoint  # gRPC, only where it is asked for
+
+        def endpoint(server: str) -> CheckEndpoint:
+            return CheckEndpoint(partial(self._new_checked, server), self.throttle)
+
+        return Authorization(listen, endpoint, lambda: self._routing.authenticator, self.throttle, self._report)
+
+    def _new_checked(self, server: str, client: str, sender: Sender) -> Exchange:
+        """Decides on messages to a server that another gateway passes on."""
+        from adjourn.gateway.authorization import PassingLink
+
+        key = ContextKey(server, f"behind another gateway: {server}", client, sender, sees_outcomes=False)
+        shared = self._contexts.context_of(key)
+        options = RelayOptions(meta_tools="never", confirm_seconds=None)
+        exchange = Exchange(self._resources._replace(options=options), shared.context)
+        exchange.connect(PassingLink(exchange))
+        self._contexts.use(shared, exchange, sender.task)
+        return exchange
+
     def backend_session(self, upstream: GatewayUpstream | None, client: str, sender: Sender) -> BackendSession:
         """A part of a client's session with all servers; see `address.Servers`."""
         name, command = ("", "") if upstream is None else (upstream.name, upstream.command)
@@ -244,6 +268,8 @@ class GatewayApp:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         self._contexts.start()
+        if self._authorization is not None:
+            await self._authorization.start()
         loop = asyncio.get_running_loop()
         lasting = (self._tidy(), self._streams.watch(), self._contexts.follow_policy())
         tasks = [loop.create_task(work) for work in lasting]
@@ -275,7 +301,8 @@ class GatewayApp:
             self._report.flush()
 
     def _endpoints(self) -> list[Endpoint]:
-        return [*(upstream.endpoint for upstream in self._routes.all()), self._aggregate.endpoint]
+        checked = self._authorization.endpoints() if self._authorization is not None else ()
+        return [*(upstream.endpoint for upstream in self._routes.all()), self._aggregate.endpoint, *checked]
 
     def end_requests(self) -> None:
         """Answer what is open with an error, and end streams."""
@@ -285,6 +312,8 @@ class GatewayApp:
     async def _close(self) -> None:
         """End every exchange and session; what was answered is in the store already."""
         self.end_requests()
+        if self._authorization is not None:
+            await self._authorization.stop(0)
         await self._contexts.close(max(self.throttle.ends, time.monotonic()))
         self._resources.workers.shutdown(wait=False)
         await self._contexts.release()

@@ -164,6 +164,9 @@ def open_gateway(start: GatewayStart, store: str, report: StderrLog) -> Iterator
     from adjourn.host.workspace_store import open_at
 
     root, settings = start.workspace.root, start.settings
+    if settings.authorize.listen:
+        with needing("authorize"):
+            import adjourn.gateway.authorization  # noqa: F401  # its packages
     url = store or os.environ.get("ADJOURN_STORE", "")
     secret = (start.path, *store_files(url, os.environ))
     incidents = Incidents(report, root, places_of_gateway(url, secret))

@@ -72,8 +72,8 @@ class GatewayContext(NamedTuple):
 
 
 class ContextKey(NamedTuple):
-    """Where a context works: the server ("" for the gateway's own part), as what it is reached, for which client, on whose behalf, and
-    whether the client's list joins the tools of several servers.
+    """Where a context works: the server ("" for the gateway's own part), as what it is reached, for which client, on whose behalf, whether
+    the client's list joins the tools of several servers, and whether the gateway sees how calls end.
     """
 
     server: str
@@ -81,6 +81,7 @@ class ContextKey(NamedTuple):
     client: str
     sender: Sender
     names_are_joined: bool = False
+    sees_outcomes: bool = True
 
 
 @dataclass(eq=False)
@@ -200,6 +201,7 @@ class Contexts:
             secret=self._secret,
             words=self._gateway.incidents.words,
             names_are_joined=key.names_are_joined,
+            sees_outcomes=key.sees_outcomes,
         )
         context = ClientContext(options, on_event=self._report.event, store=self._gateway.store)
         name = _UNSAFE.sub("-", key.client)[:40] or "client"

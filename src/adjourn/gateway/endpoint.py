@@ -109,7 +109,9 @@ class _Params(msgspec.Struct):
     meta: _Meta = msgspec.field(name="_meta", default_factory=_Meta)
 
 
-class _Opening(msgspec.Struct):
+class Opening(msgspec.Struct):
+    """What is read of a message to see whose it is."""
+
     id: Any = None
     method: Any = None
     params: _Params = msgspec.field(default_factory=_Params)
@@ -118,7 +120,7 @@ class _Opening(msgspec.Struct):
 class _PostedMessage(NamedTuple):
     """A message of a client, as it came and as one line."""
 
-    opening: _Opening
+    opening: Opening
     headers: dict[bytes, bytes]
     body: bytes
     line: bytes
@@ -126,7 +128,7 @@ class _PostedMessage(NamedTuple):
     scope: Scope
 
 
-_opening_of = msgspec.json.Decoder(_Opening).decode
+opening_of = msgspec.json.Decoder(Opening).decode
 
 
 class Endpoint:
@@ -189,7 +191,7 @@ class Endpoint:
             return
         is_batch = False
         try:
-            opening = _opening_of(body)
+            opening = opening_of(body)
             line = as_line(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             opening, line = await self._odd(body, send)
@@ -209,7 +211,7 @@ class Endpoint:
             if begins:
                 throttle.end(who, lasts=lasts)
 
-    def _who(self, opening: _Opening, headers: dict[bytes, bytes], sender: Sender) -> str:
+    def _who(self, opening: Opening, headers: dict[bytes, bytes], sender: Sender) -> str:
         """The client that the rate limits apply to."""
         if (session := headers.get(SESSION)) is not None:
             exchange = self.sessions.get((session.decode(errors="replace"), sender.principal))
@@ -262,7 +264,7 @@ class Endpoint:
         if opening.method == "initialize" and not exchange.is_accepted:
             self._forget((session, sender.principal), "the server did not accept the session")
 
-    async def _odd(self, body: bytes, send: Send) -> tuple[_Opening, bytes]:
+    async def _odd(self, body: bytes, send: Send) -> tuple[Opening, bytes]:
         """A body that is no message of the usual form: a batch, or nothing that can be read."""
         try:
             line = as_line(body)
@@ -270,11 +272,11 @@ class Endpoint:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             text = frames.error(unread_id(body), frames.PARSE_ERROR, "the body is not JSON. Send one JSON-RPC message.")
             await answer(send, 400, text.rstrip())
-            return _Opening(), b""
-        return _Opening(), line
+            return Opening(), b""
+        return Opening(), line
 
     def _exchange(
-        self, opening: _Opening, headers: dict[bytes, bytes], body: bytes, sender: Sender
+        self, opening: Opening, headers: dict[bytes, bytes], body: bytes, sender: Sender
     ) -> tuple[ClientSession | None, str]:
         """The exchange that a message belongs to, and its session id, if it has one."""
         if self._is_closed:
@@ -298,7 +300,7 @@ class Endpoint:
         """Whether there may be no more exchanges."""
         return len(self.sessions) + sum(map(len, self.lanes.values())) >= MAX_EXCHANGES
 
-    def _lane(self, opening: _Opening, sender: Sender) -> ClientSession | None:
+    def _lane(self, opening: Opening, sender: Sender) -> ClientSession | None:
         name = _name(opening.params.meta.client)
         lanes = self.lanes.get((name, sender), [])
         for exchange in lanes:

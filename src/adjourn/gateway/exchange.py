@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -150,6 +150,18 @@ class Exchange(LinkUser):
         return any(request.method != SUBSCRIBE for request in requests.values()) or any(
             request_id not in requests for request_id in self.waiting
         )
+
+    def passed(self, request_ids: Sequence[Any]) -> None:
+        """These requests may pass, or the message that is being handled, to where nobody hears of their answers."""
+        streams = [self.waiting.pop(request_id, None) for request_id in request_ids] or [self._client_stream]
+        for request_id in request_ids:
+            request = self.connection.requests.pop(request_id, None)
+            if request is not None and self.connection.observer is not None and request.call_id:
+                self.connection.observer.settled(request, "no-answer", time.monotonic_ns())
+        for stream in streams:
+            if stream is not None:
+                stream.is_passed = True
+                stream.end()
 
     def in_use(self, request_id: Any) -> bool:
         return request_id in self.waiting or request_id in self.connection.requests

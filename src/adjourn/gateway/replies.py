@@ -43,6 +43,8 @@ class ReplyStream:
         self.status = 200
         self.is_whole = False
         """Whether no more events come."""
+        self.is_passed = False
+        """Whether the request may pass to where its answer is not seen."""
         self._events: deque[StreamEvent] = deque()
         self._bytes = 0
         self._more: asyncio.Future[None] | None = None

@@ -175,7 +175,7 @@ class Routes:
 
 # --- other settings while the gateway serves
 
-FIXED = ("listen", "log", "metrics", "page", "traces")
+FIXED = ("authorize", "listen", "log", "metrics", "page", "traces")
 """What a process has from its start to its end, beside who shares tasks (`auth.shared`)."""
 
 

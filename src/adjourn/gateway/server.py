@@ -237,6 +237,10 @@ def listen(settings: GatewaySettings) -> socket.socket:
     """The socket. Raises `UsageError` for an address in use, `RefusedError` for one that other machines reach."""
     family, address = _found(settings.listen)
     check_reach(address[0], settings.auth)
+    if asked := settings.authorize.listen:
+        family_of_it, place = _found(asked)
+        check_reach(place[0], settings.auth)
+        _bound(asked, family_of_it, place).close()  # whether it is free: gRPC takes no socket
     return _bound(settings.listen, family, address)
 
 

@@ -145,12 +145,18 @@ class PageSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return self.origin or f"http://{self.listen}"
 
 
+class AuthorizeSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`[authorize]`. Another gateway asks at the address `listen` before each call; "": none does."""
+
+    listen: str = ""
+
+
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole file. `hosts` are further names under which clients reach the gateway, as behind a reverse proxy. `auth` is how they
     authenticate; without it, only this machine's may come.
     """
 
-    servers: dict[str, ServerSettings]
+    servers: dict[str, ServerSettings] = {}
     listen: str = "127.0.0.1:8080"
     hosts: tuple[str, ...] = ()
     limits: LoadLimits = LoadLimits()
@@ -159,6 +165,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     traces: TracesSettings = TracesSettings()
     auth: AuthSettings | None = None
     page: PageSettings = PageSettings()
+    authorize: AuthorizeSettings = AuthorizeSettings()
 
     @property
     def address(self) -> tuple[str, int]:
@@ -219,7 +226,7 @@ def settings_of(data: bytes, path: str) -> GatewaySettings:
 
 def check(settings: GatewaySettings, source: str) -> None:
     """Raises `InvalidError` for a name, an address or a server that cannot be used."""
-    if not settings.servers:
+    if not (settings.servers or settings.authorize.listen):
         raise InvalidError(f"{source} names no server", 'add one: [servers.NAME] with url = "…" or command = […]')
     for what, remedy in _problems(settings):
         raise InvalidError(f"{source}: {what}", remedy)
@@ -238,6 +245,10 @@ def _problems(settings: GatewaySettings) -> Problems:
             yield "metrics.listen has the port of listen", remedy
     if settings.page.listen:
         yield from _page_problems(settings)
+    if settings.authorize.listen:
+        yield from _address_problems(settings.authorize.listen)
+        if settings.authorize.listen in (settings.listen, settings.metrics.listen, settings.page.listen):
+            yield "authorize.listen is the address of another listener", "use a port that no other listen has"
     if settings.auth is not None:
         yield from _auth_problems(settings.auth)
     for name, server in settings.servers.items():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
-from adjourn.errors import AdjournError, RefusedError
+from adjourn.errors import AdjournError, RefusedError, UsageError
 from adjourn.gateway.server import listen
 from adjourn.gateway.settings import GatewaySettings, ServerSettings, read_settings, secret_files, store_files
 
@@ -35,7 +36,9 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "servers"),
+        ("", "names no server"),
+        (SERVER + '[authorize]\nlisten = "9001"', "listen is '9001'"),
+        (SERVER + '[authorize]\nlisten = "127.0.0.1:8080"', "the address of another listener"),
         ("[servers]", "names no server"),
         ('[servers.a]\ncommand = ["x"]\nenv = {ADJOURN_STORE = "x"}', "cannot have the variable"),
         ('[servers.a]\ncommand = ["x"]\nenv = {"A=B" = "x"}', "cannot have the variable"),
@@ -107,6 +110,16 @@ def test_only_this_machine_is_served(tmp_path: Path) -> None:
         listen(settings(tmp_path, 'listen = "0.0.0.0:0"\n' + SERVER))
     listen(settings(tmp_path, 'listen = "127.0.0.1:0"\n' + SERVER)).close()
     listen(settings(tmp_path, 'listen = "0.0.0.0:0"\n' + SERVER + "[auth]\nkeys = true\n")).close()
+    with pytest.raises(RefusedError, match="open to other machines"):
+        listen(settings(tmp_path, 'listen = "127.0.0.1:0"\n[authorize]\nlisten = "0.0.0.0:9001"\n'))
+
+
+def test_an_address_for_another_gateway_has_to_be_free(tmp_path: Path) -> None:
+    """Where something listens already, the start ends with the address, before any client is served."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1:{port}"):
+            listen(settings(tmp_path, f'listen = "127.0.0.1:0"\n[authorize]\nlisten = "127.0.0.1:{port}"\n'))
 
 
 AUTH = SERVER + "[auth]\nkeys = true\n"

@@ -90,6 +90,7 @@ def _story(work: ElsewhereThen) -> Any:
 
     # reading
     yield plain("tasks", "list")
+    yield plain("tasks", "spend")
     yield ("status", "TASK"), ("status", FIRST)
     yield ("log", "TASK"), ("log", FIRST)
     yield plain("checkpoint", "list")

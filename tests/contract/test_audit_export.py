@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from adjourn.policy.principal import Principal
 from adjourn.store import Store, open_store
 from adjourn.store.memory import MemoryStore
 from adjourn.tasks.lease import SessionIdentity
+from adjourn.tasks.owners import Period
 from adjourn.tasks.session import Session
 from adjourn.tasks.task import NewEvent, Task
 from adjourn.verification.audit import AuditChoice, audit_lines, verify_lines
@@ -36,14 +38,14 @@ def own_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """A new store of each backend, with two tasks of two people."""
     if request.param == "memory":
-        return filled(MemoryStore())
-    if request.param == "sqlite":
-        return filled(open_store(f"sqlite:{tmp_path / 'audit.db'}"))
-    new: Callable[[], str] = request.getfixturevalue("new_postgres_url")
-    return filled(open_store(new()))
+        yield filled(MemoryStore())
+        return
+    new: Callable[[], str] = request.getfixturevalue("new_postgres_url") if request.param == "postgres" else str
+    with closing(open_store(new() or f"sqlite:{tmp_path / 'audit.db'}")) as opened:
+        yield filled(opened)
 
 
 def filled(store: Store, clock: Callable[[], int] = now) -> Store:
@@ -147,12 +149,12 @@ def test_a_time_has_a_first_and_a_last_moment() -> None:
     first = exported(store)
     at[0] += 10 * 86_400_000
     Task(store, "t2", clock=lambda: at[0], secret=SECRET).commit([NewEvent(kinds.TaskFinished(note=""))])
-    since = AuditChoice(since=at[0])
+    since = AuditChoice(period=Period(at[0]))
     assert [json.loads(line).get("seq") for line in exported(store, since)[:-2]] == [store.head("t2").seq]
     assert reasons(exported(store, since)) == ""
-    until = exported(store, AuditChoice(until=at[0]))
+    until = exported(store, AuditChoice(period=Period(None, at[0])))
     assert [one for one in until if b'"digest"' in one] == [one for one in first if b'"digest"' in one]
-    assert exported(store, AuditChoice(until=1_777_700_000_000))[:-1] == []
+    assert exported(store, AuditChoice(period=Period(None, 1_777_700_000_000)))[:-1] == []
 
 
 def test_a_history_that_was_changed_is_not_signed() -> None:

@@ -185,7 +185,7 @@ def test_status_tells_budget_doubts_questions_and_the_next_step(left: CommandLin
 def test_tasks_lists_each_with_its_count(left: CommandLine, task: str) -> None:
     """`adjourn tasks` shows each task with its calls, sessions and goal."""
     head, row = left.ok("tasks").out.splitlines()
-    assert head.split() == ["TASK", "USED", "SESSIONS", "TOUCHED", "IN", "DOUBT", "CLIENT", "GOAL"]
+    assert head.split() == ["TASK", "USED", "SESSIONS", "TOUCHED", "WAITS", "CLIENT", "GOAL"]
     assert row.startswith(f"{task}  4/20  1 dead")
     assert "claude-code" in row
     assert left.ok("tasks", "--json").json["tasks"][0]["client"].startswith("claude-code")

@@ -49,6 +49,7 @@ _TABLE = {
         "log": ("log:log", "Show what happened in a task, call by call."),
         "report": ("report:report", "Write a report of a task, as HTML or Markdown."),
         "tasks list": ("tasks:tasks", "List the tasks of this workspace."),
+        "tasks spend": ("tasks:spend_", "Show what each person has spent."),
         "tasks finish": ("tasks:finish_", "Finish a task; offer it to no new session."),
         "tasks reopen": ("tasks:reopen_", "Make a finished task active again."),
     },

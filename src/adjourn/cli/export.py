@@ -201,10 +201,11 @@ def export_events(
     a history that fails ends the export without that line. Without TASK, all tasks are exported.
     """
     from adjourn.cli.verify import task_id
+    from adjourn.tasks.owners import Period
     from adjourn.verification.audit import AuditChoice, audit_lines
 
     named = tuple(task_id(context, task) for task in tasks)
-    lines = audit_lines(context.store, AuditChoice(named, person, since, until), context.now)
+    lines = audit_lines(context.store, AuditChoice(named, person, Period(since, until)), context.now)
     if out:
         folder_of, name = os.path.split(os.path.abspath(out))
         with Spinner("writing"):

@@ -23,6 +23,7 @@ from adjourn.tasks.entries import Approval, OpenCall, OpenSession, rate_of, rate
 from adjourn.tasks.heads import KeptHeads, last_phase
 from adjourn.tasks.lease import describe_holder, is_alive
 from adjourn.tasks.ledger import Ledger
+from adjourn.tasks.owners import owner_of
 from adjourn.tasks.task import GRAPH_HEADS, GRAPH_WRITES, Task, last_worked_on, tasks_of
 from adjourn.tasks.troubles import OpenTrouble, open_troubles
 from adjourn.text.times import period
@@ -92,8 +93,11 @@ def readable_ledgers(context: StoreContext) -> Iterator[tuple[str, Ledger]]:
 def task_json(context: StoreContext, ledger: Ledger) -> dict[str, Any]:
     """A task for machines."""
     sessions = holders(context, ledger)
+    owner = owner_of(context.store, ledger.task)
     document: dict[str, Any] = {
         "task": ledger.task,
+        "owner": owner.id,
+        "ownerName": owner.shown,
         "goal": ledger.goal,
         "client": last_client(context.store, ledger),
         "state": "finished" if ledger.finished else "active",

@@ -8,9 +8,20 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 from adjourn.cli import status_view
-from adjourn.cli.context import TASK_NAME, CommandContext, at_store, example, flag, for_machines, text_option, user
+from adjourn.cli.context import (
+    TASK_NAME,
+    CommandContext,
+    at_store,
+    example,
+    flag,
+    for_machines,
+    text_option,
+    time_of,
+    user,
+)
 from adjourn.cli.output import complain, safe, say, say_json, say_table
 from adjourn.cli.status_view import StatusView
 from adjourn.cli.task_view import current_task, doubts, each_task, holders, task_json
@@ -18,50 +29,59 @@ from adjourn.cli.terminal import ProgressLine, height, width
 from adjourn.errors import AdjournError, NotFoundError, UsageError
 from adjourn.log.event import decode, timestamp
 from adjourn.store.base import Head
+from adjourn.tasks.owners import Owner, tasks_of_person
 from adjourn.tasks.task import tasks_of
 from adjourn.text.times import ago
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from adjourn.tasks.owners import SpentCalls
     from adjourn.tasks.task import Task
 
 
-@click.command(epilog=example("adjourn tasks", "adjourn tasks list --json"))
+@click.command(epilog=example("adjourn tasks", "adjourn tasks list --json", "adjourn tasks list --person ann"))
+@text_option(
+    "--person NAME", "Only tasks of this person or service: an id or a name; group:NAME: those that a group shares."
+)
 @at_store
 @for_machines
-def tasks(context: CommandContext, *, as_json: bool) -> int:
-    """List the tasks in the store, the most recently used first.
+def tasks(context: CommandContext, *, person: str, as_json: bool) -> int:
+    """List the tasks in the store: those that wait for a person first, then the most recently used.
 
     Exit code 1 when a task cannot be read.
     """
     rows: list[dict[str, Any]] = []
     broken: list[tuple[str, AdjournError]] = []
     with ProgressLine("reading tasks") as progress:
-        total = len(tasks_of(context.store))
-        for number, (name, task) in enumerate(each_task(context)):
+        names = tasks_of_person(context.store, person) if person else list(tasks_of(context.store))
+        for number, (name, task) in enumerate(each_task(context, names)):
             if isinstance(task, AdjournError):
                 broken.append((name, task))
             else:
                 rows.append(task_json(context, task.ledger))
-            progress(number + 1, total)
-    rows.sort(key=lambda row: row["touched"], reverse=True)
+            progress(number + 1, len(names))
+    rows.sort(key=lambda row: (_waits(row) > 0, row["touched"]), reverse=True)
     if as_json:
         unreadable = [{"task": name, "reason": str(error)} for name, error in broken]
         say_json(tasks=rows, unreadable=unreadable)
     elif rows:
-        say_table(
-            ("TASK", "USED", "SESSIONS", "TOUCHED", "IN DOUBT", "CLIENT", "GOAL"),
-            [_row(row, context.now) for row in rows],
-        )
+        has_owners = any(row["ownerName"] for row in rows)
+        head = ("TASK", "USED", "SESSIONS", "TOUCHED", "WAITS", "CLIENT", *("OWNER",) * has_owners, "GOAL")
+        say_table(head, [_row(row, context.now, has_owners=has_owners) for row in rows])
     elif not broken:
-        say("no tasks yet")
+        say(f"{safe(person)} has no task" if person else "no tasks yet")
     for name, error in broken:
         complain(f"task {name} cannot be read: {error.message}", "run `adjourn verify`")
     return 1 if broken else 0
 
 
-def _row(row: dict[str, Any], now: int) -> tuple[str, ...]:
+def _waits(row: dict[str, Any]) -> int:
+    """How much of a task waits for a person: questions, and calls in doubt."""
+    return len(row["questions"]) + len(row["inDoubt"])
+
+
+def _row(row: dict[str, Any], now: int, *, has_owners: bool) -> tuple[str, ...]:
     used = str(row["callsUsed"]) + ("" if row["budget"] is None else f"/{row['budget']}")
     seen = [session["alive"] for session in row["sessions"]]
     counts = [(seen.count(True), "open"), (seen.count(None), "idle"), (seen.count(False), "dead")]
@@ -72,9 +92,50 @@ def _row(row: dict[str, Any], now: int) -> tuple[str, ...]:
         used,
         sessions,
         ago(row["touched"], now),
-        str(len(row["inDoubt"]) or ""),
+        str(_waits(row) or ""),
         row["client"],
+        *(row["ownerName"],) * has_owners,
         row["goal"],
+    )
+
+
+# --- `adjourn tasks spend`
+
+
+@click.command(epilog=example("adjourn tasks spend", "adjourn tasks spend --since 2026-11-01 --json"))
+@text_option("--person NAME", "Only this person or service: an id or a name.")
+@text_option("--since TIME", "Count from this time on (2026-11-28T02:00Z).", callback=time_of)
+@text_option("--until TIME", "Count until this time.", callback=time_of)
+@at_store
+@for_machines
+def spend_(context: CommandContext, *, person: str, since: int | None, until: int | None, as_json: bool) -> None:
+    """Show what each person and service has spent: calls that count for budgets, effects, refused calls, tasks.
+
+    Counted from the events of all tasks, each verified. Who is not known has no name.
+    """
+    from adjourn.tasks.owners import Period, spent_by_person
+
+    with ProgressLine("reading tasks") as progress:
+        everybody = spent_by_person(context.store, tasks_of(context.store), Period(since, until), progress)
+    spent = [one for one in everybody if not person or Owner(one.principal, one.principal_name).is_called(person)]
+    if as_json:
+        say_json(people=msgspec.to_builtins(spent))
+    elif spent:
+        head = ("CALLS", "EFFECTS", "REFUSED", "TASKS", "TOKENS", "USD", "LAST", "PERSON", "ID")
+        say_table(head, [_spent_row(one, context.now) for one in spent])
+    else:
+        say("nothing was spent")
+
+
+def _spent_row(spent: SpentCalls, now: int) -> tuple[str, ...]:
+    counts = (spent.calls, spent.effects, spent.refused, spent.tasks, spent.tokens)
+    usd = f"{spent.micro_usd / 1_000_000:.2f}" if spent.micro_usd else ""
+    return (
+        *(f"{count:,}" if count else "" for count in counts),
+        usd,
+        ago(spent.latest, now),
+        spent.principal_name,
+        spent.principal,
     )
 
 

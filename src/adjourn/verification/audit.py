@@ -18,12 +18,11 @@ import msgspec
 
 from adjourn.errors import IntegrityError, InvalidError
 from adjourn.host import keys
-from adjourn.log.event import GENESIS, MAX_EVENT_BYTES, Event, decode, milliseconds, timestamp
-from adjourn.log.kinds import SessionOpened, data_of
+from adjourn.log.event import GENESIS, MAX_EVENT_BYTES, decode, timestamp
 from adjourn.log.merkle import Frontier
 from adjourn.log.signing import decode_bytes, encode_bytes, fingerprint, holds, sign_bytes
 from adjourn.store.base import EMPTY, Head, Store
-from adjourn.tasks.heads import verified_entries_from
+from adjourn.tasks.owners import Owner, Period, owned_events
 from adjourn.tasks.task import tasks_of
 from adjourn.verification.report import Located, TaskReport, VerificationReport, finding
 
@@ -31,21 +30,17 @@ STATEMENT = "adjourn/export/1"
 MAX_LINE = MAX_EVENT_BYTES + 4096
 """Bytes of a line: an event, and what stands around it."""
 MAX_FILE = 1 << 42
-_OPENED = b'"event":"%b"' % SessionOpened.KIND.encode()
 _NO_TRUST = "do not rely on this file; export the events again from the store"
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 class AuditChoice(NamedTuple):
-    """Which events are exported: of these `tasks` (none: all), of a `person` or service ("": all), from the time `since` on and before
-    `until` (milliseconds; None: without end).
-    """
+    """Which events are exported: of these `tasks` (none: all), of a `person` or service ("": all), from a period."""
 
     tasks: tuple[str, ...] = ()
     person: str = ""
-    since: int | None = None
-    until: int | None = None
+    period: Period = Period()
 
 
 class AuditLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,11 +86,6 @@ class _End(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     signature: str
 
 
-def is_of(person: str, principal: str, shown: str) -> bool:
-    """Whether a person or service is meant by this id or name. What somebody calls itself (the label in `LABEL (NAME)`) does not count."""
-    return person in (principal, shown) or shown.endswith(f" ({person})")
-
-
 def audit_lines(store: Store, choice: AuditChoice, now: int) -> Iterator[bytes]:
     """The lines of an export with their line feeds, each verified before it is returned. `now` is the time in milliseconds.
 
@@ -123,50 +113,32 @@ def audit_lines(store: Store, choice: AuditChoice, now: int) -> Iterator[bytes]:
         lines=len(tree),
         person=choice.person,
         root=tree.root().hex(),
-        since="" if choice.since is None else timestamp(choice.since),
+        since=_stamp(choice.period.since),
         tasks=sorted(choice.tasks),
         timestamp=timestamp(now),
-        until="" if choice.until is None else timestamp(choice.until),
+        until=_stamp(choice.period.until),
     )
     yield _encode(_End(export, sign_bytes(keys.private_key(), _encode_sorted(export)))) + b"\n"
 
 
+def _stamp(moment: int | None) -> str:
+    return "" if moment is None else timestamp(moment)
+
+
 def _lines_of(store: Store, task: str, head: Head, choice: AuditChoice) -> Iterator[bytes]:
-    if choice.since is not None and _ended_before(store, task, head, choice.since):
-        return
-    known: dict[str, tuple[str, str]] = {}
-    for entry in verified_entries_from(store, task, 0, head):  # whole, before the first line
-        if _OPENED in entry.data and isinstance(opened := data_of(event := decode(entry.data)), SessionOpened):
-            known[event.session] = opened.principal, opened.principal_name
-    for entry in store.read(task, 0, head.seq + 1):
-        event = decode(entry.data)
-        principal, shown = known.get(event.session, ("", ""))
-        is_theirs = is_of(choice.person, principal, shown) or (
-            event.by.type == "human" and is_of(choice.person, "", event.by.id)
-        )
-        if (choice.person and not is_theirs) or not _is_within(event, choice):
-            continue
-        yield _encode(
-            AuditLine(
-                digest=entry.hash,
-                event=msgspec.Raw(entry.data),
-                principal=principal,
-                principalName=shown,
-                seq=event.seq,
-                task=task,
+    for entry, event, owner in owned_events(store, task, head, choice.period):
+        by = Owner(shown=event.by.id if event.by.type == "human" else "")
+        if not choice.person or owner.is_called(choice.person) or by.is_called(choice.person):
+            yield _encode(
+                AuditLine(
+                    digest=entry.hash,
+                    event=msgspec.Raw(entry.data),
+                    principal=owner.id,
+                    principalName=owner.shown,
+                    seq=event.seq,
+                    task=task,
+                )
             )
-        )
-
-
-def _ended_before(store: Store, task: str, head: Head, since: int) -> bool:
-    """Whether the last event of a task, which no other one follows in time by more than clocks differ, is a day before `since`."""
-    last = next(iter(store.read(task, head.seq, head.seq + 1)), None)
-    return last is not None and milliseconds(decode(last.data).timestamp) < since - 86_400_000
-
-
-def _is_within(event: Event, choice: AuditChoice) -> bool:
-    at = milliseconds(event.timestamp)
-    return (choice.since is None or at >= choice.since) and (choice.until is None or at < choice.until)
 
 
 # --- the proof, without a store

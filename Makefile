@@ -1,6 +1,7 @@
 # Everything a fresh machine needs is installed by these targets; they ask for Python >= 3.11, git and make only.
 PYTHON ?= python3
 VENV := .venv
+EXTRAS := [postgres,code,exact,ui,gateway,authorize]
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SECONDS ?= 3600
@@ -13,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 # A machine that keeps no compiled modules would compile all of adjourn in each of the processes that tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-all docs lint tools campaign cluster fuzz bench eval dist test-wheel lock clean
+.PHONY: help demo test test-all test-core docs lint tools campaign cluster fuzz bench eval dist test-wheel lock clean
 
 help:                ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -22,7 +23,7 @@ $(READY): pyproject.toml tests/constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "adjourn needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --editable '.[postgres,code,exact,ui,gateway,authorize]' --group dev --group release
+	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --editable '.$(EXTRAS)' --group dev --group release
 	@touch $(READY)
 
 demo: $(READY)       ## kill a session, and resume its work in another client
@@ -43,6 +44,10 @@ test: lint tools     ## the checks and all tests but the slow ones: six minutes
 test-all: $(READY)   ## the slow tests: browsers, kills, real clients and servers, conformance, wheels, this documentation
 	$(BIN)/python tests/support/tools.py --clients
 	$(PYTEST) -m slow
+
+test-core: tools     ## the tests of the core alone, where no extra is installed
+	$(MAKE) .venv-core/.ready VENV=.venv-core EXTRAS=
+	.venv-core/bin/python -m pytest --numprocesses $(WORKERS) --dist worksteal -m 'not slow'
 
 docs: $(READY)       ## the documentation as a site, in .tools/site; a broken link is an error
 	$(BIN)/python -m pip install --quiet --constraint tests/constraints.txt --group docs

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support import slow, tools
-from support.missing import is_missing
+from support.missing import is_left_out, is_missing, lacks
 
 # Hooks that `adjourn init` set up leave a process behind; those of tests have no place to. The tests of just that have one.
 os.environ["XDG_RUNTIME_DIR"] = "/proc/nowhere"
@@ -39,6 +39,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if slow.is_slow(item.path, getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
+        for mark in item.iter_markers("extra"):
+            if lacks(mark.args[0]):
+                item.add_marker(pytest.mark.skip(f"pip install 'adjourn[{mark.args[0]}]'"))
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """The core is tested without its annexes where their extras are not installed."""
+    return True if collection_path.suffix == ".py" and is_left_out(collection_path) else None
 
 
 def pytest_collection_finish() -> None:

@@ -126,6 +126,7 @@ def mounted(folder: Path, files: dict[str, bytes]) -> None:
         (folder / name).symlink_to(f"..data/{name}")
 
 
+@pytest.mark.extra("gateway")
 def test_a_pod_starts_with_the_keys_and_the_policy_that_it_is_given(tmp_path: Path) -> None:
     """What runs first copies them, readable by the gateway alone; the gateway then works with these."""
     keys = {name: base64.b64encode(os.urandom(32)) for name in ("default.key", "secret")}

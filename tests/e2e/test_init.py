@@ -71,6 +71,7 @@ def test_nothing_is_changed_without_a_yes(at: Home) -> None:
     assert at.files() == before
 
 
+@pytest.mark.extra("gateway")
 def test_servers_go_behind_the_proxy_and_hooks_are_registered(at: Home) -> None:
     """Comments and layout stay; a server over HTTP is reached by its proxy; a first policy is there."""
     done = at.run("init", "--yes")
@@ -209,6 +210,7 @@ def test_copies_are_private_and_no_part_of_the_repository(at: Home) -> None:
     assert (undo / ".gitignore").read_text() == "*\n"
 
 
+@pytest.mark.extra("gateway")
 def test_servers_of_the_home_get_an_entry_of_this_workspace_alone(at: Home) -> None:
     """Other projects have no policy: what the home lists for all of them stays, and is shadowed here."""
     at.write(
@@ -260,6 +262,7 @@ def test_gemini_cli_gets_its_session_hook_and_loses_it_again(at: Home) -> None:
     assert own.read_text() == '{"ui":   {"theme": "x"}}'
 
 
+@pytest.mark.extra("gateway")
 def test_hooks_of_others_and_options_of_one_s_own_stay(at: Home) -> None:
     """Our hook is registered once an event, beside what is there; what somebody gave it is kept."""
     mine = {"matcher": "Bash", "hooks": [{"type": "command", "command": "lint.sh"}]}
@@ -406,6 +409,7 @@ def doctor(at: Home, **env: str) -> list[str]:
     ]
 
 
+@pytest.mark.extra("gateway")
 def test_doctor_checks_the_whole_set_up(at: Home) -> None:
     """Not set up, well set up, half taken out, a program that is not there, hooks switched off: each has its finding."""
     assert doctor(at) == ["client-not-set-up"]

@@ -69,6 +69,7 @@ def executed(client: Any, text: str) -> bool:
     return False
 
 
+@pytest.mark.extra("gateway")
 def test_all_work_on_after_an_administrator_accepted_the_loss_once(
     tmp_path: Path, database: str, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

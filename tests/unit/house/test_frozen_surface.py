@@ -13,6 +13,7 @@ import pytest
 import surface
 
 
+@pytest.mark.extra("code")
 @pytest.mark.parametrize(
     "part",
     [

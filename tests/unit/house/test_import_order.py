@@ -46,6 +46,7 @@ for name in adjourn.__all__:
 """
 
 
+@pytest.mark.extra("gateway")
 @pytest.mark.slow  # seven hundred processes; that there is no circle is checked in test_import_graph.py, too
 def test_any_module_and_any_public_name_can_be_loaded_first() -> None:
     """In a process that has loaded nothing else of adjourn, each import succeeds."""

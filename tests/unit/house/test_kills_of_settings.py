@@ -167,6 +167,7 @@ def test_of_two_set_ups_at_once_one_is_made_and_can_be_taken_back(root: Path) ->
 # --- the index of code
 
 
+@pytest.mark.extra("code")
 def test_an_index_made_anew_keeps_work_trees_apart(tmp_path: Path) -> None:
     """A process that forgets the index makes no other one take its files for its own."""
     main, linked = tmp_path / "main", tmp_path / "linked"

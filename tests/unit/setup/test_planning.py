@@ -153,6 +153,7 @@ def test_settings_on_the_way_to_the_folder_of_a_person_are_set_up(root: Path, ho
     assert {path: path.read_text() for path in root.rglob("*.json")} == before
 
 
+@pytest.mark.extra("gateway")
 def test_a_server_over_http_goes_behind_the_proxy_with_its_headers(root: Path, home: Home) -> None:
     """Its headers become variables of the entry, as the client has them: no secret stands in a command. Undo takes all of it back."""
     text = """{
@@ -193,6 +194,7 @@ def test_a_server_over_http_goes_behind_the_proxy_with_its_headers(root: Path, h
     assert path.read_text() == text
 
 
+@pytest.mark.extra("gateway")
 def test_a_server_of_codex_over_http_goes_behind_the_proxy(root: Path, home: Home) -> None:
     """Codex passes its servers only the variables that an entry lists."""
     text = """[mcp_servers.web] # ours
@@ -220,6 +222,7 @@ X-Team = "blue"
     assert path.read_text() == text
 
 
+@pytest.mark.extra("gateway")
 @for_each(
     ("server", "why"),
     [

@@ -97,6 +97,7 @@ def test_the_table_names_its_sources() -> None:
         assert client.workspace or client.home
 
 
+@pytest.mark.extra("gateway")
 @pytest.mark.parametrize("file", IN_PROJECT, ids=named)
 def test_a_project_s_file_is_set_up_and_taken_back_byte_for_byte(file: Path, root: Path, home: Home) -> None:
     """After the set-up, the client starts the proxy with the server's name, and comments are still there."""
@@ -121,6 +122,7 @@ def test_a_project_s_file_is_set_up_and_taken_back_byte_for_byte(file: Path, roo
 # --- the user's own settings
 
 
+@pytest.mark.extra("gateway")
 @pytest.mark.parametrize("file", [file for file in FILES if file not in IN_PROJECT], ids=named)
 def test_a_file_of_the_home_folder_is_set_up_and_taken_back_byte_for_byte(file: Path, root: Path, home: Home) -> None:
     """Its servers go behind a proxy that passes everything where there is no workspace, and nothing else changes."""

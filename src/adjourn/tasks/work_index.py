@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from adjourn.log.event import timestamp
+from adjourn.errors import ConflictError, StoreError
+from adjourn.log.event import milliseconds, timestamp
 from adjourn.policy.principal import NO_SPACE, SpaceStore, key_of_task
 from adjourn.store.base import EMPTY, Head, Store
 from adjourn.tasks.ledger import Ledger
@@ -30,6 +31,10 @@ INDEXED = "indexed/waiting"
 ALL = "."
 OPEN, DOUBTS, WAITS, STATED, NOTES, EFFECTS, READ, CLOSED = "01234567"
 """The first character of a place: a session is open (whether it lives is not known), or what the task is worth resuming for."""
+KEPT_MILLISECONDS = 24 * 3600 * 1000
+"""How long an entry whose time is over stays: clocks of machines differ."""
+MAX_TAKEN = 100
+"""Entries that one look takes away."""
 _NOTES = "/notes"
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d"
 _INVERTED = str.maketrans("0123456789", "9876543210", "-T:")
@@ -97,17 +102,34 @@ def _waiting_until(ledger: Ledger) -> str | None:
 
 
 def waiting_heads(store: Store, stamp: str, further: Iterable[str] = ()) -> dict[str, Head]:
-    """The tasks and records of a store in which something may wait at the time `stamp`, and `further` tasks, with their heads; all streams, while
-    tasks of an earlier version are not in the index. Raises `StoreError`.
+    """The tasks and records of a store in which something may wait at the time `stamp` ("": whenever), and `further` tasks, with their heads;
+    all streams, while tasks of an earlier version are not in the index. Takes away some entries that are long over. Raises `StoreError`.
     """
     if not is_complete(store):
         return store.streams()
     starts = [f"{WAITING}{key}/" for key in store.keys] if isinstance(store, SpaceStore) else [WAITING]
-    listed = {ref.split("/", 2)[2]: until for start in starts for ref, until in store.refs(start).items()}
+    refs = {ref: until for start in starts for ref, until in store.refs(start).items()}
+    if stamp:
+        _take_away(store, refs, timestamp(milliseconds(stamp) - KEPT_MILLISECONDS))
+    listed = {ref.split("/", 2)[2]: until for ref, until in refs.items()}
     names = {name for name, until in listed.items() if not until or until > stamp}
     names |= {name.removeprefix(RECORD) for name in names} | set(further)
     heads = {name: store.head(name) for name in sorted(names)}
     return {name: head for name, head in heads.items() if head != EMPTY}
+
+
+def _take_away(store: Store, refs: Mapping[str, str], before: str) -> None:
+    """Take away the first entries whose time was over before another time. One that a commit has changed meanwhile stays, and so do all in
+    a store that cannot be written.
+    """
+    over = [ref for ref, until in refs.items() if until and until < before]
+    for ref in over[:MAX_TAKEN]:
+        try:
+            store.swap(ref, None, expect=refs[ref], durable=False)
+        except ConflictError:
+            continue
+        except StoreError:
+            return
 
 
 def place_changes(store: Store, before: Ledger, after: Ledger) -> dict[str, str | None]:

@@ -18,7 +18,7 @@ from adjourn.log.event import Actor, timestamp
 from adjourn.store import Entry, Store
 from adjourn.tasks.approvals import answer, settle_doubt, waiting_approvals
 from adjourn.tasks.task import FOLD_FORM, NewEvent, Task
-from adjourn.tasks.work_index import ALL, INDEXED
+from adjourn.tasks.work_index import ALL, INDEXED, WAITING, waiting_heads
 from support.record_folder import AGENT, FIELDS
 from support.task_sessions import DEPLOY, REMOTE_PROCESS, SECRET, WRITE, SharedTask, admit_one
 
@@ -366,3 +366,27 @@ def test_a_call_under_way_is_never_quiet() -> None:
     shared.clock.move(seconds=3600)
     found = find_waiting(shared.store, clock=shared.clock, secret=SECRET, known=known)
     assert [one.id for one in found.items] == [admitted.call]
+
+
+def test_what_expired_long_ago_leaves_the_index_when_it_is_read() -> None:
+    """A day after its last question ended a task's entry is taken away, not before; a new question lists the task again."""
+    shared = SharedTask()
+    shared.store.swap(INDEXED, ALL, expect=None)
+    asked(shared, "q1")
+    asked(shared, "q2", task="t2", minutes=30)
+
+    def listed() -> list[str]:
+        waiting_heads(shared.store, timestamp(shared.clock()))
+        return [ref.rpartition("/")[2] for ref in shared.store.refs(WAITING)]
+
+    shared.clock.move(seconds=20 * 3600)
+    assert listed() == ["t1", "t2"]
+    shared.clock.move(seconds=4 * 3600 + 20 * 60)
+    assert listed() == ["t2"]
+    shared.clock.move(seconds=3600)
+    assert listed() == []
+    asked(shared, "q3")
+    assert listed() == ["t1"]
+    assert [item.id for item in handover_inbox.find_waiting(shared.store, clock=shared.clock, secret=SECRET).items] == [
+        "q3"
+    ]

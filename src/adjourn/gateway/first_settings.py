@@ -26,6 +26,7 @@ from adjourn.cli.terminal import Spinner
 from adjourn.clients.options import connect_words
 from adjourn.errors import UsageError
 from adjourn.host.finding import Workspace, workspace_of
+from adjourn.host.workspace import locked
 from adjourn.setup import first_policy, policy_plan, toml_text, undo
 from adjourn.setup.first_policy import ListedServer, ruled
 from adjourn.setup.places import IGNORED, POLICY, bytes_or_none, home, replace
@@ -106,10 +107,11 @@ def init(
         complain("you did not confirm", "answer y when asked, or run it with --yes")
         return 1
     check_person("serve init", None, attended=False)  # more is permitted from now on
+    if after != before:  # first: a server without rules is refused, rules without a server would wait for one
+        with locked(os.path.dirname(path)):
+            replace(path, os.path.dirname(path), after, expect=before)
     if setup.pending:
         undo.make(setup.pending, workspace.root)
-    if after != before:
-        replace(path, os.path.dirname(path), after, expect=before)
     message = f"set up: {counted(len(settings.servers), 'server')}"
     tell(message, changes, notes, done=True)
     if not as_json:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from time import time
 
 import msgspec
 
@@ -22,6 +23,8 @@ NAME = "sessions.json"
 VERSION = 1
 MAX_BYTES = 16 * 1024 * 1024
 MAX_ROWS = 20_000
+PART_SECONDS = 3600
+"""How old a file is that no process still writes."""
 
 
 class TranscriptRow(msgspec.Struct, array_like=True):
@@ -92,10 +95,22 @@ def kept() -> Iterator[None]:
                 files = dict(list(files.items())[-MAX_ROWS:])
             with suppress(AdjournError, OSError):
                 os.makedirs(folder, 0o700, exist_ok=True)
+                _remove_parts(folder)
                 write_file(folder, NAME, msgspec.json.encode(TranscriptIndex(files=files)), 0o600)
     finally:
         _current = None
         _new.clear()
+
+
+def _remove_parts(folder: str) -> None:
+    """Delete what a process that was killed left of its write; others write at this moment."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if (
+                entry.name.startswith(f".{NAME}.")
+                and entry.stat(follow_symlinks=False).st_mtime < time() - PART_SECONDS
+            ):
+                os.unlink(entry.path)
 
 
 def _read(folder: str) -> TranscriptIndex:

@@ -135,3 +135,56 @@ def test_a_list_loads_only_what_it_needs(home: Path) -> None:
         check=True,
     )
     assert done.stdout.strip() == "['adjourn', 'adjourn.host', 'adjourn.log', 'adjourn.sessions', 'adjourn.text']"
+
+
+_LIST = """\
+import os, resource, signal, sys
+from adjourn.host import workspace
+from adjourn.sessions import catalog
+if sys.argv[1] == "full":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+if sys.argv[1] == "killed":
+    os.fsync = lambda handle: os.kill(os.getpid(), signal.SIGKILL)
+for number in range(int(sys.argv[2])):
+    print(len(catalog.listed([])))
+    os.utime(sys.argv[3], ns=(number, number))
+"""
+
+
+def listing(home: Path, how: str, times: int = 1) -> subprocess.Popen[str]:
+    """A process that lists all sessions, and touches one after each time."""
+    transcript = next(home.glob(".claude/projects/*/*.jsonl"))
+    return subprocess.Popen(
+        [sys.executable, "-c", _LIST, how, str(times), str(transcript)],
+        env={**os.environ, "HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@for_each("how", ["full", "killed"])
+def test_a_write_that_ends_half_way_leaves_what_was_kept(how: str, home: Path) -> None:
+    """On a full disk the list is whole; after a kill the next one is. What was kept stays as it was, and no part stays for good."""
+    kept(home).unlink(missing_ok=True)
+    whole = catalog.listed([])
+    before = kept(home).read_bytes()
+    bakery(ClaudeTranscript(id_="0a5e0000-0000-4000-8000-000000000007")).save(home)
+    out, error = listing(home, how).communicate(timeout=60)
+    assert (out, error) == ("" if how == "killed" else f"{len(whole)}\n", "")
+    assert kept(home).read_bytes() == before
+    for part in kept(home).parent.glob(".*"):
+        os.utime(part, (1, 1))
+    catalog.listed([])
+    assert [path.name for path in kept(home).parent.iterdir()] == [heads.NAME]
+    assert kept(home).read_bytes() != before
+
+
+def test_processes_that_list_at_once_keep_a_whole_file(home: Path) -> None:
+    """Each list is whole while three processes replace what is kept, and so is what stays."""
+    lists = [listing(home, "at once", 20) for _ in range(3)]
+    for each in lists:
+        out, error = each.communicate(timeout=60)
+        assert (out, error) == ("2\n" * 20, "")
+    assert FOLDER in kept(home).read_text()
+    assert len(catalog.listed([])) == 2

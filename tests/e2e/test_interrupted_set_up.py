@@ -58,7 +58,7 @@ def test_a_full_disk_leaves_a_set_up_undone(size: int, tmp_path: Path) -> None:
 
 
 def test_two_set_ups_at_once_write_one(tmp_path: Path) -> None:
-    """Whoever comes second finds all done, or is told that files changed; each hook is there once, and `--undo` restores all."""
+    """Whoever comes second finds all done, or learns that files changed; each hook is there once, and `--undo` restores all."""
     at = _home(tmp_path)
     before = at.files()
     with ThreadPoolExecutor(3) as pool:

@@ -70,6 +70,23 @@ class Gateway:
         read = whole * PARTS[0] + (whole if take_over else 0)
         self._compute(read, lambda: self._decided(call, whole, more))
 
+    def start(self, task: int, started: Action) -> None:
+        """Open a session, whose client lists tools; then its first call opens the task's session. `started` is called in between."""
+        costs = self._costs
+        rows = round(costs.first_rows)
+
+        def first() -> None:
+            started()
+            append = Append(task, rows, costs.intent_bytes * rows, lambda: None)
+            self._compute(costs.gateway_first_us * MICRO, lambda: self.append(append))
+
+        self._compute_parts(3, costs.gateway_session_us * MICRO, first)
+
+    def _compute_parts(self, number: int, seconds: float, then: Action) -> None:
+        """Compute in so many requests, one after the other."""
+        rest = then if number == 1 else lambda: self._compute_parts(number - 1, seconds * (number - 1) / number, then)
+        self._compute(seconds / number, rest)
+
     def _decided(self, call: Call, whole: float, more: int) -> None:
         size = self._costs.intent_bytes
 

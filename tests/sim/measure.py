@@ -1,6 +1,6 @@
 """What the simulation is calibrated with, measured on this machine.
 
-    python tests/sim/measure.py [--repeats 3] [--seconds 2] [--only database statement heartbeat pages gateway]
+    python tests/sim/measure.py [--repeats 3] [--seconds 2] [--only database statement heartbeat pages gateway starts]
 
 Prints figures as lines of `costs.toml`; which of them go there is decided by a person, because a busy machine shows more than
 things cost. Everything is tried `repeats` times, and the least cost counts. Needs PostgreSQL's programs, pgbench among them.
@@ -292,6 +292,51 @@ class Measuring:
             asyncio.run(self._open(port, tasks))
             self.show("memory", base_mib=before / 1024 / 1024, kib_per_task=(resident(pid) - before) / 1024 / tasks)
 
+    def starts(self, sessions: int = 150) -> None:
+        os.environ["ADJOURN_STORE"] = url = self.server.new_schema()
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            GatewayWorkspace(Path(folder), "allow up.*", server=Path(http_load.__file__)) as work,
+            psycopg.connect(url, autocommit=True) as admin,
+        ):
+            assert work.gateway is not None
+            pid = work.gateway.pid
+            found = [
+                asyncio.run(self._start(work.port, f"{turn}", sessions, lambda: processor(pid)))
+                for turn in range(self.repeats)
+            ]
+            opened, per_s, listed, called = (
+                pick(values) for pick, values in zip((min, max, min, min), zip(*found, strict=True), strict=True)
+            )
+            row = admin.execute("SELECT count(*) FROM adjourn_event").fetchone()
+            assert row is not None
+            self.show(
+                "starts", session_us=opened, per_s=per_s, list_us=listed, first_call_us=called,
+                rows=row[0] / sessions / self.repeats,
+            )  # fmt: skip
+
+    @staticmethod
+    async def _start(
+        port: int, turn: str, sessions: int, usage: Callable[[], float]
+    ) -> tuple[float, float, float, float]:
+        """Microseconds of a session that opens and lists tools, sessions a second, microseconds of a list and of a first call."""
+        clients = [http_load.HttpClient(port, f"start-{turn}-{number}") for number in range(sessions)]
+        used, began = usage(), time.perf_counter()
+        for client in clients:
+            await client.open()
+        opened, took, used = usage() - used, time.perf_counter() - began, usage()
+        for client in clients:
+            await client.connect()  # the gateway closes connections that were idle
+            await client.ask("tools/list", {})
+        listed, used = usage() - used, usage()
+        for client in clients:
+            await client.connect()
+            await client.call("notes.get")
+        called = usage() - used
+        for client in clients:
+            client.close()
+        return opened / sessions * 1e6, sessions / took, listed / sessions * 1e6, called / sessions * 1e6
+
     @staticmethod
     async def _open(port: int, tasks: int) -> None:
         for number in range(tasks):
@@ -303,7 +348,7 @@ class Measuring:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parts = ("database", "statement", "heartbeat", "pages", "gateway")
+    parts = ("database", "statement", "heartbeat", "pages", "gateway", "starts")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import math
 from collections import Counter
+from collections.abc import Iterator
 from random import Random
 
 import msgspec
@@ -57,6 +58,8 @@ class Result(msgspec.Struct, frozen=True):
     taken_over: int
     waiting: list[tuple[float, int]]
     """(time, calls in the system), every half a second."""
+    started: list[float]
+    """Seconds that a session took to start."""
 
     def percentile(self, part: float, *, effects: bool = False) -> float:
         """Of what is added to a call, in seconds; nan if there was none."""
@@ -70,6 +73,7 @@ class Simulation:
         self._arrivals, self._services, flushes, self._routes = (
             Random(f"{plan.seed} {name}") for name in ("arrivals", "services", "flushes", "routes")
         )
+        self._sessions = Random(f"{plan.seed} sessions")
         self.database = Database(self.loop, plan, costs, flushes)
         self.gateways = [Gateway(self.loop, plan, costs, self.database) for _ in range(plan.gateways)]
         self._owners: dict[int, int] = {}
@@ -81,6 +85,11 @@ class Simulation:
         self._asked: set[Call] = set()
         """Calls without an outcome."""
         self.waiting: list[tuple[float, int]] = []
+        self._starting: dict[int, float] = {}
+        """When the sessions began that have not started yet."""
+        self._begun = 0
+        self._started: list[tuple[float, float]] = []
+        """When each began, and how long it took."""
 
     # --- clients
 
@@ -94,6 +103,8 @@ class Simulation:
                 self.loop.after(task * 1e-5, lambda task=task: self._call(task))  # type: ignore[misc]
         else:
             self._next()
+        if plan.starts:
+            self._next_session()
         if plan.kill_replica:
             self.loop.after(plan.kill_replica, self._kill_replica)
         if plan.kill_primary:
@@ -120,6 +131,27 @@ class Simulation:
         self._asked.add(call)
         self._count(1)
         self._route(call)
+
+    # --- sessions of the handshake
+
+    def _next_session(self) -> None:
+        def begin() -> None:
+            self._begin_session()
+            self._next_session()
+
+        self.loop.after(self._sessions.expovariate(self.plan.starts), begin)
+
+    def _begin_session(self) -> None:
+        """A client starts at any gateway that lives; if that one is killed meanwhile, at another."""
+        alive = [gateway for gateway in self.gateways if gateway.is_alive]
+        self._begun = number = self._begun + 1
+        began = self._starting[number] = self.loop.now
+
+        def started() -> None:
+            del self._starting[number]
+            self._started.append((began, self.loop.now - began))
+
+        self._sessions.choice(alive).start(self._sessions.randrange(self.plan.tasks), started)
 
     def _count(self, change: int) -> None:
         now, warm = self.loop.now, self.plan.warm
@@ -166,6 +198,9 @@ class Simulation:
     def _kill_replica(self) -> None:
         for call in self.gateways[0].kill():
             self.loop.after(RETRY, lambda call=call: self._repeat(call))  # type: ignore[misc]
+        for _ in range(self.plan.sessions // self.plan.gateways):
+            until_call = self._sessions.expovariate(self.plan.rate / self.plan.sessions)
+            self.loop.after(RETRY + until_call, self._begin_session)
 
     def _repeat(self, call: Call) -> None:
         """A client asks again with the same id: the recorded answer, that it is in doubt, or the call is made."""
@@ -211,7 +246,14 @@ class Simulation:
             executed_twice=self.executed_twice,
             taken_over=self.taken_over,
             waiting=self.waiting,
+            started=sorted(self._times_of_starts()),
         )
+
+    def _times_of_starts(self) -> Iterator[float]:
+        """Of sessions that began in the time that is measured; of one that has not started yet, so far."""
+        end = self.loop.now - TAIL
+        yield from (took for began, took in self._started if self.plan.warm <= began <= end)
+        yield from (self.loop.now - began for began in self._starting.values() if self.plan.warm <= began <= end)
 
 
 def whole_pages(plan: Plan, costs: Costs, rows_per_s: float) -> float:

@@ -43,6 +43,16 @@ _FAILURES = {
     "doubled": "doubled",
 }
 
+_DEVELOPERS = {
+    "starts": "starts/s",
+    "start_p50": "start p50 ms",
+    "start_p99": "start p99 ms",
+    "p99": "call p99 ms",
+    "gateway": "gateway CPU %",
+    "cores": "database cores",
+    "mib": "MiB a gateway",
+}
+
 
 def page(answers: Mapping[str, Any], text: str) -> str:
     """The page with the answers that it has places for."""
@@ -55,6 +65,7 @@ def tables(answers: Mapping[str, Any]) -> dict[str, Table]:
         "steps": _rows("plan", _COLUMNS, answers["steps"]),
         "variants": _rows("plan", _COLUMNS, answers["variants"]),
         "failures": _rows("failure", _FAILURES, answers["failures"]),
+        "developers": _rows("plan", _DEVELOPERS, answers["developers"]),
         "limits": _limits(answers["limits"]),
         "points": _points(answers["points"]),
         "costs": _costs(),

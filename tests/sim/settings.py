@@ -19,6 +19,8 @@ class Costs(msgspec.Struct, frozen=True):
 
     gateway_reading_us: float
     gateway_effect_us: float
+    gateway_session_us: float
+    gateway_first_us: float
     gateway_statement_us: float
     gateway_row_us: float
     gateway_base_mib: float
@@ -32,6 +34,7 @@ class Costs(msgspec.Struct, frozen=True):
     heartbeat_gateway_us: float
     heartbeat_database_us: float
     heartbeat_statements: float
+    first_rows: float
     intent_bytes: float
     settlement_bytes: float
     wal_row_bytes: float
@@ -66,6 +69,10 @@ class Plan(msgspec.Struct, frozen=True):
     """Calls per second that arrive, whatever is still open."""
     in_flight: int = 0
     """Instead of `rate`: so many clients, each on its own task, that call again at once."""
+    sessions: int = 0
+    """Open sessions of the handshake: those of a gateway that is killed start again elsewhere with their next call."""
+    starts: float = 0.0
+    """Sessions that start a second: `initialize`, a list of tools, and a first call, beside those of `rate`."""
     burst: float = 1.0
     """How many calls a client makes at once, on average (geometric)."""
     effects: float = 0.5

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from sim import validate
-from sim.model import BUCKET, Result, run, whole_pages
+from sim.model import BUCKET, TAIL, Result, run, whole_pages
 from sim.settings import Costs, Plan
 
 HERE = Path(__file__).parent
@@ -47,6 +47,18 @@ FAILURES = {
     "the same, with NOTIFY": replace(_FAILING, kill_primary=3.0, gap=5.0, seconds=16.0, notify="append"),
     "node lost, gap 24 s": replace(_FAILING, kill_primary=3.0, gap=24.0, seconds=40.0),
 }
+_TEAM = replace(PLANNED, tasks=50_000, sessions=50_000, rate=1_000.0, starts=2.0, seconds=8.0)
+DEVELOPERS = {
+    f"{gateways} gateways, {what}": replace(_TEAM, gateways=gateways, **members)
+    for gateways in (3, 10)
+    for what, members in (
+        ("a day", {}),
+        ("all start in 10 min", {"starts": 50_000 / 600}),
+        ("all start in 5 min", {"starts": 50_000 / 300}),
+        ("one is killed", {"kill_replica": 2.0, "seconds": 12.0}),
+    )
+}
+"""10,000 developers with five servers each: a session of the handshake at each, and a call every ten seconds."""
 GOOD = 0.1
 """Seconds that may be added to 99 of 100 calls."""
 SOURCES = ("costs.toml", "database.py", "gateway.py", "loop.py", "model.py", "settings.py", "study.py", "validate.py")
@@ -72,6 +84,7 @@ def answers() -> dict[str, Any]:
         "steps": {name: _row(run(plan, costs)) for name, plan in LINES.items()},
         "variants": {name: _row(run(plan, costs)) for name, plan in VARIANTS.items()},
         "failures": {name: _failure(plan, run(plan, costs)) for name, plan in FAILURES.items()},
+        "developers": developers(costs),
         "limits": limits(costs),
         "points": [[*point, point.ratio] for point in validate.points()],
     }
@@ -94,6 +107,25 @@ def _row(found: Result) -> dict[str, float]:
         "leases": round(found.lease_statements_per_s),
         "gateway": round(found.gateway_busy * 100),
         "cores": round(found.database_cores, 1),
+    }
+
+
+def developers(costs: Costs) -> dict[str, Any]:
+    """What 10,000 developers lead to."""
+    return {name: _team(plan, run(plan, costs)) for name, plan in DEVELOPERS.items()}
+
+
+def _team(plan: Plan, found: Result) -> dict[str, float]:
+    """`gateway` is the share of the busiest processor; whoever has 100 % is overloaded, and times grow as long as it lasts."""
+    starts = found.started
+    return {
+        "starts": round(len(starts) / (plan.seconds - TAIL), 1),
+        "start_p50": round(starts[len(starts) // 2] * 1e3, 1),
+        "start_p99": round(starts[int(len(starts) * 0.99)] * 1e3, 1),
+        "p99": round(found.percentile(0.99) * 1e3, 1),
+        "gateway": round(found.gateway_busy * 100),
+        "cores": round(found.database_cores, 1),
+        "mib": round(found.gateway_mib),
     }
 
 

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from sim import report, study, validate
+from sim.database import MICRO
 from sim.loop import Loop, Processors
-from sim.model import RETRY, Result, run
+from sim.model import RETRY, TAIL, Result, run
 from sim.settings import Costs, Plan, figures
 
 SMALL = Plan(gateways=4, tasks=2_000, rate=400, notify="never", warm=1, seconds=6)
@@ -107,6 +108,27 @@ def test_a_lease_for_each_task_costs_a_statement_for_each_task(costs: Costs) -> 
     assert replicas.lease_statements_per_s < 4 * costs.heartbeat_statements + 1
 
 
+def test_a_killed_replica_s_sessions_start_again_once_each(costs: Costs) -> None:
+    """Each session of the replica that is killed starts once at another; no start is lost, and calls arrive as they did without."""
+    plan = msgspec.structs.replace(KILLED, sessions=400, starts=5.0, warm=0.0)
+    found, without = run(plan, costs), run(msgspec.structs.replace(plan, starts=0.0), costs)
+    assert found.arrived == run(msgspec.structs.replace(KILLED, warm=0.0), costs).arrived
+    assert len(without.started) == pytest.approx(plan.sessions / plan.gateways, abs=1)
+    begun = len(found.started) - len(without.started)
+    assert begun == pytest.approx(plan.starts * (plan.seconds - TAIL), rel=0.35)
+    assert min(found.started) == pytest.approx(costs.gateway_session_us * MICRO)
+
+
+def test_more_starts_than_a_processor_bears_pile_up(costs: Costs) -> None:
+    """Below what the processors bear a start waits little, beyond that longer and longer."""
+    borne = 1e6 / (costs.gateway_session_us + costs.gateway_first_us) * SMALL.gateways
+    few, many = (
+        run(msgspec.structs.replace(SMALL, rate=1.0, starts=borne * part), costs).started for part in (0.3, 1.5)
+    )
+    assert few[len(few) // 2] < 3 * costs.gateway_session_us * MICRO
+    assert many[len(many) // 2] > 10 * few[len(few) // 2]
+
+
 def test_every_figure_says_how_it_was_measured() -> None:
     """Each cost has a unit, how and when it was measured, and no cost is left over."""
     assert set(figures()) == set(Costs.__struct_fields__)
@@ -146,4 +168,11 @@ def test_the_page_names_the_plan() -> None:
         f"repeats its call after {RETRY} s",
     ):
         assert sentence in text
+    team = study.DEVELOPERS["3 gateways, a day"]
+    assert (team.sessions, team.rate) == (50_000, 10_000 / 10)
+    assert "## 10,000 developers Each has a session of the handshake at each of five servers, 50,000 in all" in text
+    costs = Costs.load()
+    readings = [round(cost / costs.gateway_reading_us) for cost in (costs.gateway_session_us, costs.gateway_first_us)]
+    assert f"costs as much as {readings[0]} readings, and its first call as {readings[1]} more" in text
+    assert f"within a factor of {1 / TOLERANCE:g}" in text
     assert (plan.effects, plan.lease_interval, plan.lease_seconds) == (0.5, 1, 3)

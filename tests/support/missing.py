@@ -21,6 +21,7 @@ def is_missing(what: str) -> NoReturn:
 OF_EXTRAS: Final = {
     "code": ("tree_sitter", "ast_grep_py"),
     "gateway": ("httptools", "prometheus_client"),
+    "authorize": ("grpc",),
 }
 """Packages that nothing else of the tests brings."""
 OF_MODULES: Final = {
@@ -29,6 +30,8 @@ OF_MODULES: Final = {
     "e2e/test_serve_code*": "code",
     "unit/gateway/*": "gateway",
     "e2e/test_serve*": "gateway",
+    "unit/gateway/test_authorization*": "authorize",
+    "e2e/test_serve_authorize*": "authorize",
     "e2e/test_connect*": "gateway",
     "e2e/test_login*": "gateway",
     "e2e/test_run_otlp*": "gateway",

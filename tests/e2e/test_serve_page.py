@@ -30,10 +30,10 @@ CALL = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "w
 class Pages:
     """A gateway with a page, and people who sign in there."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *rules: str) -> None:
         self.origin = f"http://127.0.0.1:{(port := free_port())}"
         self.work = InProcessGateway(
-            path, "allow up.*", "confirm before up.write", "for user:uma", "  deny up.pause",
+            path, "allow up.*", "confirm before up.write", "for user:uma", "  deny up.pause", *rules,
             settings=f'[auth]\nkeys = true\nshared = ["ops"]\n[page]\nlisten = "127.0.0.1:{port}"\n',
         )  # fmt: skip
 
@@ -125,6 +125,36 @@ def test_people_of_a_shared_group_answer_for_its_services(pages: Pages) -> None:
     (task,) = [one for one in pages.tasks() if "of-the-bot" in json.dumps(pages.log(one))]
     approved = [event["by"] for event in pages.log(task) if event["event"] == "confirm.approved"]
     assert approved == [{"id": "gil", "type": "human"}]
+
+
+def test_only_the_named_group_approves_for_another(tmp_path: Path) -> None:
+    """A member of the group that asks cannot approve, on the page or by a command; a lead who sees it can. Others are not asked about it."""
+    pages = Pages(tmp_path, "for group:ops", "  confirm before up.write by group:leads")
+    with pages.work:
+        pages.ask(pages.work.key("bot", "--group", "ops"), "of-the-bot")
+        gil = pages.enter(pages.work.key("gil", "--human", "--group", "ops"))
+        wait_for(lambda: "of-the-bot" in gil.get("/").text)
+        assert "group:leads can approve it" in gil.get("/").text
+        form = pages.form(gil)
+        sent = {"origin": pages.origin}
+        for browser in (gil, pages.enter(pages.work.key("leads", "--human", "--group", "ops"))):
+            csrf = {"csrf": pages.form(browser)["csrf"]}
+            said = browser.post("/answer", data={**form, **csrf, "action": "approve"}, headers=sent)
+            assert "is for group:leads to answer" in browser.get(said.headers["location"]).text
+        with pytest.raises(AssertionError, match="is for group:leads to answer"):
+            pages.work.adjourn("approve", form["item"])
+        assert pages.waiting() == 1
+        lea = pages.enter(pages.work.key("lea", "--human", "--group", "ops", "--group", "leads"))
+        answer = {**form, "csrf": pages.form(lea)["csrf"], "action": "approve"}
+        assert lea.post("/answer", data=answer, headers=sent).status_code == 303
+        wait_for(lambda: pages.waiting() == 0)
+        (task,) = pages.tasks()
+        approved = [event["by"] for event in pages.log(task) if event["event"] == "confirm.approved"]
+        assert approved == [{"id": "lea", "type": "human"}]
+        pages.ask(pages.work.key("solo", "--group", "dev"), "of-dev")
+        (other,) = [one for one in pages.tasks() if one != task]
+        asked = [event["data"] for event in pages.log(other) if event["event"] == "confirm.required"]
+        assert [one.get("who", "") for one in asked] == [""]
 
 
 @pytest.mark.parametrize("path", ["/", "/live", "/answer", "/policy", "/tasks", "/nothing", "/enter?credential=x"])

@@ -25,8 +25,6 @@ from adjourn.aex.diagnostics import finding, quoted
 from adjourn.aex.expr import (
     BIND,
     BLANK,
-    DIGITS,
-    LETTERS,
     LOOP_NAME,
     NAME,
     TOOL,
@@ -38,7 +36,7 @@ from adjourn.aex.expr import (
     parse_value,
     run,
 )
-from adjourn.aex.rule_lines import V1_READERS, needs_v1, read_budget, read_confirm, read_permission
+from adjourn.aex.rule_lines import NAME_OF_SOMEBODY, V1_READERS, needs_v1, read_budget, read_confirm, read_permission
 from adjourn.aex.suggestions import FORMS, HEADERS, keyword_meant, line_help
 from adjourn.aex.tree import DECLARATIONS, SOMEBODY, STEPS, V1_RULES, Tree, TreeNode, build
 from adjourn.findings import Finding
@@ -382,7 +380,6 @@ def _with(text: str) -> int:
 # --- the line that opens rules for somebody
 
 KINDS = ("user", "group", "service", "client")
-NAME_OF_SOMEBODY = LETTERS + DIGITS + "_-.@+/:|"
 MAX_NAME = 200
 MAX_WHOM = 100
 """Names behind one `for`."""

@@ -55,6 +55,8 @@ _UNITS = {
     "d": "day",
 }
 PERSON = NAME + ".@"
+NAME_OF_SOMEBODY = PERSON + "+/:|"
+GROUP = "group:"
 Reader = Callable[[Document, Word, Report], None]
 
 
@@ -79,7 +81,7 @@ def read_confirm(document: Document, word: Word, report: Report) -> ConfirmStep:
         before,
         comma_list(before, 0) if document.is_v1 else [before],
         _where(document, clauses, report),
-        read_name(by, report) if by else None,
+        read_name(by, report, prefix=GROUP) if by else None,
         read_duration(within, report) if within else None,
         read_name(otherwise, report, ("deny", "allow")) if otherwise else None,
     )
@@ -149,10 +151,12 @@ def _unit(per: Clause, report: Report) -> int:
     return seconds
 
 
-def read_name(clause: Clause, report: Report, allowed: tuple[str, ...] = ()) -> Word | None:
-    """The one word of a clause: a name, or one of `allowed`."""
+def read_name(clause: Clause, report: Report, allowed: tuple[str, ...] = (), *, prefix: str = "") -> Word | None:
+    """The one word of a clause: a name, which may have a `prefix`, or one of `allowed`."""
     name = clause.rest.text
-    if name in allowed or (not allowed and only(name, PERSON)):
+    is_prefixed = bool(prefix) and name.startswith(prefix)
+    chars = NAME_OF_SOMEBODY if is_prefixed else PERSON
+    if name in allowed or (not allowed and only(name.removeprefix(prefix), chars)):
         return clause.rest
     expected = " or ".join(f"`{clause.keyword} {each}`" for each in allowed) or f"`{clause.keyword} NAME`"
     message = f"`{clause.keyword}` takes {' or '.join(allowed) or 'one name'}, not {quoted(name)}"

@@ -6,7 +6,7 @@ No file outside of the work tree is read for them, and none that cannot be read 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, Literal, NamedTuple
@@ -68,7 +68,7 @@ class ReplyOutcome(NamedTuple):
 
 class Answerer(NamedTuple):
     """Who answers, in which store; `via` is the way of answering, as events name it. `root` and `tree` are the workspace, where it is
-    known: they have the checkpoints and pages that tell of a call in doubt.
+    known: they have the checkpoints and pages that tell of a call in doubt. `roles` are as in `PersonsAnswer`.
     """
 
     store: Store
@@ -78,6 +78,7 @@ class Answerer(NamedTuple):
     secret: bytes
     root: str = ""
     tree: str = ""
+    roles: Collection[str] = ()
 
     @property
     def author(self) -> CRAuthor:
@@ -116,7 +117,7 @@ def _approval(by: Answerer, reply: ItemReply) -> ReplyOutcome:
     yes = reply.action == "approve"
     task = by.task(reply.task)
     try:
-        approval = answer_first(task, reply.id, PersonsAnswer(yes, by.via, by.person, _text(reply)))
+        approval = answer_first(task, reply.id, PersonsAnswer(yes, by.via, by.person, _text(reply), roles=by.roles))
     except (AnsweredError, NotFoundError):
         before = given_answer(by.store, task.ledger, reply.id)
         if before is None:

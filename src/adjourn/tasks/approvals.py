@@ -5,12 +5,13 @@ Owns: writing that down, in the same step as what it makes of claims. Must never
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Literal, NamedTuple
 
 from adjourn.errors import NotFoundError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.event import SYSTEM, Actor, Event, decode, timestamp
+from adjourn.policy.principal import Principal
 from adjourn.store.base import Head, Store
 from adjourn.tasks import idempotency, workspace_calls
 from adjourn.tasks.decision import subject
@@ -23,6 +24,8 @@ BY_A_PERSON = frozenset(("cli", "terminal", "page", "elicitation:no"))
 """Where a no came from that a person said. Declines and time-outs of clients are nobody's answer."""
 MAX_REASON = 2_000
 """Characters of what a person says beside an answer."""
+GROUP = "group:"
+"""How it starts who may answer, where a rule names a group."""
 LOOKED_BACK = 2_000
 """Events among which the answer to a question is looked for, from the end of the history."""
 
@@ -32,13 +35,27 @@ class AnsweredError(RefusedError):
 
 
 class PersonsAnswer(NamedTuple):
-    """An answer to a question: yes or no, by which way, who says so and why; `at` is the time of one that is recorded."""
+    """An answer to a question: yes or no, by which way, who says so and why; `at` is the time of one that is recorded.
+
+    `roles` are what else a rule may call whoever says so, as far as that was authenticated: its name, and `group:NAME` for each group.
+    """
 
     yes: bool
     via: str
     by: Actor
     reason: str = ""
     at: str = ""
+    roles: Collection[str] = ()
+
+    def is_by(self, who: str) -> bool:
+        """Whether the one who may answer says so: a person by name, or a member of `group:NAME`; "" is anybody."""
+        return not who or who in self.roles or (self.by.id == who and not who.startswith(GROUP))
+
+
+def roles_of(person: Principal) -> frozenset[str]:
+    """What rules may call somebody who was authenticated. A name that looks like a group is none."""
+    names = set() if person.name.startswith(GROUP) else {person.name}
+    return frozenset(names | {f"{GROUP}{name}" for name in person.groups})
 
 
 def waiting_approvals(ledger: Ledger, now: int) -> list[Approval]:
@@ -133,10 +150,15 @@ def _answer(task: Task, approval: str, given: PersonsAnswer, *, session: str = "
             )
         if first and (asked.approved or _has_no(asked)):
             raise AnsweredError(f"question {approval} of task {task.id} was answered before")
-        if asked.who and yes and by.id != asked.who:
+        if yes and not given.is_by(asked.who):
+            is_group = asked.who.startswith(GROUP)
+            way = (
+                "a member signs in to the gateway's page"
+                if is_group
+                else f"that person runs `adjourn approve {approval}`"
+            )
             raise RefusedError(
-                f"question {approval} of task {task.id} is for {asked.who} to answer, not for {by.id}",
-                f"{asked.who} can run `adjourn approve {approval}`",
+                f"question {approval} of task {task.id} is for {asked.who} to answer, not for {by.id}", way
             )
         if not yes:
             approvals[:] = [asked]

@@ -94,6 +94,7 @@ def team_page(ground: Any, origin: str) -> Callable[..., TeamPage]:
     from adjourn.log.event import Actor
     from adjourn.policy.contract import read_contract
     from adjourn.policy.principal import SpaceStore
+    from adjourn.tasks.approvals import roles_of
 
     with needing("ui"):
         from adjourn.ui.team import TeamPage
@@ -122,6 +123,7 @@ def team_page(ground: Any, origin: str) -> Callable[..., TeamPage]:
                 home=home,
                 contract=contract,
                 words=ground.incidents.words,
+                roles=roles_of(person),
             )  # each answer is recorded at once: who gave it may have no login any more some seconds later
 
         return TeamPage(find, site_of, origin)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from threading import RLock
@@ -289,7 +289,7 @@ class Site(msgspec.Struct, frozen=True):
     another machine, `home` has its checkpoints and pages, `contract` returns what its sessions work under (or raises `AdjournError`), and
     `root` and `tree` are an empty place; `words` puts the text of an error into those for the person. `answers` keeps the person's answers
     for as long as they can be undone; by default each is recorded at once. `others` gives the person's other workspaces. `base` is how the
-    addresses of the pages of another workspace begin.
+    addresses of the pages of another workspace begin. `roles` are what else rules call the person (`PersonsAnswer`).
     """
 
     root: str
@@ -305,6 +305,7 @@ class Site(msgspec.Struct, frozen=True):
     others: Callable[[], Sequence[Site]] = tuple
     answers: HeldAnswers[Notice] | None = None
     base: str = ""
+    roles: Collection[str] = ()
 
     def __post_init__(self) -> None:
         if self.answers is None:

@@ -84,6 +84,7 @@ SEEDS = st.sampled_from(
         'allow shell.exec, git.* where cmd matches "git *" and options.depth <= 3',
         "deny a.b where x in [\"p\", 'q', 1.5] and y is true",
         'confirm before a, b where x ~ "^a, b$" by human within 10m else deny',
+        "confirm before deploy.* by group:/leads",
         "limit network.fetch, a 10 per minute",
         "once payments.charge by invoice.id",
         "checkpoint before deploy.*, a, at 75%, 90%",

@@ -31,15 +31,16 @@ def asked(work: ProxyWorkspace) -> str:
 
 @requirement("V1 by")
 @pytest.mark.parametrize("era", [NEW, MODERN])
-def test_nobody_else_can_say_yes_and_anybody_can_say_no(tmp_path: Path, era: str) -> None:
-    """Another person cannot approve a question to a named person, and can deny it."""
-    with workspace(tmp_path, "confirm before deploy by alice") as work:
+@pytest.mark.parametrize("who", ["alice", "group:leads", f"group:{ME}"])
+def test_nobody_else_can_say_yes_and_anybody_can_say_no(tmp_path: Path, era: str, who: str) -> None:
+    """Another person cannot approve a question to a named person or a group, and can deny it. At a terminal nobody is of a group."""
+    with workspace(tmp_path, f"confirm before deploy by {who}") as work:
         client = work.client(era=era, elicits=True)
         call = client.begin("deploy", ARGUMENTS)
         question = asked(work)
         done = adjourn(work, "approve", question)
         assert done.code == 3
-        assert f"is for alice to answer, not for {ME}" in done.err
+        assert f"is for {who} to answer, not for {ME}" in done.err
         assert client.silent(0.5)
         assert adjourn(work, "deny", question).code == 0
         assert refused(client.answer(call))
@@ -47,9 +48,10 @@ def test_nobody_else_can_say_yes_and_anybody_can_say_no(tmp_path: Path, era: str
 
 
 @requirement("V1 by")
-def test_an_answer_of_the_client_is_no_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("who", ["alice", "group:leads"])
+def test_an_answer_of_the_client_is_no_answer(tmp_path: Path, who: str) -> None:
     """A client that answers a question which it was never asked changes nothing."""
-    with workspace(tmp_path, "confirm before deploy by alice") as work:
+    with workspace(tmp_path, f"confirm before deploy by {who}") as work:
         client = work.client("--confirm-timeout", "1", era=MODERN, elicits=True)
         responses = {"adjourn-confirm": {"action": "accept", "content": {"approve": True}}}
         answer = client.call("deploy", ARGUMENTS, inputResponses=responses)

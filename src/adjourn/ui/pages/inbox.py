@@ -163,7 +163,7 @@ def answer_item(site: Site, form: Form) -> Notice:
     except AdjournError as error:
         return _not_recorded(site, error)
     replies = same_replies(reply, items)
-    if not items or items[0].who not in ("", site.person.id):
+    if not items or items[0].who not in ("", site.person.id, *site.roles):
         return _record_all(site, replies)
     now = site.clock()
     text = reply_in_words(reply, items)
@@ -261,7 +261,7 @@ def _recorded(site: Site, record: Callable[[Answerer], ReplyOutcome]) -> Notice:
         store = site.find_store()
         if store is None:
             raise NotFoundError("there is no store any more", "start a session behind `adjourn proxy`")
-        outcome = record(Answerer(store, site.person, VIA, site.clock, secret(), site.root, site.tree))
+        outcome = record(Answerer(store, site.person, VIA, site.clock, secret(), site.root, site.tree, site.roles))
     except AdjournError as error:
         return _not_recorded(site, error)
     except (OSError, ArithmeticError, LookupError, TypeError, ValueError) as error:

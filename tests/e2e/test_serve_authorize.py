@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +16,7 @@ import grpc
 import pytest
 
 from support.data_plane import Answer, DataPlane, check_request
-from support.gateway import GatewayWorkspace
+from support.gateway import GatewayWorkspace, wait_for_port
 from support.in_process_gateway import InProcessGateway, command_here
 from support.ports import free_port
 
@@ -204,3 +208,29 @@ def test_an_approval_survives_a_kill(
         tasks = json.loads(served.work.adjourn("tasks", "--json"))["tasks"]
         assert len(tasks) == 2
         assert [task["inDoubt"] for task in tasks] == [[], []]
+
+
+def test_two_services_spend_one_budget(tmp_path: Path) -> None:
+    """Calls that come to two services at once pass as often as the budget of their task says, and the history stays valid."""
+    with Served(tmp_path, GatewayWorkspace, "allow up.*", "budget calls=20") as served, ExitStack() as closing:
+        work, ask, listen = served.work, free_port(), free_port()
+        text = f'listen = "127.0.0.1:{listen}"\n[auth]\nkeys = true\n[authorize]\nlisten = "127.0.0.1:{ask}"\n'
+        (work.root / "second.toml").write_text(text, encoding="utf-8")
+        words = [sys.executable, "-m", "adjourn", "serve", "--config", "second.toml"]
+        second = subprocess.Popen(
+            words, cwd=work.root, env=work.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        closing.callback(second.wait)
+        closing.callback(second.terminate)
+        wait_for_port(listen)
+        key, planes = work.key("ann"), (served.plane, DataPlane(f"127.0.0.1:{ask}"))
+        closing.callback(planes[1].close)
+        with ThreadPoolExecutor(8) as threads:
+            answers = list(
+                threads.map(lambda number: planes[number % 2].call("write", token=key, text=str(number)), range(40))
+            )
+        assert sum(answer.passes for answer in answers) == 20
+        assert all("budget" in answer.text for answer in answers if not answer.passes)
+        [task] = json.loads(work.adjourn("tasks", "--json"))["tasks"]
+        assert (task["callsUsed"], task["inDoubt"]) == (20, [])
+        assert work.adjourn("verify").startswith("valid")

@@ -15,7 +15,7 @@ from adjourn.code.server.server import CodeServer
 from adjourn.code.server.tool import CodeOptions
 from adjourn.code.workflow.active_session import ClientConnection
 
-_NAMES = "SELECT name FROM name ORDER BY id"
+_NAMES = "SELECT name FROM name ORDER BY name"
 _FILES = "SELECT path FROM file JOIN content ON content.id = content WHERE language = 'python' ORDER BY path"
 
 
@@ -31,7 +31,7 @@ def table(root: Path) -> Table:
         codebase = server.codebases.of(str(root))
         codebase.sync()
         client, sizes = ClientConnection("bench"), dict[str, list[tuple[int, int]]]()
-        for tool, arguments in _questions(codebase):
+        for tool, arguments in questions(codebase):
             texts = [
                 server.reply(client, tool, {**arguments, **form}, Deadline(20))[0] for form in ({}, {"format": "json"})
             ]
@@ -42,7 +42,8 @@ def table(root: Path) -> Table:
     return rows
 
 
-def _questions(codebase: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+def questions(codebase: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Tools and arguments."""
     drawn = random.Random(42)  # the same questions each time
     names = [name for (name,) in codebase.index.database.all(_NAMES)]
     files = [path for (path,) in codebase.index.database.all(_FILES)]

@@ -47,8 +47,8 @@ def run(sizes: Sizes, folder: str) -> list[Table]:
 
 def _wanted(clone: Path) -> str:
     """A name that the repository defines: that of the last definition that git finds, which no walk in order meets first."""
-    pattern = r"^(export )?(pub )?(async )?(class|def|func|fn|function) [A-Za-z]\w+"
-    command = ["git", "-C", str(clone), "grep", "-hoP", pattern, "--", "*.py", "*.ts", "*.js", "*.go", "*.rs"]
+    pattern = r"^(export )?(pub )?(async )?(class|def|func|fn|function|module) [A-Za-z]\w+"
+    command = ["git", "-C", str(clone), "grep", "-hoP", pattern, "--", "*.py", "*.ts", "*.js", "*.go", "*.rs", "*.rb"]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
     return found[-2].split()[-1]
 

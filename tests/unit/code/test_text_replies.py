@@ -12,10 +12,10 @@ from adjourn.code.index.languages import matching_languages
 from adjourn.code.index.outline import KINDS
 from adjourn.code.search.definitions import find_definitions, get_symbols
 from adjourn.code.search.references import find_references
-from adjourn.code.search.structure import analyze_structure
+from adjourn.code.search.structure import analyze_structure, outline_files
 from adjourn.code.search.text import TextOptions, search_files, search_text
 from adjourn.code.server import text_replies
-from adjourn.code.server.replies import capped
+from adjourn.code.server.replies import MAX_TEXT, capped, fitted
 from adjourn.code.server.text_replies import to_text
 from adjourn.errors import InvalidError
 
@@ -109,6 +109,25 @@ def test_a_structure_is_an_outline(codebase: Codebase) -> None:
     assert lines[0] == "app/cart.py: python, 19 lines"
     assert [line.split(" ")[0] for line in lines[1:5]] == ["7-11", "10-11", "14-16", "19"]
     assert lines[5:] == ["imports:", "3 import os", "4 from json import loads"]
+
+
+def test_an_outline_of_a_long_file_comes_in_parts(codebase: Codebase) -> None:
+    """A file with many symbols has no text over 4 KiB: it is named once in a part, and the cursor continues within it."""
+    names = [f"compute_the_sum_of_{number:03}" for number in range(200)]
+    Path(codebase.repository.root, "long.py").write_text("".join(f"def {name}(): pass\n" for name in names))
+    codebase.sync()
+    result = outline_files(codebase, "long.py")
+    given, cursor = list[str](), None
+    while True:
+        text = fitted(result, "q", cursor, lambda reply: to_text(text_replies.outline, reply))
+        assert len(text.encode()) <= MAX_TEXT
+        lines = text.split("\n")
+        assert lines.count("long.py") == 1
+        given += [line.split()[-1] for line in lines if " function " in line]
+        if not lines[-1].startswith("truncated"):
+            break
+        cursor = lines[-1].split()[-1]
+    assert given == names
 
 
 def test_what_is_cut_is_said_with_its_cursor() -> None:

@@ -137,6 +137,7 @@ def parameters(signature: str) -> list[str]:
 _MAX_BODIES = 5
 _MAX_LINES = 600
 _HOVER_SECONDS = 2.0
+_OUTLINED = 16
 
 
 def read_symbol(
@@ -183,9 +184,12 @@ def _type(codebase: Codebase, definition: Definition, deadline: Deadline) -> str
 def outline_files(
     codebase: Codebase, path: str = ".", *, depth: int = 2, deadline: Deadline | None = None
 ) -> dict[str, Any]:
-    """The symbols of a file or folder as a tree: down to `depth` levels, without variables of functions."""
+    """The symbols of a file or folder as a tree: down to `depth` levels, without variables of functions.
+
+    A file with many symbols is several entries, so that a reply can end within it.
+    """
     listed = get_symbols(codebase, path, deadline=deadline)
-    files = []
+    files: list[dict[str, Any]] = []
     for file, symbols in groupby(listed["symbols"], lambda symbol: symbol["file"]):
         open_ends: list[int] = []
         rows = []
@@ -196,7 +200,8 @@ def outline_files(
                 row = {key: symbol[key] for key in ("name", "kind", "line", "end_line")}
                 rows.append({**row, "level": len(open_ends)})
             open_ends.append(symbol["end_line"])
-        files.append({"file": file, "symbols": rows})
+        parts = range(0, max(len(rows), 1), _OUTLINED)
+        files += ({"file": file, "symbols": rows[first : first + _OUTLINED]} for first in parts)
     answer: dict[str, Any] = {"path": listed["path"], "files": files, "index_state": listed["index_state"]}
     if (left := listed["total"] - len(listed["symbols"])) > 0:
         answer["partial"] = f"{left:,} symbols are left out: name a smaller folder"

@@ -6,7 +6,7 @@ Must never: leave out that a reply is truncated or incomplete (`ending`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Any
 
 Reply = dict[str, Any]
@@ -113,9 +113,9 @@ def read_symbol(reply: Reply) -> Iterator[str]:
 
 def outline(reply: Reply) -> Iterator[str]:
     """A tree: a level is two spaces."""
-    for file in reply["files"]:
-        yield file["file"]
-        for symbol in file["symbols"]:
+    for path, parts in _by_file(reply["files"], "file"):
+        yield path
+        for symbol in chain.from_iterable(part["symbols"] for part in parts):
             yield f"{'  ' * symbol['level']}{_lines(symbol['line'], symbol['end_line'])} {symbol['kind']} {symbol['name']}"
     if "partial" in reply:
         yield reply["partial"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import grpc
@@ -279,6 +279,8 @@ class Authorization:
             return None
         if question.method != "POST":
             return _refused("use POST, GET or DELETE.", 405)
+        if not _is_plain(dict(question.headers)):
+            return _refused("send application/json in UTF-8, without a content encoding.", 415)
         if question.body is None:
             return _refused(NOT_WHOLE)
         endpoint = self._endpoints.get(question.server)
@@ -287,6 +289,13 @@ class Authorization:
                 return _refused("too many servers are named.", 503)
             endpoint = self._endpoints[question.server] = self._endpoint(question.server)
         return await endpoint.check(question.body, Sender(sender, ""))
+
+
+def _is_plain(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether the server reads the very text that is decided on: these headers go on to it."""
+    kind = headers.get(b"content-type", b"").lower().replace(b" ", b"").replace(b'"', b"")
+    encoding = headers.get(b"content-encoding", b"identity").lower()
+    return kind in (b"application/json", b"application/json;charset=utf-8") and encoding == b"identity"
 
 
 def _address_of(peer: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from adjourn.clients.served_tools import PROXY
 from adjourn.host.process import current
-from support.hooks import HookWorkspace
+from support.hooks import HOOK, HookWorkspace
 from support.proxy import Client
 
 SEVERAL = ("--proxied", "adjourn,files")
@@ -108,3 +108,32 @@ def test_registrations_of_dead_proxies_are_removed(work: HookWorkspace) -> None:
     last.close()
     with work.store() as store:
         assert store.refs(PROXY) == {}
+
+
+BEHIND_SHELL = ["sh", "-c", '"$@"; exit $?', "sh", *HOOK]
+"""A client's shell, which stays while the hook runs."""
+
+
+@pytest.mark.parametrize("client", ["claude-code", "gemini"])
+@pytest.mark.parametrize("is_hook_first", [True, False], ids=["hook-first", "proxy-first"])
+def test_unfinished_work_is_shown_once_whoever_comes_first(
+    client: str, is_hook_first: bool, work: HookWorkspace
+) -> None:
+    """The hook of a session's start and the greeting of a proxy could both show it; where the client's shell runs the hook, too."""
+    left = work.client(foreign=True)
+    left.call("echo", {"a": 1})
+    left.kill()
+    event = {"hook_event_name": "SessionStart", "session_id": "s1", "cwd": str(work.root), "source": "startup"}
+    options = ("--client", client, *SEVERAL)
+
+    def told_by_hook() -> str:
+        pid = {"CLAUDE_PID": str(os.getpid())} if client == "claude-code" else {}
+        return work.answer_to(json.dumps(event).encode(), *options, command=BEHIND_SHELL, env=pid).out
+
+    def told_by_proxy() -> str:
+        return str(work.client().greeting["result"].get("instructions", ""))
+
+    sources = [told_by_hook, told_by_proxy] if is_hook_first else [told_by_proxy, told_by_hook]
+    first, second = (source().lower() for source in sources)
+    assert "unfinished work in this workspace" in first
+    assert "unfinished work in this workspace" not in second

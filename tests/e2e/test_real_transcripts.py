@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ import pytest
 from adjourn.sessions import catalog
 from adjourn.sessions.page import page
 from support import tools
+from support.gateway import SERVER
 from support.missing import is_missing
 from support.real.clients import NOWHERE
 from support.real.model import Model, Use, running
@@ -190,6 +192,35 @@ def test_a_kill_in_a_command_leaves_it_in_doubt(
     assert in_doubt == ([] if client.key == "gemini" else [STAYS])
     assert "prices" in text
     assert (tmp_path / "work" / "prices").read_text() == "half"
+
+
+def test_gemini_learns_once_of_a_checkpoint(tmp_path: Path) -> None:
+    """Its session hook and the proxy of its server both could show the work that Claude Code left: one of them does."""
+    work = tmp_path / "work"
+    server = {"command": sys.executable, "args": [str(SERVER), "0", str(tmp_path), "files"], "trust": True}
+    _write(work / ".gemini" / "settings.json", {"mcpServers": {"files": server}})
+    around = {**os.environ, "HOME": str(tmp_path / "home"), "ADJOURN_CONFIG": str(tmp_path / "config")}
+    adjourn = [sys.executable, "-m", "adjourn"]
+    subprocess.run([*adjourn, "init", "--yes"], cwd=work, env=around, check=True, capture_output=True)
+    (work / ".aex" / "policy.aex").write_text('policy workspace v0\n\ngoal "Bake."\n\nuse file.write, files.echo\n')
+    call = {"tool_name": "Write", "tool_input": {"file_path": "bread.txt", "content": "1"}, "tool_use_id": "toolu_1"}
+    for event, members in (
+        ("UserPromptSubmit", {"prompt": LEFT}),
+        ("PreToolUse", call),
+        ("SessionEnd", {"reason": "exit"}),
+    ):
+        request = {"hook_event_name": event, "session_id": "left", "cwd": str(work), **members}
+        subprocess.run(
+            [*adjourn, "hook", "--settle"],
+            input=json.dumps(request).encode(),
+            cwd=work,
+            env=around,
+            check=True,
+            capture_output=True,
+        )
+    with running([], "", lambda _: "Done.") as model, started(CLIENTS[0], tmp_path, model) as process:
+        assert process.wait(PATIENCE) == 0, (tmp_path / "out.log").read_text()
+    assert len(re.findall("unfinished work in this workspace", model.context, re.IGNORECASE)) == 1, model.context
 
 
 def test_gemini_learns_once_of_a_session_that_another_client_left(tmp_path: Path) -> None:

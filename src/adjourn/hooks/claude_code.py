@@ -32,7 +32,7 @@ EVENTS = (
     "SessionEnd",
 )
 _OF_CALLS = (GATE, "PostToolUse", "PostToolUseFailure")
-CODEX = "codex"
+CODEX, GEMINI = "codex", "gemini"
 MAX_INPUT = 64 * 1024 * 1024
 MAX_REASON = 20_000
 

@@ -21,7 +21,7 @@ from adjourn.clients.hook_session import ClientCapabilities
 from adjourn.clients.options import proxied_servers
 from adjourn.errors import AdjournError, RefusedError, sentences
 from adjourn.hooks import claude_code
-from adjourn.hooks.claude_code import CODEX, Answer, HookRequest
+from adjourn.hooks.claude_code import CODEX, GEMINI, Answer, HookRequest
 from adjourn.host import process
 from adjourn.host.finding import Workspace
 from adjourn.policy.calls import READING_VERBS, arguments_digest
@@ -35,6 +35,7 @@ from adjourn.text.redact import MAX_PREVIEW, READ_PREVIEW, preview
 if TYPE_CHECKING:
     from adjourn.tasks.task import Task
 
+_SHELLS = ("sh", "bash", "dash", "zsh")
 UNLESS_SAID = ("adjourn",)
 """The servers that count as being behind a proxy if none are named."""
 
@@ -72,7 +73,13 @@ def client_of(options: dict[str, str], contract: Contract, workspace: Workspace,
 
 
 def _process_of_client(client: str) -> int:
-    """The client's process, 0 if unknown. Claude Code sets it in the environment; Codex is recognized by its program's name."""
+    """The client's process, 0 if unknown. Claude Code sets it in the environment; Codex is recognized by its program's name, Gemini CLI,
+    which Node.js runs, as the process whose shell runs the hook.
+    """
+    if client == GEMINI:
+        return next(
+            (ancestor.pid for ancestor in process.ancestors() if process.program(ancestor.pid) not in _SHELLS), 0
+        )
     if client == CODEX:
         return next((ancestor.pid for ancestor in process.ancestors() if process.program(ancestor.pid) == CODEX), 0)
     named = os.environ.get("CLAUDE_PID", "")

@@ -193,7 +193,7 @@ def test_a_question_beyond_the_limits_is_an_error(served: Served, ann: str) -> N
 def test_an_approval_survives_a_kill(
     tmp_path: Path, store: str, new_postgres_url: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Asked, killed, approved, killed: the repeated call passes once, and nothing is in doubt after that."""
+    """Asked, killed, approved, killed: the repeated call passes once; killed once more, its effect is not in doubt."""
     if store == "postgres":
         monkeypatch.setenv("ADJOURN_STORE", new_postgres_url())
     monkeypatch.setenv("ADJOURN_CONFIG", str(tmp_path / "config"))
@@ -209,6 +209,7 @@ def test_an_approval_survives_a_kill(
         served.work.start()
         assert served.plane.call("pay", token=ann, amount=3).passes
         assert "requires confirmation" in served.plane.call("pay", token=ann, amount=3).text
+        served.work.stop(signal.SIGKILL)
         tasks = json.loads(served.work.adjourn("tasks", "--json"))["tasks"]
         assert len(tasks) == 2
         assert [task["inDoubt"] for task in tasks] == [[], []]

@@ -11,7 +11,6 @@ gateway has shown in part.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -26,6 +25,7 @@ from adjourn.gateway.exchange import Exchange
 from adjourn.gateway.limits import Throttle
 from adjourn.gateway.links import BaseLink
 from adjourn.gateway.replies import ReplyStream, as_line, problem
+from adjourn.gateway.settings import SERVER_NAME
 from adjourn.mcp import frames
 from adjourn.relay.ports import StderrLog
 from adjourn.relay.request import Request
@@ -113,7 +113,6 @@ def _refused(why: str, status: int = 403) -> Denial:
 
 # --- the question
 
-_SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _PARTIAL = b"x-envoy-auth-partial-body"
 _WITHOUT_MESSAGE = ("GET", "DELETE")
 """Opening a stream and ending a session."""
@@ -266,7 +265,7 @@ class Authorization:
 
     async def decide(self, question: CheckedRequest, address: str) -> Denial | None:
         """Decide on what a gateway at an address asks; None: it may pass."""
-        if _SERVER_NAME.fullmatch(question.server) is None:
+        if SERVER_NAME.fullmatch(question.server) is None:
             return _refused(NO_SERVER)
         sender = None
         if (authenticator := self._authenticator()) is not None:

@@ -43,7 +43,7 @@ from adjourn.host.workspace import read_file
 from adjourn.store.url import is_postgres
 
 MAX_BYTES = 1024 * 1024
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _LISTEN = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):(\d{1,5})")
 
 _SECRET = re.compile(
@@ -254,7 +254,7 @@ def _problems(settings: GatewaySettings) -> Problems:
     for name, server in settings.servers.items():
         if server.exchange is not None:
             yield from _exchange_problems(server, server.exchange, name, settings.auth)
-        if _NAME.fullmatch(name) is None:
+        if SERVER_NAME.fullmatch(name) is None:
             yield f"{name[:80]!r} is not a server's name", "use letters, digits, - and _, at most 64"
         yield from _server_problems(server, name)
 

@@ -98,7 +98,10 @@ CLIENTS = (
     Client("opencode", tools.opencode, ("run", "-m", "scripted/scripted", ASKED), "bash", _opencode),
     Client("copilot", tools.copilot, ("--allow-all-tools", "-p", ASKED), "bash", _copilot),
 )
-every_client = pytest.mark.parametrize("client", CLIENTS, ids=[client.key for client in CLIENTS])
+BEFORE = CLIENTS[0]._replace(program=tools.gemini_before)
+every_client = pytest.mark.parametrize(
+    "client", [*CLIENTS, BEFORE], ids=[*(client.key for client in CLIENTS), "gemini-before"]
+)
 
 
 @contextmanager

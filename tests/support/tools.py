@@ -71,6 +71,7 @@ SETS: dict[str, dict[str, str]] = {
         "@google/gemini-cli": "0.61.0",
         "opencode-ai": "1.18.33",
     },
+    "clients-read-before": {"@google/gemini-cli": "0.51.0"},  # an earlier one; those of the others have 350 MB
     "agent-sdk": {"claude-agent-sdk": "0.2.189"},  # carries its own Claude Code; with --clients only
 }
 FALLBACKS = {  # where the system has none
@@ -174,6 +175,11 @@ def codex_before() -> list[str] | None:
 def gemini() -> list[str] | None:
     """Gemini CLI, which Node.js runs."""
     return npm_program("@google/gemini-cli", "clients-read")
+
+
+def gemini_before() -> list[str] | None:
+    """The earlier Gemini CLI."""
+    return npm_program("@google/gemini-cli", "clients-read-before")
 
 
 def opencode() -> list[str] | None:
@@ -382,6 +388,7 @@ def _steps(*, clients: bool, peers: bool) -> list[tuple[str, Callable[..., list[
         steps.append(("clients", lambda *, check: install_npm("clients", check=check)))
         steps.append(("earlier clients", lambda *, check: install_npm("clients-before", check=check)))
         steps.append(("clients that are read", lambda *, check: install_npm("clients-read", check=check)))
+        steps.append(("an earlier one", lambda *, check: install_npm("clients-read-before", check=check)))
         steps.append(("Claude Agent SDK", lambda *, check: install_python("agent-sdk", check=check)))
     if peers:
         steps.append(("peers", lambda *, check: install_python("peers", check=check)))

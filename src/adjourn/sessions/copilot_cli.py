@@ -26,7 +26,7 @@ class CopilotCli:
 
     name = "Copilot CLI"
     key = "copilot"
-    tried: Sequence[str] = ("1.0.102",)
+    tried: Sequence[str] = ("1.0.102", "1.0.73")
 
     def find(self, trees: Sequence[str], name: str = "", since: float = 0.0) -> Iterator[SessionFile]:
         """See `TranscriptReader.find`."""
@@ -118,7 +118,9 @@ def _tool(kind: str, data: object, at: object, builder: StoryBuilder) -> None:
 
 
 def _ended(data: object, at: object, builder: StoryBuilder) -> None:
-    id_, code = member(data, "toolCallId"), member(data, "shellExecution", "exitCode")
+    id_ = member(data, "toolCallId")
+    codes = (member(data, "shellExecution", "exitCode"), member(data, "toolTelemetry", "metrics", "exit_code"))
+    code = next((value for value in codes if type(value) is int), None)
     error = text_of(member(data, "error", "message"))
     text = error or text_of(member(data, "result", "content"), 64 * 1024)
     outcome: Outcome = "ok" if member(data, "success") is True else "failed"
@@ -127,9 +129,11 @@ def _ended(data: object, at: object, builder: StoryBuilder) -> None:
         outcome = "stopped"
     elif reason in ("denied", "rejected"):
         outcome = "refused"
-    elif type(code) is int:
+    elif code is not None:
         outcome = outcome_of(code)
-    builder.result(id_, outcome, text, code=code if type(code) is int else None, at=at)
+    elif outcome == "ok" and (call := builder.known(id_)) is not None and call.kind == "run":
+        outcome = "unrecorded"  # success says that the tool ran, not how the command ended
+    builder.result(id_, outcome, text, code=code, at=at)
     for edit in objects(member(data, "fileEdits")):
         change = builder.story.changes.get(text_of(edit.get("path"), 1000))
         if change is not None and edit.get("kind") == "create":

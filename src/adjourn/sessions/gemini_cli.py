@@ -28,7 +28,7 @@ class GeminiCli:
 
     name = "Gemini CLI"
     key = "gemini"
-    tried: Sequence[str] = ("0.61",)
+    tried: Sequence[str] = ("0.61", "0.51")
 
     def find(self, trees: Sequence[str], name: str = "", since: float = 0.0) -> Iterator[SessionFile]:
         """See `TranscriptReader.find`."""

@@ -44,7 +44,7 @@ class OpenCode:
 
     name = "opencode"
     key = "opencode"
-    tried: Sequence[str] = ("1.18.33",)
+    tried: Sequence[str] = ("1.18.33", "1.17.19")
 
     def find(self, trees: Sequence[str], name: str = "", since: float = 0.0) -> Iterator[SessionFile]:
         """See `TranscriptReader.find`."""

@@ -26,6 +26,7 @@ from support.transcripts import (
     WRITERS,
     ClaudeTranscript,
     CodexTranscript,
+    CopilotTranscript,
     GeminiTranscript,
     OpenCodeTranscript,
     bakery,
@@ -339,3 +340,23 @@ def test_hostile_lines(home: Path) -> None:
 def test_what_a_hook_adds_to_a_prompt_of_gemini_is_not_the_person_s(text: str, words: str) -> None:
     """Gemini CLI writes what a session hook said before the first prompt, in the same text."""
     assert gemini_cli._words_of({"type": "user", "content": [{"text": text}]}) == words
+
+
+@for_each(
+    "members, outcome",
+    [
+        ({"shellExecution": {"exitCode": 0}}, ("ok", 0)),
+        ({"toolTelemetry": {"metrics": {"exit_code": 3}}}, ("failed", 3)),
+        ({}, ("unrecorded", None)),
+    ],
+)
+def test_a_success_of_copilot_cli_says_nothing_of_a_command(
+    members: dict[str, Any], outcome: tuple[str, int | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each version writes success for a command that failed; earlier ones have its exit code elsewhere, or nowhere."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    transcript = CopilotTranscript()
+    transcript.ask("Test it")
+    transcript._call("bash", {"command": "pytest"}, success=True, result={"content": "1 failed"}, **members)
+    [call] = read(transcript, tmp_path).calls
+    assert (call.outcome, call.code) == outcome

@@ -176,3 +176,12 @@ def test_the_page_names_the_plan() -> None:
     assert f"costs as much as {readings[0]} readings, and its first call as {readings[1]} more" in text
     assert f"within a factor of {1 / TOLERANCE:g}" in text
     assert (plan.effects, plan.lease_interval, plan.lease_seconds) == (0.5, 1, 3)
+
+
+def test_three_gateways_do_not_bear_the_loss_of_one_and_ten_do() -> None:
+    """Of 10,000 developers, as the last study found: after a kill starts pile up at two gateways that are left, and not at nine."""
+    found = json.loads(Path(__file__).with_name("answers.json").read_text("utf-8"))["developers"]
+    assert found["3 gateways, a day"]["start_p99"] < 150
+    assert found["3 gateways, one is killed"]["start_p99"] > 1_000
+    assert found["10 gateways, one is killed"]["start_p99"] < 150
+    assert max(one["cores"] for one in found.values()) < 1

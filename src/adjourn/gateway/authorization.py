@@ -291,7 +291,7 @@ class Authorization:
 
 
 def _is_plain(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether the server reads the very text that is decided on: these headers go on to it."""
+    """Whether the server reads the very text that is decided on: it gets these headers, too."""
     kind = headers.get(b"content-type", b"").lower().replace(b" ", b"").replace(b'"', b"")
     encoding = headers.get(b"content-encoding", b"identity").lower()
     return kind in (b"application/json", b"application/json;charset=utf-8") and encoding == b"identity"

@@ -34,7 +34,7 @@ REPOSITORIES = {
     "axios": "javascript", "cobra": "go", "gin": "go", "ripgrep": "rust", "fd": "rust",
 }  # fmt: skip
 _SETTLE_SECONDS = 3.5
-_NAMES = "SELECT DISTINCT name.name FROM symbol JOIN name ON symbol.name = name.id JOIN content ON content.id = symbol.content WHERE content.language = ?"
+_NAMES = "SELECT DISTINCT name.name FROM symbol JOIN name ON symbol.name = name.id JOIN content ON content.id = symbol.content WHERE content.language = ? ORDER BY name.name"
 Line = tuple[str, int]
 
 
@@ -73,7 +73,11 @@ def _add_row(table: Table, name: str, language: str, root: Path, wanted: int) ->
         servers.wait(language, Deadline(60))
         ours: dict[str, set[Line]] = {}
         times: tuple[list[float], list[float]] = ([], [])
-        asked = {one: lookup.definitions(codebase.index, [one], "") for one in names[:wanted]}
+        found = {one: lookup.definitions(codebase.index, [one], "") for one in names[:wanted]}
+        asked = {  # a key of package.json is no symbol of the server
+            one: [definition for definition in definitions if servers.installed(definition.place.language) == server]
+            for one, definitions in found.items()
+        }
         _ask(codebase, names[-1])
         time.sleep(_SETTLE_SECONDS)
         for spent in times:

@@ -137,6 +137,23 @@ def test_foreign_files_among_agreements_harm_nothing(codebase: Codebase) -> None
     assert [one.symbols for one, _ in context.read_agreements(codebase.repository).values()] == [["LoginForm"]]
 
 
+def test_few_documents_are_asked_for_at_once(tmp_path: Path) -> None:
+    """Of many documents one reply names six, with the rules, and says how many are left; the next asks for those."""
+    repository(tmp_path, {"CLAUDE.md": "- DO test.\n", **{f"docs/{number}.md": f"# {number}\n" for number in range(8)}})
+    with Codebase(str(tmp_path)) as codebase:
+        context.initialise(codebase.repository)
+        wanted = context.needed(codebase.repository)
+        assert wanted is not None
+        named = [one["path"] for one in wanted["documents"]]
+        assert (len(named), named[-1], wanted["more"]) == (6, "CLAUDE.md", 3)
+        summaries = [{"path": path, "summary": "s"} for path in named[:-1]]
+        context.update_context(codebase.repository, summaries, "DO test", now=NOW)
+        rest = context.needed(codebase.repository)
+    assert rest is not None
+    assert [one["path"] for one in rest["documents"]] == ["docs/0.md", "docs/1.md", "docs/2.md"]
+    assert "more" not in rest
+
+
 def test_impact_names_the_callers(codebase: Codebase) -> None:
     """Files that use what a target defines must be verified; tests and documents should be. A description that names symbols is heeded."""
     every = analyze_impact(codebase, ["shapes.py"])["impact_analysis"]["static_references"]

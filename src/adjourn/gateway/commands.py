@@ -127,6 +127,8 @@ def _checked(start: GatewayStart, store: str, *, as_json: bool) -> int:
     say(f"{'ready' if is_ready else 'NOT READY'}: {counted}", "green" if is_ready else "red")
     say(f"  settings: {safe(start.path)}")
     say(f"  store: {safe(shown_store(url))}{': ' * bool(failure)}{safe(failure)}")
+    if start.settings.authorize.listen:
+        say(f"  authorize: decides for another gateway at {safe(start.settings.authorize.listen)}")
     for server in servers:
         say(f"  {safe(str(server))}", "" if server.is_usable else "red")
     return 0 if is_ready else 1
@@ -150,6 +152,9 @@ def read_start(config: str = "") -> GatewayStart:
     workspace = workspace_of()
     path = os.path.abspath(config or os.path.join(workspace.root, SETTINGS_FILE))
     settings = read_settings(path)
+    if settings.authorize.listen:
+        with needing("authorize"):
+            import adjourn.gateway.authorization  # noqa: F401  # its packages
     return GatewayStart(workspace, path, settings, read_contract(workspace.root, searched=workspace.searched()))
 
 
@@ -164,9 +169,6 @@ def open_gateway(start: GatewayStart, store: str, report: StderrLog) -> Iterator
     from adjourn.host.workspace_store import open_at
 
     root, settings = start.workspace.root, start.settings
-    if settings.authorize.listen:
-        with needing("authorize"):
-            import adjourn.gateway.authorization  # noqa: F401  # its packages
     url = store or os.environ.get("ADJOURN_STORE", "")
     secret = (start.path, *store_files(url, os.environ))
     incidents = Incidents(report, root, places_of_gateway(url, secret))

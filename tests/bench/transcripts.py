@@ -61,11 +61,11 @@ def _continuing(sizes: Sizes, folder: Path) -> Table:
     large = _large(folder / "large", sizes.transcript_megabytes * 1_000_000)
     long = _long_line(folder / "line", sizes.transcript_line_megabytes * 1_000_000)
     here = _place(home, 0)
-    everywhere = ["continue", "--list", "--all", "--json"]
+    everywhere = ["continue", "--list", "--all"]
     subjects: dict[str, Callable[[], tuple[float, float, float]]] = {
         f"`{' '.join(['python -c', repr(_FLOOR[2])])}`": partial(_timed, _FLOOR, home, here),
-        "list of this folder, first": partial(_first, ["continue", "--list", "--json"], home, here),
-        "list of this folder, later": partial(_adjourn, ["continue", "--list", "--json"], home, here),
+        "list of this folder, first": partial(_first, ["continue", "--list"], home, here),
+        "list of this folder, later": partial(_adjourn, ["continue", "--list"], home, here),
         "list of all folders, first": partial(_first, everywhere, home, here),
         "list of all folders, later": partial(_adjourn, everywhere, home, here),
         "hand-over of the large transcript": partial(_adjourn, ["continue", "--last", "--print"], *large),
@@ -92,15 +92,16 @@ def _following(sizes: Sizes, folder: Path) -> Table:
     followed.check()
     table = Table(
         "Hooks that follow a transcript",
-        ["", "wall ms", "times without"],
+        ["", "wall ms", "processor ms", "times without"],
         f"Whole processes, without a standby. A session of {len(OUTPUT) * CALLS * FOLLOWED // 1_000:,} KB that goes on: before each "
         "hook it makes a call and its transcript gets a turn, and a checkpoint is due at the end of a turn and before a compaction. "
-        "Ratios are medians of the rounds.",
+        "Ratios are medians of the rounds, of the processor's time.",
     )
+    used = {name: [processor for _, processor in taken.of(name)] for name in subjects}
     for name in subjects:
-        floor = f"{name.partition(',')[0]}, no transcript"
-        ratio = median_ratio(zip(taken.of(name), taken.of(floor), strict=True))
-        table.add(name, median(taken.of(name)), ratio and ratio.median)
+        floor = used[f"{name.partition(',')[0]}, no transcript"]
+        ratio = median_ratio(zip(used[name], floor, strict=True))
+        table.add(name, median([wall for wall, _ in taken.of(name)]), median(used[name]), ratio and ratio.median)
     return table
 
 
@@ -121,8 +122,8 @@ class _Hooked:
         self._hook("SessionStart", source="startup")
         self._hook("UserPromptSubmit", prompt="Make the ovens warm")
 
-    def measure(self, event: str) -> float:
-        """The wall time in ms of a hook behind a call and a turn that nothing took in."""
+    def measure(self, event: str) -> tuple[float, float]:
+        """The wall and processor time in ms of a hook behind a call and a turn that nothing took in."""
         self._calls += 1
         call = {"tool_name": "Bash", "tool_input": {"command": "true"}, "tool_use_id": f"toolu_{self._calls}"}
         ended = call | {"tool_response": {"stdout": "", "stderr": "", "interrupted": False}}
@@ -149,10 +150,9 @@ class _Hooked:
         with self._path.open("a") as file:
             file.writelines(json.dumps(record) + "\n" for record in self._transcript.records[known:])
 
-    def _hook(self, event: str, **members: Any) -> float:
-        return _adjourn(
-            HOOK, self._home, str(self._place), json.dumps(self._about | members | {"hook_event_name": event})
-        )[0]
+    def _hook(self, event: str, **members: Any) -> tuple[float, float]:
+        body = json.dumps(self._about | members | {"hook_event_name": event})
+        return _adjourn(HOOK, self._home, str(self._place), body)[:2]
 
 
 def _place(home: Path, number: int) -> str:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import subprocess
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 import httpx
+import httpx2
 import pytest
+from mcp import Client, types
+from mcp.client.streamable_http import streamable_http_client
 
 from support import deployed, tools
 from support.deployed import DEPLOY, Place
@@ -32,8 +36,9 @@ class BalancedReplicas:
         self._environment = image["environment"] | {"ADJOURN_STORE": store}
         self._ports = [free_port(), free_port()]
         files = [self._place.configure(port, free_port(), f"{port}.toml") for port in self._ports]
-        for file in files:  # so many clients are not slowed down
-            file.write_text(re.sub(r"client_\w+ = .*\n", "", file.read_text(encoding="utf-8")), encoding="utf-8")
+        for file in files:  # so many clients are not slowed down; each shows the same key
+            text = re.sub(r"client_\w+ = .*\n", "", file.read_text(encoding="utf-8"))
+            file.write_text(f"{text}\n[auth]\nkeys = true\n", encoding="utf-8")
         self._commands = [[*image["command"][:-1], f"/etc/adjourn/{file.name}"] for file in files]
         text = (DEPLOY / "haproxy.cfg").read_text(encoding="utf-8").partition("resolvers docker\n")[0]
         servers = "".join(f"    server g{port} 127.0.0.1:{port}\n" for port in self._ports)
@@ -43,16 +48,28 @@ class BalancedReplicas:
         self._balancer: list[str | Path] = [program, "-db", "-f", str(balancer)]
         self._front = f"http://127.0.0.1:{front}"
         self.url = f"{self._front}/tracker/mcp"
+        self.credentials: dict[str, str] = {}
         self.running: list[subprocess.Popen[str]] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         self.running = [self._place.start(command, self._environment) for command in self._commands]
+        self.credentials = {"authorization": f"Bearer {self._place.key('robot', self._environment)}"}
         balancer = subprocess.Popen(self._balancer, stdout=subprocess.DEVNULL)
         self._stack.callback(balancer.wait)
         self._stack.callback(balancer.kill)
         wait_for(self._is_ready)
         return self
+
+    @asynccontextmanager
+    async def client(self, mode: Literal["auto", "legacy"], name: str) -> AsyncIterator[Client]:
+        """A client of the SDK, which shows the key."""
+        known = types.Implementation(name=name, version="1")
+        async with (
+            httpx2.AsyncClient(headers=self.credentials, timeout=60) as http,
+            Client(streamable_http_client(self.url, http_client=http), mode=mode, client_info=known) as client,
+        ):
+            yield client
 
     def start(self, number: int) -> None:
         """Start a replica again that has ended."""

@@ -95,6 +95,15 @@ class Place:
         path.write_text(text, encoding="utf-8")
         return path
 
+    def key(self, name: str, environment: dict[str, str]) -> str:
+        """Make an API key, with the environment of the gateway."""
+        here = {variable: self._moved(value) for variable, value in environment.items() if variable != "PATH"}
+        done = subprocess.run(
+            [*PROGRAM, "serve", "keys", "add", name], cwd=self.workspace, env={"PATH": os.environ["PATH"], **here},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return done.stdout.strip()
+
     def start(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
         """Run a command with nothing but its environment; absolute paths in both are in this place."""
         here = {name: self._moved(value) for name, value in environment.items() if name != "PATH"}

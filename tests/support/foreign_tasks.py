@@ -67,5 +67,6 @@ def fill(store: Store, start: int, stop: int) -> None:
             with connection.cursor().copy("COPY adjourn_ref FROM STDIN") as lines:
                 for pair in refs:
                     lines.write_row(pair)
+            connection.execute("ANALYZE")  # as autovacuum does within a minute
 
         cast("PostgresStore", store)._line.write(copy)

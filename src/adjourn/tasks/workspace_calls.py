@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from threading import Lock
 from typing import NamedTuple, cast
 from weakref import WeakKeyDictionary
 
@@ -37,6 +38,10 @@ MAX_RECENT = 1000
 """Entries of a store beyond which each call asks for its own instead."""
 INDEXED = "indexed/calls"
 """The ref that says that all tasks of the store are in the index: those that an earlier version wrote as well."""
+
+
+_building = Lock()
+"""The sessions of a process that start at once wait for one of them, in place of reading all tasks each."""
 
 
 class OpenElsewhere(msgspec.Struct):
@@ -227,12 +232,15 @@ def build_index(store: Store, *, clock: Callable[[], int], secret: bytes) -> Non
     below: Store = getattr(store, "below", store)
     if below.ref(INDEXED) is not None:
         return
-    for name in tasks_of(below):
-        with suppress(AdjournError):  # whoever opens it hears of what is wrong with it
-            ledger = Task(below, name, clock=clock, secret=secret).ledger
-            _add(below, open_entries(ledger))
-    _add(below, idempotency.of_workspace(below))
-    _add(below, {INDEXED: "1"})
+    with _building:
+        if below.ref(INDEXED) is not None:
+            return
+        for name in tasks_of(below):
+            with suppress(AdjournError):  # whoever opens it hears of what is wrong with it
+                ledger = Task(below, name, clock=clock, secret=secret).ledger
+                _add(below, open_entries(ledger))
+        _add(below, idempotency.of_workspace(below))
+        _add(below, {INDEXED: "1"})
 
 
 def _add(store: Store, refs: Mapping[str, str]) -> None:

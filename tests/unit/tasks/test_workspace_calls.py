@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
@@ -19,7 +21,7 @@ from adjourn.log import kinds
 from adjourn.log.event import Actor
 from adjourn.policy.calls import arguments_digest
 from adjourn.policy.principal import Principal, SpaceStore, space_of
-from adjourn.store import Entry
+from adjourn.store import Entry, Head
 from adjourn.store.memory import MemoryStore
 from adjourn.store.sqlite import SqliteStore
 from adjourn.tasks import workspace_calls
@@ -398,3 +400,21 @@ def test_the_index_is_what_the_ledgers_have_open(acts: list[tuple[str, int]]) ->
     for name in ("t0", "t1", "t2"):
         expected |= entries(Task(workspace.store, name, clock=workspace.clock, secret=b"s" * 32).ledger)
     assert workspace.index() == expected
+
+
+def test_sessions_that_start_at_once_add_earlier_tasks_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a store of an earlier version one session of a process reads all tasks, and the others wait for it."""
+    store, reads = MemoryStore(), list[int]()
+    store.append("t", [Entry("0" * 64, b"{}")], expect=store.head("t"))
+
+    def slowly(below: MemoryStore) -> dict[str, Head]:
+        reads.append(1)
+        time.sleep(0.2)
+        return below.streams()
+
+    monkeypatch.setattr(workspace_calls, "tasks_of", slowly)
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(8):
+            threads.submit(workspace_calls.build_index, store, clock=lambda: 0, secret=SECRET)
+    assert len(reads) == 1
+    assert store.ref(INDEXED) == "1"

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import gateway_fronts as fronts
 import gateway_sessions
+import gateway_starts
 import machine
 from gateway_fronts import Load, free_port, resident, started
 from peer import child_environment
@@ -56,7 +57,8 @@ class Turn(NamedTuple):
 
 def run(sizes: Sizes, folder: str) -> list[Table]:
     """The tables of this section; files are made in `folder`."""
-    return [*measure(sizes, folder), gateway_sessions.measure(sizes, folder)]
+    parts = (gateway_sessions.measure, gateway_starts.measure)
+    return [*measure(sizes, folder), *(part(sizes, folder) for part in parts)]
 
 
 def measure(sizes: Sizes, folder: str, postgres: str = "") -> Iterator[Table]:

@@ -108,7 +108,11 @@ def test_open_pages_lose_no_update_and_the_server_stays_small(tables: dict[str, 
 
 def test_the_gateway_takes_turns_with_its_peers(tables: dict[str, Table]) -> None:
     """Each table of calls has the bare relay, which is 1 of itself, and both ways through each gateway, and the memory of each."""
-    titles = [title for title in tables if title.startswith("The gateway: ") and "sessions" not in title and "people" not in title]
+    titles = [
+        title
+        for title in tables
+        if title.startswith("The gateway: ") and "sessions" not in title and "people" not in title
+    ]
     assert len(titles) == 5
     for title in titles:
         table = tables[title]

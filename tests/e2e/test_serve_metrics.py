@@ -28,9 +28,9 @@ Samples = dict[tuple[str, ...], float]
 class Observing(GatewayWorkspace):
     """A gateway with metrics on an address of their own, and a log of JSON lines."""
 
-    def __init__(self, path: Path, *rules: str) -> None:
+    def __init__(self, path: Path, *rules: str, settings: str = "") -> None:
         self.metrics_port = free_port()
-        settings = f'log = "json"\n[metrics]\nlisten = "127.0.0.1:{self.metrics_port}"'
+        settings = f'log = "json"\n{settings}\n[metrics]\nlisten = "127.0.0.1:{self.metrics_port}"'
         super().__init__(path, *rules, settings=settings)
 
     def scrape(self) -> Samples:
@@ -130,6 +130,14 @@ def test_the_log_says_who_called_what_and_not_with_what(process: Observing) -> N
     assert (denied["level"], denied["server"]) == ("warning", "up")
     said = [line["data"] for line in lines if line["event"] == "request.refused"]
     assert {"method": "POST", "status": 400, "request": "from-outside"} in said
+
+
+def test_the_log_names_a_principal_beside_its_id(tmp_path: Path) -> None:
+    """A line about a call has the id and the name of whoever the key belongs to."""
+    with Observing(tmp_path, *RULES, settings="auth.keys = true") as process:
+        process.run(session, token=process.key("ann", "--human"))
+        settled = [line for line in process.log() if line["event"] == "tool.settled"]
+    assert {(line["principal"][:4], line["principalName"]) for line in settled} == {("key:", "ann")}
 
 
 def test_what_holds_and_waits_is_shown(work: Observed) -> None:

@@ -66,7 +66,7 @@ class Exchange(LinkUser):
         self.context = context
         principal = context.options.principal
         about = {"client": context.group.rpartition("/")[2], "server": context.options.server}
-        about |= {"principal": principal.id} if principal is not None else {}
+        about |= {"principal": principal.id, "principalName": principal.name} if principal is not None else {}
         self._report = resources.report.about(**about)
         self._incidents = resources.incidents
         self._loop = AsyncioLoop(resources.workers, self._failed)

@@ -58,6 +58,22 @@ def test_rules_and_budgets_are_those_of_whoever_calls(work: GatewayWorkspace) ->
     assert calls(work, bob, "echo") == ["x"]
 
 
+def test_what_one_client_was_listed_is_known_of_the_server(work: GatewayWorkspace) -> None:
+    """The call of a client that lists no tools is no effect if another client was listed the tool as one that reads."""
+    lister, caller = work.key("lea"), work.key("tom")
+    work.run(Client.list_tools, token=lister, mode="legacy")
+    start = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    call = {"name": "echo", "arguments": {"text": "x"}}
+    session = {}
+    for number, (method, params) in enumerate((("initialize", start), ("tools/call", call))):
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        answer = work.post(message, authorization=f"Bearer {caller}", **session)
+        session = {"mcp-session-id": answer.headers["mcp-session-id"]} if method == "initialize" else session
+        assert answer.status_code == 200
+    spent = {one["principalName"]: one for one in json.loads(work.adjourn("tasks", "spend", "--json"))["people"]}
+    assert (spent["tom"]["calls"], spent["tom"]["effects"]) == (1, 0)
+
+
 def test_the_history_says_who_stood_behind_a_call(work: GatewayWorkspace) -> None:
     """The session of each call has the principal's id, name, type and groups."""
     key = work.key("cleo", "--human", "--group", "ops")

@@ -30,6 +30,25 @@ MAX_CHANGES = 1000
 """Changed tools that one proxy records when the server lists them; any other is recorded when it is used."""
 
 
+class ToolHints:
+    """What a server's lists say of its tools, by name. All sessions that a gateway has with the server share it; `changes` counts its changes."""
+
+    def __init__(self) -> None:
+        self.read_only: dict[str, bool] = {}
+        self.destructive: set[str] = set()
+        self.changes = 0
+
+    def listed(self, read_only: Mapping[str, bool], destructive: Collection[str]) -> None:
+        """The server listed these tools, and which of them are read-only and destructive. What it said of them earlier no longer counts."""
+        known = {name: (hint, name in self.destructive) for name, hint in self.read_only.items() if name in read_only}
+        if known == {name: (hint, name in destructive) for name, hint in read_only.items()}:
+            return
+        self.read_only.update(read_only)
+        self.destructive.difference_update(read_only)
+        self.destructive.update(destructive)
+        self.changes += 1
+
+
 class ServedTools:
     """The tools of one client's server. `name` is "" as long as it is not known; `known` are the tools of all servers; `definitions` has
     the digest of what each tool was last listed as.
@@ -42,6 +61,7 @@ class ServedTools:
         self.name = canonical_server(self._given)
         self.known = NOTHING_KNOWN
         self.definitions: dict[str, str] = {}
+        self.hints = ToolHints()
         self._claim = self._reported = ""
         """What the server calls itself, where no person gave it a name; and the claim of which was reported that another one has it."""
         self._adopted = ""

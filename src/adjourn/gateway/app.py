@@ -222,6 +222,7 @@ class GatewayApp:
 
     def _new(self, upstream: GatewayUpstream, client: str, sender: Sender) -> Exchange:
         shared = self._contexts.context_of(ContextKey(upstream.name, upstream.command, client, sender))
+        shared.context.served.hints = upstream.hints
         exchange = Exchange(self._resources, shared.context)
         exchange.connect(self.link(upstream, sender, exchange))
         self._contexts.use(shared, exchange, sender.task)
@@ -251,6 +252,8 @@ class GatewayApp:
         """A part of a client's session with all servers; see `address.Servers`."""
         name, command = ("", "") if upstream is None else (upstream.name, upstream.command)
         shared = self._contexts.context_of(ContextKey(name, command, client, sender, names_are_joined=True))
+        if upstream is not None:
+            shared.context.served.hints = upstream.hints
         listing = "never" if name else "always"  # once a client
         resources = self._resources._replace(options=RelayOptions(meta_tools=listing))
         session = BackendSession(resources, shared.context, canonical_server(name))

@@ -78,7 +78,7 @@ class Exchange(LinkUser):
         self.waiting: dict[Any, ReplyStream] = {}
         """The streams of requests, by the requests' ids."""
         if resources.metrics is not None:
-            listed = self.connection.upstream.read_only
+            listed = context.served.hints.read_only
             self.connection.observer = CallWatch(about, listed, self.waiting, resources.metrics, self._report)
         self.used = time.monotonic()
         self.who = ""

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from adjourn.clients.served_tools import ToolHints
 from adjourn.errors import AdjournError, RefusedError, UsageError
 from adjourn.gateway.authenticator import Authenticator
 from adjourn.gateway.endpoint import Endpoint
@@ -48,6 +49,7 @@ class GatewayUpstream:
         self.name = name
         self.settings = settings
         self.pool = HttpPool(settings.url, path_to(settings.url, settings, folder)) if settings.url else None
+        self.hints = ToolHints()
         self.patience = patience(settings.seconds)
         self._credentials = credentials_of(settings)
         self.exchange = (

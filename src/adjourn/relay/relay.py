@@ -298,7 +298,10 @@ class Gate:
 
     def _tools_call(self, request: Request) -> None:
         name, arguments = request.params.get("name"), request.params.get("arguments")
-        plan = self._connection.upstream.plans.get(name) if type(name) is str else None
+        upstream = self._connection.upstream
+        if upstream.changes != upstream.hints.changes:  # another session of a gateway has listed the tools
+            upstream.forget_plans()
+        plan = upstream.plans.get(name) if type(name) is str else None
         if plan is None and type(name) is str:
             plan = self._connection.upstream.plan(name)
         if plan is None:

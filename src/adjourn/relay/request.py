@@ -227,24 +227,28 @@ def given_back(params: Mapping[str, Any]) -> str:
 
 
 class ServerFacts:
-    """What the server's answers say of it: the protocol revision, the hints of its tools by name, and the plan of each tool."""
+    """What the server's answers say of it: the protocol revision, and the plan of each tool, by its hints."""
 
     def __init__(self, served: ServedTools) -> None:
         self._served = served
         self.revision = ""
         """As answered to `initialize`; empty in protocol revisions without it (2026-07-28 and later)."""
-        self.read_only: dict[str, bool] = {}
-        self.destructive: set[str] = set()
+        self.hints = served.hints
+        self.changes = 0
+        """How often the hints had changed before these plans were made."""
         self._shared: int | None = None
         """The number of words that the names of all its tools start with, once it is counted."""
         self.plans: dict[str, ToolPlan] = {}
         """What the calls of each tool have in common, by the name that the client gives."""
 
     def listed(self, read_only: Mapping[str, bool], destructive: Collection[str]) -> None:
-        """The server listed these tools, and which of them are read-only and destructive. What it said of them earlier no longer counts."""
-        self.read_only.update(read_only)
-        self.destructive.difference_update(read_only)
-        self.destructive.update(destructive)
+        """The server listed these tools, as they are defined now."""
+        self.hints.listed(read_only, destructive)
+        self.forget_plans()
+
+    def forget_plans(self) -> None:
+        """Make them anew: tools have other hints, or are defined otherwise."""
+        self.changes = self.hints.changes
         self._shared = None
         self.plans.clear()
 
@@ -253,15 +257,15 @@ class ServerFacts:
         if not tool_name_ok(name):
             return None
         if self._shared is None:
-            self._shared = shared_words(self.read_only)
+            self._shared = shared_words(tuple(self.hints.read_only))
         own = meta_tool(name)
-        reading = reading_of(name, self._shared) if self.read_only.get(name) else None
+        reading = reading_of(name, self._shared) if self.hints.read_only.get(name) else None
         is_verb = name in READING_VERBS
         plan = ToolPlan(
             tool=own or name,
             is_named_only=bool(own),
             effectful=not (own or is_verb or reading),
-            destructive=name in self.destructive,
+            destructive=name in self.hints.destructive,
             only_reads=is_verb or (reading is not None and reading.named),
             definition="" if own else self._served.definitions.get(name, ""),
         )

@@ -64,7 +64,7 @@ def test_what_one_client_was_listed_is_known_of_the_server(work: GatewayWorkspac
     work.run(Client.list_tools, token=lister, mode="legacy")
     start = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     call = {"name": "echo", "arguments": {"text": "x"}}
-    session = {}
+    session: dict[str, str] = {}
     for number, (method, params) in enumerate((("initialize", start), ("tools/call", call))):
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         answer = work.post(message, authorization=f"Bearer {caller}", **session)

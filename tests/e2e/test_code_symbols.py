@@ -66,7 +66,10 @@ def test_a_symbol_is_read_whole(server: Server, repo: Repo) -> None:
 
 def test_an_outline_is_a_tree(server: Server) -> None:
     """`outline` shows classes and functions by file, one level deeper in their class, down to the depth that is asked for."""
-    told = server.text("outline", {"path": "shapes.py"})
+    ends_at = time.monotonic() + 30
+    while "index updating" in (told := server.text("outline", {"path": "shapes.py"})):
+        assert time.monotonic() < ends_at, told
+        time.sleep(0.1)
     assert (
         told
         == "shapes.py\n1-3 class Shape\n  2-3 method area\n6-8 class Circle\n  7-8 method area\n11-12 function areas"

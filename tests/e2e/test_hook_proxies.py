@@ -63,6 +63,19 @@ def test_nothing_is_left_to_a_proxy_that_is_gone(work: HookWorkspace) -> None:
         assert work.ask("mcp__adjourn__aex_resume", {"name": "x"}).decision == "deny"
 
 
+def test_a_reading_call_whose_proxy_was_killed_just_before_is_never_in_doubt(tmp_path: Path) -> None:
+    """The hook decides on it, as it does on one of a server that is not behind a proxy, which has effects for all it knows."""
+    with HookWorkspace(tmp_path, "use recording.file.read") as work:
+        client = work.client("--name", "recording")
+        assert "file.read" in client.tools()
+        client.process.kill()
+        client.process.wait()
+        for options, effects in ((("--proxied", "recording"), 0), ((), 1)):
+            asked = work.ask("mcp__recording__file_read", {}, "--settle", *options, tool_use_id=f"toolu_{effects}")
+            assert asked.decision == "allow", asked.reason
+            assert sum(data.effectful for data in work.facts("tool.allowed")) == effects
+
+
 def test_nothing_is_left_to_the_proxy_of_another_client(work: HookWorkspace) -> None:
     """A proxy that another process started is not this client's."""
     listed(work, foreign=True)

@@ -125,6 +125,15 @@ class HookClient(ClientProcess):
                     return True
         return False
 
+    def lists_as_reading(self, call: ToolRequest) -> bool:
+        """Whether the server of a call listed its tool as one that reads, and its name says nothing else. Raises `StoreError`."""
+        from adjourn.policy.tool_effects import reading_of, shared_words  # tables that few hooks need
+
+        tools = known_tools(self.store)
+        read_only = {tool.name: tool.read_only for tool in tools.servers.get(call.server, ())}
+        name = _as_listed(call, tools).tool
+        return read_only.get(name, False) and reading_of(name, shared_words(read_only)) is not None
+
     def ask(self, call: ToolRequest, working_directory: str = "", name: str = "", server: str = "") -> Decided:
         """Decide on a call, which the client has a `name` for, and write it down; relative paths among its arguments are of
         `working_directory`. `server` is the name of its server as the client spells it.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -55,7 +56,9 @@ def decide(options: dict[str, str], request: HookRequest, workspace: Workspace) 
     if proxied_tool := left_to_proxy(hook_client, options, request.tool_name):
         # The proxy decides, counts and writes it down. Of its own tools nobody needs to be asked beforehand.
         return Answer("allow", "a tool of adjourn") if meta_tool(proxied_tool) else Answer("")
-    answer = _by_rules(hook_client, tool, request, can_ask=options["--client"] != CODEX)
+    answer = _by_rules(
+        hook_client, tool, request, proxied=proxied_servers(options), can_ask=options["--client"] != CODEX
+    )
     return answer._replace(note="\n".join(hook_client.notes))
 
 
@@ -122,10 +125,14 @@ def call_of(request: HookRequest, places: ProtectedPlaces | None = None) -> Tool
     )
 
 
-def _by_rules(hook_client: HookClient, tool: str, request: HookRequest, *, can_ask: bool) -> Answer:
+def _by_rules(
+    hook_client: HookClient, tool: str, request: HookRequest, *, proxied: Collection[str], can_ask: bool
+) -> Answer:
     try:
         call = call_of(request, hook_client.places())
         server, _ = claude_code.mcp_tool(request.tool_name)
+        if server in proxied and hook_client.lists_as_reading(call):  # its proxy has just ended, and so has the server
+            call = msgspec.structs.replace(call, effectful=False)
         decision, rule = hook_client.ask(call, request.cwd, request.tool_use_id, server)
     except BrokenContractError as error:
         return Answer("deny", _findings(error))

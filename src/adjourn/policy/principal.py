@@ -12,6 +12,9 @@ import msgspec
 from adjourn.errors import NotFoundError
 from adjourn.store.base import EMPTY, NO_REFS, NO_SWAPS, Append, Appended, Entry, Head, Store, Swap
 
+GROUP = "group:"
+"""How the name of a group starts where a person may be named, too."""
+
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """`id` is unique in a store, and never reused for somebody else: an issuer and its subject, or a key's own id. `name` and `groups`

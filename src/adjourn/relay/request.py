@@ -247,7 +247,7 @@ class ServerFacts:
         self.forget_plans()
 
     def forget_plans(self) -> None:
-        """Make them anew: tools have other hints, or are defined otherwise."""
+        """Make them again: tools have other hints, or are defined otherwise."""
         self.changes = self.hints.changes
         self._shared = None
         self.plans.clear()

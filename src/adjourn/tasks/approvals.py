@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from adjourn.errors import NotFoundError, RefusedError
 from adjourn.log import kinds
 from adjourn.log.event import SYSTEM, Actor, Event, decode, timestamp
-from adjourn.policy.principal import Principal
+from adjourn.policy.principal import GROUP, Principal
 from adjourn.store.base import Head, Store
 from adjourn.tasks import idempotency, workspace_calls
 from adjourn.tasks.decision import subject
@@ -24,8 +24,6 @@ BY_A_PERSON = frozenset(("cli", "terminal", "page", "elicitation:no"))
 """Where a no came from that a person said. Declines and time-outs of clients are nobody's answer."""
 MAX_REASON = 2_000
 """Characters of what a person says beside an answer."""
-GROUP = "group:"
-"""How it starts who may answer, where a rule names a group."""
 LOOKED_BACK = 2_000
 """Events among which the answer to a question is looked for, from the end of the history."""
 

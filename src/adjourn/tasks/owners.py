@@ -11,7 +11,7 @@ import msgspec
 from adjourn.errors import InvalidError
 from adjourn.log import kinds
 from adjourn.log.event import Event, decode, milliseconds
-from adjourn.policy.principal import Principal, Space, key_of_task, space_of
+from adjourn.policy.principal import GROUP, Principal, Space, key_of_task, space_of
 from adjourn.store.base import Entry, Head, Store
 from adjourn.tasks.heads import verified_entries_from
 from adjourn.tasks.task import tasks_of
@@ -20,8 +20,6 @@ _OPENED = b'"event":"%b"' % kinds.SessionOpened.KIND.encode()
 _FIRST = 16
 """Events at the start of a task among which its first session is looked for."""
 _DAY = 86_400_000
-GROUP = "group:"
-"""How the name of a group starts where a person may be named, too."""
 
 
 class Owner(NamedTuple):

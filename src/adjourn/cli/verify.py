@@ -138,9 +138,11 @@ class VerifyOptions(NamedTuple):
     key_file: str | None
 
     def check_since(self, what: str) -> None:
-        """Raise `UsageError` where --since is not about all tasks."""
+        """Raise `UsageError` where --since is not about all tasks, or not in the past."""
         if self.since is not None and (what or not self.accept):
             raise UsageError("--since is for the whole store", "use it with --accept, and name no task")
+        if self.since is not None and self.since > now():
+            raise UsageError(f"{timestamp(self.since)} is in the future", "give the time of the backup")
 
 
 @click.command(

@@ -64,6 +64,14 @@ def test_tasks_are_named_by_a_prefix_and_printed(root: Path) -> None:
     assert not (root / "x.jsonl").exists()
 
 
+def test_a_period_may_end_in_the_future(root: Path) -> None:
+    """The month that is not over yet is exported so far; a backup of the future cannot be accepted."""
+    run("store", "export", "--since", "2020-01-01", "--until", "2999-01-01", "--out", "audit.jsonl")
+    assert run("verify", "audit.jsonl").startswith("valid: 2 tasks")
+    assert run("tasks", "spend", "--until", "2999-01-01")
+    assert "is in the future" in run("verify", "--accept", "--since", "2999-01-01", code=2)
+
+
 def test_wrong_times_and_options_are_named(root: Path) -> None:
     """A time that is none, and an option of contracts, are wrong usage."""
     assert "not a time: 'soon'" in run("store", "export", "--since", "soon", code=2)

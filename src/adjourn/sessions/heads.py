@@ -106,11 +106,11 @@ def _remove_parts(folder: str) -> None:
     """Delete what a process that was killed left of its write; others write at this moment."""
     with os.scandir(folder) as entries:
         for entry in entries:
-            if (
-                entry.name.startswith(f".{NAME}.")
-                and entry.stat(follow_symlinks=False).st_mtime < time() - PART_SECONDS
-            ):
-                os.unlink(entry.path)
+            if not entry.name.startswith(f".{NAME}."):
+                continue
+            with suppress(FileNotFoundError):  # another process was faster
+                if entry.stat(follow_symlinks=False).st_mtime < time() - PART_SECONDS:
+                    os.unlink(entry.path)
 
 
 def _read(folder: str) -> TranscriptIndex:

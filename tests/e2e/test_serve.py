@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,6 +14,8 @@ import httpx
 import pytest
 from mcp import Client, types
 
+from adjourn.host.process import Process, current
+from adjourn.store import SqliteStore
 from support.gateway import SERVER, GatewayWorkspace, text_of
 from support.in_process_gateway import InProcessGateway
 from support.proxy import wait_for
@@ -262,3 +265,18 @@ def test_the_end_is_orderly(process: GatewayWorkspace) -> None:
     assert json.loads(process.adjourn("checkpoint", "show", "job", "--json"))["callsUsed"] == 1
     events = [json.loads(line)["event"] for line in process.adjourn("log", "job", "--json").splitlines()]
     assert "session.closed" in events
+
+
+def test_a_gateway_deletes_once_what_dead_ones_left(over_http: GatewayWorkspace) -> None:
+    """Registrations of a gateway that was killed are gone after a start; sessions do not look for any."""
+    here = current()
+    left = f"proxy/gateway/x/{Process(here.host, here.pid, here.started + 1)}@key"
+    path = over_http.root / ".aex" / "adjourn.db"
+    with closing(SqliteStore(path)) as store:
+        store.swap(left, "x", expect=None)
+        over_http.run(Client.list_tools, mode="legacy")
+        assert store.ref(left) == "x"
+        over_http.stop()
+        over_http.start()
+        over_http.run(Client.list_tools, mode="legacy")
+        assert store.ref(left) is None

@@ -146,7 +146,7 @@ class ServedTools:
         """Write down that the client's hooks may leave these tools to this proxy. Raises `StoreError`, `RefusedError`."""
         client = self._client
         with client.lock:
-            if not self._is_registered and client.options.space is None:  # a gateway does it at its start
+            if not self._is_registered and not client.replica:  # a gateway does it at its start
                 forget_dead(client.store)
             self._is_registered = True
             register(client.store, client.secret, client.group, client.process, tools)
@@ -277,7 +277,7 @@ MAX_ATTEMPTS = 5
 
 
 def forget_dead(store: Store) -> None:
-    """Take away what proxies, or gateways in their spaces, that are gone have written. Reads what all have written: call it once a process."""
+    """Delete what dead proxies and dead gateways have written. It reads what all of them wrote, so a process calls it once."""
     for prefix in (PROXY, LISTER):
         for name, value in store.refs(prefix).items():
             who = _process_of(name.partition("@")[0]) if prefix == PROXY else _lister_in(value).process

@@ -180,6 +180,25 @@ def test_a_write_that_ends_half_way_leaves_what_was_kept(how: str, home: Path) -
     assert kept(home).read_bytes() != before
 
 
+def test_a_part_that_another_process_deletes_first_is_no_error(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heads are kept all the same."""
+    catalog.listed([])
+    part = kept(home).parent / f".{heads.NAME}.left"
+    part.touch()
+    os.utime(part, (1, 1))
+    bakery(ClaudeTranscript(id_="0a5e0000-0000-4000-8000-000000000008")).save(home)
+    before = kept(home).read_bytes()
+    unlink = os.unlink
+
+    def late(path: str) -> None:
+        unlink(path)
+        unlink(path)
+
+    monkeypatch.setattr(heads.os, "unlink", late)
+    catalog.listed([])
+    assert kept(home).read_bytes() != before
+
+
 def test_processes_that_list_at_once_keep_a_whole_file(home: Path) -> None:
     """Each list is whole while three processes replace what is kept, and so is what stays."""
     lists = [listing(home, "at once", 20) for _ in range(3)]

@@ -82,4 +82,4 @@ lock: $(READY)       ## renew the versions that the tests are run with
 	$(BIN)/python -m pip freeze --exclude-editable > tests/constraints.txt
 
 clean:
-	rm -rf $(VENV) .tools .demo dist
+	rm -rf $(VENV) .venv-core .tools .demo dist

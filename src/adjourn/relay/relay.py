@@ -303,7 +303,7 @@ class Gate:
             upstream.forget_plans()
         plan = upstream.plans.get(name) if type(name) is str else None
         if plan is None and type(name) is str:
-            plan = self._connection.upstream.plan(name)
+            plan = upstream.plan(name)
         if plan is None:
             sample = beginning(repr(name), MAX_NAME)
             error = frames.error(

@@ -194,7 +194,7 @@ def test_a_part_that_another_process_deletes_first_is_no_error(home: Path, monke
         unlink(path)
         unlink(path)
 
-    monkeypatch.setattr(heads.os, "unlink", late)
+    monkeypatch.setattr(os, "unlink", late)
     catalog.listed([])
     assert kept(home).read_bytes() != before
 
